@@ -1,0 +1,52 @@
+"""What a person can do about where a job stands, and the exit code that tells it.
+
+States are plain words here (a Status is one), so that listings need no pydantic.
+"""
+
+from __future__ import annotations
+
+_RAISE = {
+    "HALTED_COST": "cost_threshold=CENTS",
+    "HALTED_TIME": "time_threshold_minutes=MINUTES",
+    "HALTED_ITERATION": "max_allowed_iterations=N",
+}
+
+_COMMANDS = {
+    "DRAFT": "logist job activate{job}",
+    "PENDING": "logist job step{job}",
+    "REVIEW_REQUIRED": "logist job step{job}",
+    "WAITING": "logist job step{job}",
+    "APPROVAL_REQUIRED": 'logist job approve{job}, or: logist job reject{job} --note "..."',
+    "STUCK": 'logist job resubmit{job} --note "..."',
+    "SUSPENDED": "logist job resume{job}",
+    "SUCCESS": "logist job history{job}",
+    "FAILED": "logist job rerun{job}",
+    "CANCELED": "logist job rerun{job}",
+}
+_IN_DOUBT = 'logist job resubmit{job} --note "..." to ask again, or logist job poststep{job} with the answer'
+
+_EXIT_CODES = {
+    "STUCK": 3,
+    "FAILED": 4,
+    "CANCELED": 4,
+    "HALTED_COST": 7,
+    "HALTED_TIME": 7,
+    "HALTED_ITERATION": 7,
+    "DRAFT": 8,
+    "SUSPENDED": 8,
+    "APPROVAL_REQUIRED": 11,
+}
+
+
+def next_command(status: str, stuck_kind: str | None = None, job: str | None = None) -> str:
+    """The command that answers the state a job is in."""
+    name = f" --job {job}" if job else ""
+    if status in _RAISE:
+        return f"logist job config{name} --set limits.{_RAISE[status]}, then: logist job resume{name}"
+    doubt = status == "STUCK" and stuck_kind == "in_doubt"
+    return (_IN_DOUBT if doubt else _COMMANDS[status]).replace("{job}", name)
+
+
+def exit_code(status: str) -> int:
+    """The exit code with which `step`, `poststep` and `run` tell where a job stands."""
+    return _EXIT_CODES.get(status, 0)

@@ -1,0 +1,59 @@
+"""What can happen to a job: who does what, with the facts that the state machine asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from logist.core.model import Place, Status
+
+
+class Who(StrEnum):
+    """Who acts on a job, as the table tells them apart."""
+
+    DOER = "doer"
+    REVIEWER = "reviewer"
+    STEWARD = "steward"
+    SYSTEM = "system"
+
+
+class Action(StrEnum):
+    """What can happen to a job."""
+
+    CREATE = "create"
+    ACTIVATE = "activate"
+    HALT = "halt"
+    COMPLETED = "completed"
+    RETRY = "retry"
+    STUCK = "stuck"
+    BREACH = "breach"  # did, or tried, what the role may not do
+    TRANSIENT = "transient"  # no answer, and another attempt may bring one
+    UNANSWERED = "unanswered"  # no answer, and another attempt would not bring one
+    IN_DOUBT = "in_doubt"  # sent, and nobody knows whether it was answered and charged
+    APPROVE = "approve"
+    REJECT = "reject"
+    RESUBMIT = "resubmit"
+    SUPPLY = "supply"  # a person gives the answer that a stuck role owes
+    RESUME = "resume"
+    SUSPEND = "suspend"
+    CANCEL = "cancel"
+    FAIL = "fail"
+    RESTEP = "restep"
+    RERUN = "rerun"
+
+
+@dataclass(frozen=True)
+class Event:
+    """Who does what, with the facts that the guards ask for."""
+
+    who: Who
+    action: Action
+    role: str = ""
+    reason: str = ""
+    draft: bool = False
+    limit: Status | None = None
+    """HALT: the limit that was reached."""
+    to_review: bool = False
+    to_step: str | None = None
+    back_to: Place | None = None
+    """RESTEP: where the job stood before the chosen interaction."""

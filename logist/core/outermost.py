@@ -1,0 +1,102 @@
+"""Finds the outermost JSON objects and lists in free text, in one pass and in linear time.
+
+Prose and code are full of braces, so a brace counts by what follows it:
+
+- One that opens like an object (`{"`, `{'`, `{key:`, `{{`) or like a list that holds one (`[{`, `[1, {`)
+  is followed to its partner, with strings skipped. A code fence ends it early, for no JSON value holds one.
+- `{}` and a brace in quotes (`"{"`) are nothing.
+- Any other brace is code or prose. What stands between it and its partner is hidden, because it is not
+  outermost; without a partner it is a stray character and hides nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Ending = Literal["closed", "fence", "text"]
+
+FENCE = r"[ \t]{0,3}(?:```|~~~)"
+
+# Possessive (`++`): what was read is never read again, so the search is linear.
+_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
+_OBJECT = r"\{ (?= \s*+ (?: [\"'“”‘’{] | /[/*] | \w++ \s*+ : (?!:) | \Z ) )"
+_LIST = rf'\[ (?= \s*+ (?: (?: {_STRING}" | [\w.+-]++ ) \s*+ , \s*+ )*+ [\[{{] )'
+_OUTSIDE = re.compile(
+    rf"""
+      (?P<empty> \{{\s*+\}} )
+    | (?P<quoted> (?<=")\{{(?="(?!\w)) | (?<=')\{{(?='(?!\w)) )
+    | (?P<value> {_OBJECT} | {_LIST} )
+    | (?P<brace> \{{ )
+    | (?P<close> \}}+ )
+    | (?P<fence> ^{FENCE} )
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+# A string ends at a line break at the latest: JSON has none inside, and one lost quote must not hide the rest.
+_INSIDE = re.compile(rf'{_STRING}"?|[{{}}\[\]]|\n{FENCE}')
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`text[start:end]`, which opens like a JSON object or list; `ending` says what it ran into."""
+
+    start: int
+    end: int
+    depth: int
+    """The deepest nesting of braces and brackets; 1 is a flat object."""
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The spans of a text, in order, and those that stand inside the braces of code or prose."""
+
+    spans: tuple[Span, ...]
+    hidden: tuple[Span, ...]
+
+
+def outermost(text: str) -> Found:
+    """Everything in `text` that opens like a JSON object or list and stands in no other."""
+    spans: list[Span] = []
+    hidden: list[Span] = []
+    open_braces: list[int] = []  # of each: how many spans came before it
+    position = 0
+    while match := _OUTSIDE.search(text, position):
+        position = match.end()
+        match match.lastgroup:
+            case "value":
+                spans.append(_follow(text, match.start()))
+                position = spans[-1].end
+            case "brace":
+                open_braces.append(len(spans))
+            case "close" if open_braces:
+                first = open_braces[max(0, len(open_braces) - len(match[0]))]
+                del open_braces[-len(match[0]) :]
+                hidden += spans[first:]
+                del spans[first:]
+            case "fence":
+                open_braces.clear()
+    return Found(tuple(spans), tuple(hidden))
+
+
+def _follow(text: str, start: int) -> Span:
+    """The span from the brace or bracket at `start` to its partner, a code fence or the end."""
+    opener = text[start]
+    closer = "}" if opener == "{" else "]"
+    own = nesting = deepest = 0
+    for token in _INSIDE.finditer(text, start):
+        mark = token[0][0]
+        if mark == "\n":
+            return Span(start, token.start(), deepest, "fence")
+        if mark in "{[":
+            own += mark == opener
+            nesting += 1
+            deepest = max(deepest, nesting)
+        elif mark in "}]":
+            own -= mark == closer
+            nesting -= 1
+            if own == 0:
+                return Span(start, token.end(), deepest, "closed")
+    return Span(start, len(text), deepest, "text")

@@ -1,0 +1,182 @@
+"""The prompt as ordered parts: what comes from rules, what was given, and where each stands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from logist.core.model import Change, EffectiveSpec, ExitAction, Part, Phase, Role, State
+
+SEPARATOR = "\n\n---\n\n"
+"""Between the system half and the user half of `request.prompt`."""
+JOINT = "\n\n"
+"""Between the parts of one half."""
+
+CONTRACT = """\
+## How to answer
+
+End with exactly one JSON object, the exit command, as the last thing you write: bare, on a line of its \
+own, not in a code fence, with no other text after it. It decides what happens next; an answer without a \
+valid one stops the job for a person.
+
+{"action": "COMPLETED", "evidence_files": ["path/of/file"], "summary_for_supervisor": "What was done."}
+
+- `action` (required): `COMPLETED` when your part is done; `RETRY` when this attempt failed and a fresh \
+one may succeed; `STUCK` when a person has to decide or help. Upper case.
+- `evidence_files` (required): the files you made, changed or examined, as paths relative to the \
+workspace; no absolute path, no `..`; `[]` if there are none.
+- `summary_for_supervisor` (required): two or three sentences for whoever comes next, at most 1000 \
+characters.
+- `output` (optional): a result as JSON. `metadata` (optional): an object of notes. No other keys."""
+
+
+@dataclass(frozen=True)
+class FileText:
+    """A file of the workspace as the prompt shows it: its text, or a note why there is none."""
+
+    path: str
+    text: str | None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the prompt takes from the job's workspace."""
+
+    listing: Sequence[str] = ()
+    listing_omitted: int = 0
+    files: Sequence[FileText] = ()
+    changes: Sequence[Change] = ()
+    changes_omitted: int = 0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part before it has a place."""
+
+    source: str
+    kind: Literal["rule", "given"]
+    text: str
+
+
+def system_pieces(role: Role) -> list[Piece]:
+    """What the agent is told about itself and its answer."""
+    return [Piece("contract", "rule", CONTRACT), Piece(f"role:{role.name}", "rule", role.instructions)]
+
+
+def user_pieces(spec: EffectiveSpec, state: State, phase: Phase, given: Given) -> list[Piece]:
+    """What the agent is told about this job, in the order it reads it; absent parts leave no trace."""
+    pieces = [
+        Piece("task", "given", _task(spec)),
+        Piece("step", "rule", _part(phase)),
+        Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
+        Piece("previous", "given", _previous(state, phase)),
+        Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
+        Piece("changes", "given", _changes(given) if phase is Phase.REVIEWER else ""),
+        Piece("listing", "given", _listing(given)),
+        *(Piece(f"file:{file.path}", "given", _file(file)) for file in given.files),
+    ]
+    return [piece for piece in pieces if piece.text]
+
+
+def assemble(
+    system: Iterable[Piece], user: Iterable[Piece], redact: Callable[[str], tuple[str, int]]
+) -> tuple[str, list[Part], int, int]:
+    """`(prompt, parts, user_start, redactions)`; every piece is redacted before it gets its place."""
+    text = ""
+    parts: list[Part] = []
+    redactions = user_start = 0
+    for half, between in ((system, ""), (user, SEPARATOR)):
+        text += between
+        user_start, joint = len(text), ""
+        for piece in half:
+            clean, count = redact(piece.text)
+            text += joint
+            parts.append(_placed(piece, clean, len(text)))
+            text += clean
+            redactions, joint = redactions + count, JOINT
+    return text, parts, user_start, redactions
+
+
+def _placed(piece: Piece, text: str, start: int) -> Part:
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return Part(source=piece.source, kind=piece.kind, sha256=digest, start=start, end=start + len(text))
+
+
+def _task(spec: EffectiveSpec) -> str:
+    lines = [f"## Task: {spec.title}", "", spec.prompt]
+    if spec.description:
+        lines += ["", "### Description", "", spec.description]
+    if spec.acceptance_criteria:
+        lines += ["", "### Acceptance criteria", "", *(f"- {line}" for line in spec.acceptance_criteria)]
+    if spec.task_type or spec.tags:
+        lines += ["", f"Type: {spec.task_type or 'N/A'}. Tags: {', '.join(spec.tags) or 'None'}."]
+    return "\n".join(lines)
+
+
+def _part(phase: Phase) -> str:
+    if phase is Phase.REVIEWER:
+        return (
+            "## Your part: review\n\n"
+            "Judge the work described below against the task and its acceptance criteria. Do not do the "
+            "work yourself. COMPLETED accepts it; RETRY sends it back, with your findings in the summary; "
+            "STUCK hands it to a person."
+        )
+    return "## Your part: do the task\n\nWork in the workspace. Name every file you touch as evidence."
+
+
+def _previous(state: State, phase: Phase) -> str:
+    last = state.last
+    if last is None:
+        return ""
+    rework = phase is Phase.DOER and last.phase is Phase.REVIEWER and last.action is ExitAction.RETRY
+    title = "## The review sent it back" if rework else "## What happened before"
+    lines = [title, "", f"{last.role} ended with {last.action}: {last.summary}"]
+    lines += [f"- evidence: {_name(path)}" for path in last.evidence_files if path not in last.missing]
+    lines += [f"- named as evidence, but not there: {_name(path)}" for path in last.missing]
+    return "\n".join(lines)
+
+
+def _changes(given: Given) -> str:
+    if not given.changes:
+        return "## Changes\n\nNo file of the workspace was changed."
+    lines = [f"- {change.kind}: {_name(change.path)}" for change in given.changes]
+    return "\n".join(["## Changes", "", *lines, *_more(given.changes_omitted)])
+
+
+def _listing(given: Given) -> str:
+    if not given.listing:
+        return "## Files in the workspace\n\nThe workspace is empty."
+    lines = [f"- {_name(path)}" for path in given.listing]
+    return "\n".join(["## Files in the workspace", "", *lines, *_more(given.listing_omitted)])
+
+
+def _more(count: int) -> list[str]:
+    return [f"- ... and {count} more"] if count else []
+
+
+def _file(file: FileText) -> str:
+    title = f"## File: {_name(file.path)}\n\n"
+    if file.text is None:
+        return f"{title}({file.note})"
+    fence = _fence(file.text)
+    end = "" if file.text.endswith("\n") else "\n"
+    note = f"\n\n({file.note})" if file.note else ""
+    return f"{title}{fence}\n{file.text}{end}{fence}{note}"
+
+
+def _name(path: str) -> str:
+    """A path on one line: an agent may make a file whose name has line breaks, and headings after them."""
+    return path if path.isprintable() else json.dumps(path)
+
+
+def _fence(text: str) -> str:
+    """A fence longer than every run of backticks in the text, so that a file can't close it."""
+    longest = run = 0
+    for character in text:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return "`" * max(3, longest + 1)

@@ -1,0 +1,130 @@
+"""Replay: a recorded history through today's rules; a difference names where and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from logist.core import fold, step, steward
+from logist.core.model import (
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    Observed,
+    Place,
+    Reply,
+    State,
+)
+from logist.errors import LogistError
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that goes another way today than it was recorded."""
+
+    sequence: int
+    field: str
+    recorded: str
+    today: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One interaction as it would end today."""
+
+    place: Place
+    status: str
+    actions: Sequence[str]
+
+
+def replay(interactions: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
+    """The differences, in order. Each interaction is judged from the state that was recorded before it."""
+    spec: EffectiveSpec | None = None
+    state: State | None = None
+    kept: dict[int, State] = {}
+    targets = {fold.restep_target(entry) for entry in interactions if entry.kind is Kind.RESTEP}
+    for entry in interactions:
+        spec = entry.spec or spec
+        if spec is None or (state is None and entry.kind is not Kind.CREATE):
+            cause = "a history begins with a create interaction, and that holds the spec"
+            yield Difference(entry.sequence, "kind", entry.kind, Kind.CREATE, cause)
+            return
+        if state is not None and entry.sequence in targets:
+            kept[entry.sequence] = state
+        back = kept.get(fold.restep_target(entry)) if entry.kind is Kind.RESTEP else None
+        yield from _compare(spec, state, entry, back, schema)
+        state = fold.apply(state, entry, back)
+
+
+def _compare(
+    spec: EffectiveSpec, state: State | None, entry: Interaction, back: State | None, schema: JsonObject
+) -> Iterator[Difference]:
+    before = state.status if state else entry.after.status
+    if before is not entry.state_before:
+        yield _difference(entry, "state_before", entry.state_before, before)
+    try:
+        today = _judge(spec, state, entry, back, schema)
+    except LogistError as error:
+        yield Difference(entry.sequence, "state_after", entry.state_after, "refused", str(error))
+        return
+    if today is None:
+        return
+    if today.place.status is not entry.state_after:
+        yield _difference(entry, "state_after", entry.state_after, today.place.status)
+    elif _unworded(today.place) != _unworded(entry.after):
+        yield _difference(entry, "after", _text(entry.after), _text(today.place))
+    if list(today.actions) != entry.response.actions:
+        yield _difference(entry, "response.actions", entry.response.actions, list(today.actions))
+    if today.status != entry.response.status:
+        yield _difference(entry, "response.status", entry.response.status, today.status)
+
+
+def _judge(
+    spec: EffectiveSpec, state: State | None, entry: Interaction, back: State | None, schema: JsonObject
+) -> Judged | None:
+    """How the interaction ends today; None for a kind that this version does not judge."""
+    if entry.kind is Kind.ASK and state is not None:
+        observed = entry.observed or Observed()
+        outcome = step.conclude(spec, state, reply_of(entry), observed, schema)
+        return Judged(outcome.place, outcome.response.status, outcome.response.actions)
+    if entry.kind is Kind.RECOVER and state is not None:
+        outcome = step.in_doubt(spec, state, (entry.observed or Observed()).role)
+        return Judged(outcome.place, outcome.response.status, outcome.response.actions)
+    if entry.kind in steward.ACTIONS or entry.kind is Kind.SPEC:
+        here = state.place() if state else None
+        place = steward.decide(entry.kind, here, entry.command, spec, back.place() if back else None)
+        return Judged(place, "SUCCESS", ())
+    return None
+
+
+def reply_of(entry: Interaction) -> Reply:
+    """The answer as it came back then."""
+    response = entry.response
+    return Reply(
+        text=response.raw_response,
+        usage=entry.usage,
+        finish=response.finish,
+        error=response.error,
+        redactions=response.redactions,
+    )
+
+
+def _difference(entry: Interaction, field: str, recorded: object, today: object) -> Difference:
+    cause = {
+        "state_before": "the entries before it lead elsewhere",
+        "response.actions": "the rules for the exit command judge this answer in another way",
+        "response.status": "the rules for the exit command judge this answer in another way",
+    }.get(field, "the rules of the state machine lead elsewhere")
+    return Difference(entry.sequence, field, str(recorded), str(today), cause)
+
+
+def _unworded(place: Place) -> Place:
+    """The place without the sentence that says why it is STUCK: other words are no other way."""
+    stuck = place.stuck.model_copy(update={"reason": ""}) if place.stuck else None
+    return place.model_copy(update={"stuck": stuck})
+
+
+def _text(place: Place) -> str:
+    return place.model_dump_json(exclude_none=True)

@@ -1,0 +1,303 @@
+"""One step: `plan` says what to ask, `conclude` what the answer means. Both are pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from logist.core import exit_command, money, prompt
+from logist.core.event import Action, Event, Who
+from logist.core.machine import next_command, next_place
+from logist.core.model import (
+    MICROCENTS,
+    EffectiveSpec,
+    ErrorKind,
+    ExitAction,
+    JsonObject,
+    Model,
+    Observed,
+    Phase,
+    Place,
+    Reply,
+    Request,
+    Response,
+    Role,
+    State,
+    Status,
+    Totals,
+)
+
+CUT_SHORT = {
+    "length": "the answer was cut off at the output limit",
+    "content_filter": "the provider's content filter cut the answer off",
+    "broken_encoding": "the answer is not valid UTF-8",
+}
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Nothing to ask: the job waits for somebody else."""
+
+    status: Status
+    reason: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Halt:
+    """A limit stands before the next call."""
+
+    limit: Status
+    reason: str
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How a request is bounded; all but the job's limits."""
+
+    min_output_tokens: int = 2048
+    redact: Callable[[str], tuple[str, int]] = lambda text: (text, 0)
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """The exact request of the next step, and what it may cost at worst."""
+
+    phase: Phase
+    role: Role
+    model: Model
+    request: Request
+    attempt: int
+    max_output_tokens: int
+    reserved_microcents: int | None
+    """Worst case of one exchange; None where the price is unknown."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an answer means: the judged response and the place it leads to."""
+
+    response: Response
+    place: Place
+    reason: str
+
+
+PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}
+
+
+def turn(state: State) -> Phase | None:
+    """Whose turn it is: the doer's, the reviewer's, or no agent's."""
+    return PHASES.get(state.status)
+
+
+def owed_by(state: State) -> Phase | None:
+    """Who owes the answer that `poststep` gives: as `turn`, and in STUCK the one that got stuck."""
+    return state.stuck.phase if state.stuck else turn(state)
+
+
+def idle(state: State) -> Idle | None:
+    """Why no agent is asked now, or None when one is."""
+    if turn(state):
+        return None
+    place = state.place()
+    why = state.reason or "nothing to ask an agent"
+    return Idle(state.status, why, next_command(place))
+
+
+def spent(usage: Totals) -> int:
+    """What a job has cost so far, in microcents."""
+    return money.join(usage.cumulative_cost, usage.cumulative_cost_microcents)
+
+
+def allowed(spec: EffectiveSpec) -> int:
+    """What a job may cost in all, in whole microcents."""
+    return int(Fraction(str(spec.limits.cost_threshold)) * MICROCENTS)
+
+
+def left(spec: EffectiveSpec, usage: Totals) -> int:
+    """What a job may still cost, in microcents."""
+    return allowed(spec) - spent(usage)
+
+
+def halted(spec: EffectiveSpec, usage: Totals) -> Halt | None:
+    """The first limit that is reached, in the order cost, time, iterations."""
+    limits = spec.limits
+    if left(spec, usage) <= 0:
+        text = f"{money.dollars(spent(usage))} spent of {money.dollars(allowed(spec))}"
+        return Halt(Status.HALTED_COST, f"cost limit: {text}")
+    if usage.cumulative_time_seconds >= limits.time_threshold_minutes * 60:
+        text = f"{usage.cumulative_time_seconds / 60:.1f} of {limits.time_threshold_minutes:g} minutes"
+        return Halt(Status.HALTED_TIME, f"time limit: agents worked {text}")
+    if usage.current_action_count >= limits.max_allowed_iterations:
+        text = f"{usage.current_action_count} of {limits.max_allowed_iterations} runs"
+        return Halt(Status.HALTED_ITERATION, f"iteration limit: {text}")
+    return None
+
+
+def plan(
+    spec: EffectiveSpec,
+    state: State,
+    role: Role,
+    model: Model,
+    given: prompt.Given,
+    bounds: Bounds,
+    *,
+    phase: Phase,
+    free: bool,
+) -> StepPlan | Halt:
+    """The exact request of the next step.
+
+    `free` agents cost nothing, so no price is needed and nothing is reserved.
+    """
+    text, parts, user_start, redactions = prompt.assemble(
+        prompt.system_pieces(role), prompt.user_pieces(spec, state, phase, given), bounds.redact
+    )
+    wanted = role.max_output_tokens or model.max_output_tokens
+    fitted = _fit(spec, state, model, text, wanted, bounds, free)
+    if isinstance(fitted, Halt):
+        return fitted
+    metadata: JsonObject = {
+        "role": role.name,
+        "phase": state.status.value,
+        "model": model.name,
+        "temperature": role.temperature,
+        "provider_model": model.provider_model,
+        "endpoint": model.endpoint,
+        "max_output_tokens": fitted[0],
+        "user_start": user_start,
+        "redactions": redactions,
+    }
+    request = Request(
+        prompt=text, files_context=[file.path for file in given.files], metadata=metadata, parts=parts
+    )
+    return StepPlan(phase, role, model, request, state.attempts + 1, fitted[0], fitted[1])
+
+
+def _fit(
+    spec: EffectiveSpec, state: State, model: Model, text: str, wanted: int, bounds: Bounds, free: bool
+) -> tuple[int, int | None] | Halt:
+    """`(max_output_tokens, worst case in microcents)` such that the cost limit can't be overshot."""
+    if free:
+        return wanted, 0
+    worst = money.worst_case(model, text, wanted)
+    if worst is None:
+        return wanted, None
+    room = left(spec, state.usage)
+    fitted = money.fit_output(model, text, wanted, room, bounds.min_output_tokens)
+    if fitted is None:
+        reason = f"cost limit: {money.dollars(room)} left, too little for one more answer of {model.name}"
+        return Halt(Status.HALTED_COST, reason)
+    return fitted, money.worst_case(model, text, fitted)
+
+
+def named_files(reply: Reply, schema: JsonObject) -> tuple[str, ...]:
+    """The evidence that an answer names: what the workspace has to be asked about."""
+    verdict = exit_command.judge(reply.text, schema)
+    return verdict.command.evidence_files if verdict.command and not reply.error else ()
+
+
+def conclude(
+    spec: EffectiveSpec, state: State, reply: Reply, observed: Observed, schema: JsonObject
+) -> Outcome:
+    """What an answer means. Sees only what the interaction records, so that replay sees the same."""
+    here = standing(spec, state)
+    if reply.error:
+        return _unanswered(spec, here, reply, observed)
+    verdict = exit_command.judge(reply.text, schema)
+    invalid = CUT_SHORT.get(reply.finish or "") or (None if verdict.command else verdict.reason)
+    if verdict.command is None or invalid:
+        return _invalid(spec, here, reply, observed, invalid or verdict.reason)
+    return _judged(spec, here, reply, observed, verdict.command, verdict.warnings)
+
+
+def standing(spec: EffectiveSpec, state: State) -> Place:
+    """The place an answer is judged at: in STUCK, that of the role that got stuck.
+
+    Raises Refused where a person's answer does not help.
+    """
+    here = state.place()
+    if here.status is Status.STUCK:
+        return next_place(here, Event(Who.STEWARD, Action.SUPPLY), spec)
+    return here
+
+
+def _event(observed: Observed, action: Action, reason: str) -> Event:
+    who = Who.REVIEWER if observed.phase is Phase.REVIEWER else Who.DOER
+    return Event(who, action, role=observed.role, reason=reason)
+
+
+def _unanswered(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed) -> Outcome:
+    error = reply.error
+    assert error is not None
+    again = error.kind in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT)
+    reason = f"no answer: {error.message}"
+    action = Action.TRANSIENT if again else Action.UNANSWERED
+    event = Event(Who.SYSTEM, action, role=observed.role, reason=reason)
+    status = "TIMEOUT" if error.kind is ErrorKind.TIMEOUT else "ERROR"
+    response = _response(reply).model_copy(update={"status": status})
+    return Outcome(response, next_place(here, event, spec), reason)
+
+
+def _invalid(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed, why: str) -> Outcome:
+    reason = f"invalid answer: {why}"
+    response = _response(reply).model_copy(update={"status": "ERROR"})
+    return Outcome(response, next_place(here, _event(observed, Action.STUCK, reason), spec), reason)
+
+
+def _judged(
+    spec: EffectiveSpec,
+    here: Place,
+    reply: Reply,
+    observed: Observed,
+    command: exit_command.ExitCommand,
+    warnings: tuple[str, ...],
+) -> Outcome:
+    missing = [item.path for item in observed.evidence if not item.exists]
+    action, reason = _verdict(spec, observed, command, missing)
+    response = _response(reply).model_copy(
+        update={
+            "actions": [command.action.value],
+            "evidence_files": list(command.evidence_files),
+            "summary_for_supervisor": command.summary,
+            "output": command.output,
+            "metadata": command.metadata,
+            "warnings": [
+                *reply.warnings,
+                *warnings,
+                *(f"evidence is not there: {path}" for path in missing),
+            ],
+        }
+    )
+    return Outcome(response, next_place(here, _event(observed, action, reason), spec), reason)
+
+
+def _verdict(
+    spec: EffectiveSpec, observed: Observed, command: exit_command.ExitCommand, missing: list[str]
+) -> tuple[Action, str]:
+    if observed.refusals:
+        return Action.BREACH, "permission: " + str(observed.refusals[0].get("message", "refused"))
+    if command.action is ExitAction.COMPLETED:
+        unseen = missing and observed.phase is Phase.DOER and not spec.review
+        if unseen:
+            return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"
+        return Action.COMPLETED, ""
+    action = Action.RETRY if command.action is ExitAction.RETRY else Action.STUCK
+    return action, command.summary or f"the agent said {command.action}"
+
+
+def _response(reply: Reply) -> Response:
+    return Response(
+        raw_response=reply.text,
+        finish=reply.finish,
+        error=reply.error,
+        warnings=list(reply.warnings),
+        redactions=reply.redactions,
+    )
+
+
+def in_doubt(spec: EffectiveSpec, state: State, role: str) -> Outcome:
+    """What an exchange means that was sent and of which nothing came back."""
+    reason = "in doubt: the request was sent, and whether it was answered and charged is not known"
+    event = Event(Who.SYSTEM, Action.IN_DOUBT, role=role, reason=reason)
+    return Outcome(Response(status="ERROR"), next_place(state.place(), event, spec), reason)

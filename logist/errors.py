@@ -1,0 +1,78 @@
+"""The tree of errors a person can act on; each class is one exit code.
+
+LogistError                 1   internal: a surprise, or storage that failed
+├── StorageError            1   a disk that is full, read-only or failing
+├── UsageError              2   a wrong argument, an unknown job, a bad id
+├── InvalidFile             5   config, job.yaml, role, workflow or schema does not validate
+├── ProviderError           6   the model's side: auth, rate, network, time-out, missing extra
+├── LimitReached            7   a limit stands in the way
+├── Refused                 8   the job's state forbids it
+│   └── Busy                8   another process is at work on the job
+├── ReplayDiffers           9   a recorded run goes another way today
+└── Damaged                10   history or state do not verify; nothing was written
+
+What an agent says is never an error: it is data, and ends as an interaction.
+"""
+
+from __future__ import annotations
+
+
+class LogistError(Exception):
+    """Something a person can act on: what went wrong, where, and what to do next."""
+
+    exit_code = 1
+    code = "internal"
+
+    def __init__(self, message: str, *, where: str | None = None, fix: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.fix = fix
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f" ({self.fix})" if self.fix else ""
+        return f"{place}{self.message}{advice}"
+
+
+class StorageError(LogistError):
+    code = "storage"
+
+
+class UsageError(LogistError):
+    exit_code = 2
+    code = "usage"
+
+
+class InvalidFile(LogistError):
+    exit_code = 5
+    code = "invalid_file"
+
+
+class ProviderError(LogistError):
+    exit_code = 6
+    code = "provider"
+
+
+class LimitReached(LogistError):
+    exit_code = 7
+    code = "limit"
+
+
+class Refused(LogistError):
+    exit_code = 8
+    code = "refused"
+
+
+class Busy(Refused):
+    code = "busy"
+
+
+class ReplayDiffers(LogistError):
+    exit_code = 9
+    code = "replay_differs"
+
+
+class Damaged(LogistError):
+    exit_code = 10
+    code = "damaged"

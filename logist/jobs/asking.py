@@ -1,0 +1,194 @@
+"""Asking an agent: in place when it costs nothing, else through the courier; and the harvest."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+
+from logist.agents import courier
+from logist.core import step
+from logist.core.model import (
+    Actor,
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    Observed,
+    Phase,
+    Reply,
+)
+from logist.core.step import StepPlan
+from logist.errors import ProviderError
+from logist.jobs.project import Project
+from logist.jobs.session import Session
+from logist.workspace import Workspace
+
+CHANGES_RECORDED = 1000
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Given:
+    """An answer, and what was asked: all that `conclude_and_record` needs, harvested or fresh."""
+
+    spec: EffectiveSpec
+    envelope: JsonObject
+    reply: Reply
+
+
+def envelope(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> JsonObject:
+    """What goes to disk before anything is spent: enough to conclude without planning again."""
+    settings = session.project.settings
+    return {
+        "sequence": session.state.revision + 1,
+        "started": session.project.clock.timestamp(),
+        "agent": session.project.agent,
+        "phase": plan.phase.value,
+        "role": plan.role.name,
+        "step": session.state.step,
+        "attempt": plan.attempt,
+        "checkpoint_before": checkpoint,
+        "request": plan.request.model_dump(mode="json", exclude_none=True),
+        "model": plan.model.model_dump(mode="json"),
+        "temperature": plan.role.temperature,
+        "max_output_tokens": plan.max_output_tokens,
+        "deadline_seconds": settings.agent_timeout_minutes * 60,
+        "max_tries": settings.retries.max_tries,
+        "backoff_seconds": settings.retries.backoff_seconds,
+        "reserved_microcents": plan.reserved_microcents,
+        "index": session.state.usage.current_action_count,
+        "spec": spec.model_dump(mode="json"),
+    }
+
+
+def in_place(session: Session, asked: JsonObject) -> Reply:
+    """Asks the scripted agent; it costs nothing, so nothing is written before it has answered."""
+    script = session.project.script
+    assert script is not None
+    clock = session.project.clock
+    began = clock.monotonic()
+    reply = script.ask(courier.ask_from(asked), session.job.workspace)
+    text, redactions = session.project.redact(reply.text)
+    seconds = round(reply.usage.seconds or clock.monotonic() - began, 3)
+    usage = reply.usage.model_copy(update={"seconds": seconds})
+    return reply.model_copy(
+        update={"text": text, "redactions": reply.redactions + redactions, "usage": usage}
+    )
+
+
+def by_courier(session: Session, asked: JsonObject, key: str | None) -> None:
+    """Sends the courier and waits for it. A stop leaves it at work: the next command harvests.
+
+    Raises KeyboardInterrupt when a person asked to stop.
+    """
+    project, job = session.project, session.job
+    job.begin_exchange(1, asked)
+    assert session.lock is not None
+    private = {"api_key": key, "secrets": list(project.environment.secrets())}
+    process = courier.launch(job, session.lock, asked, private, project.environment.child())
+    while True:
+        try:
+            process.wait(POLL_SECONDS * 10)
+            return
+        except subprocess.TimeoutExpired:
+            if project.stopping():
+                raise KeyboardInterrupt from None
+
+
+def settle(session: Session) -> list[Interaction]:
+    """Concludes what an earlier command left in flight; empty if there was nothing to conclude.
+
+    An answer on disk is concluded as if it had just come; nothing sent is as before; sent without an
+    answer is in doubt.
+    """
+    exchanges = session.job.exchanges()
+    if not exchanges:
+        return []
+    got = courier.collect(exchanges)
+    asked = got.envelope
+    if asked is None or got.kind == "not_sent" or int(asked["sequence"]) <= session.state.revision:
+        session.job.end_exchanges()
+        return []
+    spec = EffectiveSpec.model_validate(asked["spec"])
+    if got.kind == "in_doubt":
+        return [_in_doubt(session, spec, asked, got.reply)]
+    return [conclude(session, Given(spec, asked, got.reply))]
+
+
+def harvest(session: Session) -> Interaction:
+    """Concludes what the courier brought. Raises ProviderError when it never sent anything."""
+    entries = settle(session)
+    if not entries:
+        raise ProviderError(
+            "the request was not sent: the courier ended before it could",
+            where=str(session.job.logs / "courier.log"),
+            fix="step again",
+        )
+    return entries[0]
+
+
+def conclude(session: Session, given: Given, *, simulated: bool = False) -> Interaction:
+    """Judges an answer and records it; the one way in which any answer enters a history."""
+    asked = given.envelope
+    workspace = session.project.workspace(session.job)
+    kept = workspace.checkpoint(f"after interaction {session.state.revision + 1}")
+    seen = observe(session.project, workspace, given, asked["checkpoint_before"], kept.commit)
+    outcome = step.conclude(given.spec, session.state, given.reply, seen, session.project.schema)
+    entry = session.entry(
+        Kind.ASK,
+        outcome.place,
+        actor=Actor.AGENT,
+        step=asked["step"],
+        attempt=asked["attempt"],
+        reason=outcome.reason,
+        request=asked["request"],
+        response=outcome.response,
+        usage=given.reply.usage,
+        simulated=simulated,
+        checkpoint_before=asked["checkpoint_before"],
+        checkpoint_after=kept.commit,
+        observed=seen,
+        steward=asked.get("steward"),
+    )
+    recorded = session.record(entry)[0]
+    session.job.end_exchanges()
+    return recorded
+
+
+def observe(
+    project: Project, workspace: Workspace, given: Given, before: str | None, after: str | None
+) -> Observed:
+    """Everything about the workspace and the limits that judging the answer depends on."""
+    named = step.named_files(given.reply, project.schema)
+    changes, omitted = workspace.changes(before, after, CHANGES_RECORDED) if before and after else ([], 0)
+    return Observed(
+        phase=Phase(given.envelope["phase"]),
+        role=given.envelope["role"],
+        evidence=[workspace.evidence(path) for path in named],
+        changes=changes,
+        changes_omitted=omitted,
+    )
+
+
+def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
+    """Books the worst case, puts the workspace back, and leaves the question to a steward."""
+    before = asked["checkpoint_before"]
+    session.project.workspace(session.job).restore(before)
+    outcome = step.in_doubt(spec, session.state, asked["role"])
+    entry = session.entry(
+        Kind.RECOVER,
+        outcome.place,
+        actor=Actor.SYSTEM,
+        step=asked["step"],
+        attempt=asked["attempt"],
+        reason=outcome.reason,
+        request=asked["request"],
+        response=outcome.response,
+        usage=reply.usage,
+        checkpoint_before=before,
+        checkpoint_after=before,
+        observed=Observed(phase=Phase(asked["phase"]), role=asked["role"]),
+    )
+    recorded = session.record(entry)[0]
+    session.job.end_exchanges()
+    return recorded

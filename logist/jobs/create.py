@@ -1,0 +1,88 @@
+"""Making a job: its directory appears whole, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from logist import documents
+from logist.core import fold, steward
+from logist.core.model import Actor, Interaction, JobSpec, Kind, State, Steward
+from logist.errors import UsageError
+from logist.jobs import specs
+from logist.jobs.project import Project
+from logist.jobs.session import dump, dump_state
+from logist.store import JobDir, Position, replace_file
+from logist.workspace import find_repository, uncommitted
+
+
+@dataclass(frozen=True)
+class Created:
+    """A new job, and what a person should know about its workspace."""
+
+    job: JobDir
+    state: State
+    warnings: tuple[str, ...]
+
+
+def create(project: Project, job_id: str, spec: JobSpec, *, draft: bool = False, text: str = "") -> Created:
+    """Makes the job `job_id`.
+
+    `text` is the job.yaml to keep (with its comments); without it one is written from `spec`.
+    Raises Refused when the id is taken, UsageError for a bad id or a job without a prompt.
+    """
+    if not spec.prompt and not draft:
+        raise UsageError("a job needs a prompt", where="prompt", fix="--prompt TEXT, a spec file, or --draft")
+    effective = specs.effective(project, spec)
+    after = steward.decide(Kind.CREATE, None, {"draft": draft}, effective)
+    source = _source(project, spec)
+    with JobDir.creating(project.jobs_dir, job_id) as job:
+        start = project.workspace(job).populate(source)
+        entry = Interaction(
+            sequence=1,
+            timestamp=project.clock.timestamp(),
+            kind=Kind.CREATE,
+            actor=Actor.STEWARD,
+            state_before=after.status,
+            state_after=after.status,
+            workspace_path=str(project.jobs_dir / job_id / job.workspace.name),
+            step=after.step,
+            checkpoint_after=start,
+            steward=Steward(name=project.steward),
+            command={"draft": draft},
+            spec=effective,
+            after=after,
+        )
+        written = text or documents.dumped(_named(spec, job_id))
+        replace_file(job.spec_file, written.encode("utf-8"))
+        done = job.append(Position(0, None, 0), [dump(entry)])
+        state = fold.apply(None, Interaction.model_validate(done.entries[0]))
+        job.write_state(dump_state(state, done.position))
+    return Created(project.job(job_id), state, _warnings(source))
+
+
+def _named(spec: JobSpec, job_id: str) -> dict[str, object]:
+    written = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    return {"id": job_id, **{key: value for key, value in written.items() if key != "id"}}
+
+
+def _source(project: Project, spec: JobSpec) -> Path | None:
+    """The repository the workspace starts from; by default the one that holds `.logist`."""
+    if spec.repo is False:
+        return None
+    if isinstance(spec.repo, str):
+        found = find_repository(Path(spec.repo).expanduser())
+        if found is None:
+            raise UsageError(f"{spec.repo} is not a git repository", where="repo", fix="--no-repo for none")
+        return found
+    return find_repository(project.home.parent) if project.home.name == ".logist" else None
+
+
+def _warnings(source: Path | None) -> tuple[str, ...]:
+    if source is None:
+        return ()
+    changed = uncommitted(source)
+    if not changed:
+        return ()
+    names = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+    return (f"the workspace holds the committed HEAD of {source}; not in it: {names}",)

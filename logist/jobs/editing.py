@@ -1,0 +1,26 @@
+"""Changing what was asked: job.yaml, its limits, its rank."""
+
+from __future__ import annotations
+
+from logist.jobs import asking, specs
+from logist.jobs.project import Project
+from logist.jobs.session import changing
+from logist.jobs.stepping import Result
+
+
+def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], object | None]) -> Result:
+    """Sets fields of job.yaml (None removes one), and records the new spec in the history.
+
+    Raises InvalidFile when the result does not validate; then nothing is written.
+    """
+    with changing(project, job_id, "job config") as session:
+        settled = asking.settle(session)
+        specs.edit(session.job, changes)
+        _, changed = session.changed_spec({"changed": [".".join(path) for path in changes]})
+        recorded = session.record(*changed) if changed else []
+        return Result(job_id, session.state, (*settled, *recorded))
+
+
+def rank(project: Project, job_id: str, value: int) -> Result:
+    """The job's place in the queue; lower runs earlier."""
+    return configure(project, job_id, {("rank",): value})

@@ -1,0 +1,96 @@
+"""Everything a use case works with, handed in: where things lie, settings, roles, clock, steward."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property, partial
+from pathlib import Path
+
+from logist.agents.scripted import Scripted
+from logist.config.environment import Environment
+from logist.config.settings import Settings, resolve_model
+from logist.core import redact
+from logist.core.model import JsonObject, Model
+from logist.resources import resource
+from logist.roles import Roles
+from logist.store import JobDir
+from logist.workspace import Workspace
+
+SCRIPTED = "scripted:"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time as the use cases see it; a replay or a test hands in another."""
+
+    now: Callable[[], datetime]
+    """The current time, UTC."""
+    monotonic: Callable[[], float]
+    """Seconds that only grow."""
+
+    def timestamp(self) -> str:
+        return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class Project:
+    """The surroundings of a use case."""
+
+    home: Path
+    """The `.logist` directory."""
+    jobs_dir: Path
+    settings: Settings
+    roles: Roles
+    environment: Environment
+    clock: Clock
+    steward: str
+    agent: str
+    """`litellm`, or `scripted:PATH`."""
+    say: Callable[[str], None]
+    """Tells the person at the terminal what is going on."""
+    stopping: Callable[[], bool] = lambda: False
+    """True once a person asked to stop: no new work is begun."""
+
+    @cached_property
+    def schema(self) -> JsonObject:
+        """llm-chat-schema.json."""
+        loaded: JsonObject = json.loads(resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
+        return loaded
+
+    @cached_property
+    def script(self) -> Scripted | None:
+        """The scripted agent, when one answers instead of a model."""
+        if not self.agent.startswith(SCRIPTED):
+            return None
+        return Scripted.load(Path(self.agent.removeprefix(SCRIPTED)))
+
+    @cached_property
+    def redact(self) -> Callable[[str], tuple[str, int]]:
+        """Takes secrets out of a text: `(text, how many)`."""
+        return partial(redact.redact, secrets=self.environment.secrets())
+
+    def redacted(self, text: str) -> str:
+        """The text as it may reach a file."""
+        return self.redact(text)[0]
+
+    def job(self, job_id: str) -> JobDir:
+        """The job's directory; UsageError for a bad or unknown id."""
+        return JobDir.open(self.jobs_dir, job_id)
+
+    def workspace(self, job: JobDir) -> Workspace:
+        settings = self.settings.workspace
+        return Workspace(
+            job.workspace,
+            job.git_dir,
+            caches=settings.caches,
+            max_checkpoint_bytes=settings.max_checkpoint_bytes,
+        )
+
+    def model(self, name: str) -> Model:
+        """The model behind a short name; InvalidFile for one that no config knows."""
+        if self.agent.startswith(SCRIPTED):
+            return Model(name=name, provider_model=f"scripted/{name}")
+        return resolve_model(self.settings, name)

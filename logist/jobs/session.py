@@ -1,0 +1,139 @@
+"""One change of a job: lock, load, decide, record. Nothing else writes to a job that exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from logist.core import fold
+from logist.core.model import Actor, EffectiveSpec, Interaction, JsonObject, Kind, Place, State, Steward
+from logist.errors import Damaged
+from logist.jobs import specs
+from logist.jobs.project import Project
+from logist.store import Holder, JobDir, Loaded, Lock, Position
+
+
+STORED_ONLY = frozenset({"head", "checksum"})
+"""What state.json has beside the fold: where the store found it."""
+
+
+@dataclass
+class Session:
+    """A locked job, its state, and where its history ends."""
+
+    project: Project
+    job: JobDir
+    lock: Lock | None
+    state: State
+    position: Position
+    torn: bytes
+    stale: bool
+    """state.json is missing or behind, and is written with the next change."""
+
+    def entry(self, kind: Kind, after: Place, *, actor: Actor = Actor.STEWARD, **fields: Any) -> Interaction:
+        """An interaction at the end of this history, not yet recorded."""
+        steward = None
+        if actor is Actor.STEWARD:
+            steward = Steward(name=self.project.steward, note=fields.pop("note", None))
+        return Interaction(
+            sequence=self.state.revision + 1,
+            timestamp=self.project.clock.timestamp(),
+            kind=kind,
+            actor=actor,
+            state_before=fields.pop("state_before", self.state.status),
+            state_after=after.status,
+            workspace_path=str(self.job.workspace),
+            step=fields.pop("step", after.step),
+            after=after,
+            steward=fields.pop("steward", steward),
+            **fields,
+        )
+
+    def record(self, *entries: Interaction, back: State | None = None) -> list[Interaction]:
+        """Makes the entries durable in one append, then replaces state.json."""
+        done = self.job.append(self.position, [dump(entry) for entry in entries], self.torn)
+        recorded = [Interaction.model_validate(entry) for entry in done.entries]
+        for entry in recorded:
+            self.state = fold.apply(self.state, entry, back)
+        self.position, self.torn = done.position, b""
+        self.write_state()
+        return recorded
+
+    def write_state(self) -> None:
+        self.job.write_state(dump_state(self.state, self.position))
+        self.stale = False
+
+    def changed_spec(self, command: JsonObject | None = None) -> tuple[EffectiveSpec, list[Interaction]]:
+        """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
+        spec = specs.effective(self.project, specs.read(self.job))
+        if fold.spec_hash(spec) == self.state.spec_hash:
+            return spec, []
+        entry = self.entry(
+            Kind.SPEC, self.state.place(), actor=Actor.SYSTEM, spec=spec, command=command or {}
+        )
+        return spec, [entry]
+
+    def refreshed_spec(self) -> EffectiveSpec:
+        """The effective spec of now, recorded."""
+        spec, entries = self.changed_spec()
+        if entries:
+            self.record(*entries)
+        return spec
+
+    def history(self) -> list[Interaction]:
+        return [Interaction.model_validate(entry) for entry in self.job.entries()]
+
+
+@contextmanager
+def changing(
+    project: Project, job_id: str, command: str, *, wait: float = 0.0, wait_for_courier: bool = False
+) -> Iterator[Session]:
+    """The job, locked and loaded. Raises Busy, Damaged, UsageError."""
+    job = project.job(job_id)
+
+    def tell(holder: Holder) -> None:
+        project.say(f"waiting for {holder}")
+
+    with job.lock(
+        command=command,
+        since=project.clock.timestamp(),
+        wait=wait,
+        wait_for_courier=wait_for_courier,
+        on_wait=tell,
+    ) as lock:
+        yield load(project, job, lock)
+
+
+def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
+    """The job as its files tell it; writes nothing, so a reader may call it without a lock."""
+    loaded = job.load()
+    state = state_of(job, loaded)
+    return Session(project, job, lock, state, loaded.position, loaded.torn, stale=bool(loaded.entries))
+
+
+def state_of(job: JobDir, loaded: Loaded) -> State:
+    """state.json brought up to the end of the history."""
+    tail = [Interaction.model_validate(entry) for entry in loaded.entries]
+    if loaded.state is None or any(entry.kind is Kind.RESTEP for entry in tail):
+        return fold.fold(Interaction.model_validate(entry) for entry in job.entries())
+    own = {name: value for name, value in loaded.state.items() if name not in STORED_ONLY}
+    state: State = State.model_validate(own)
+    for entry in tail:
+        state = fold.apply(state, entry)
+    return state
+
+
+def dump(entry: Interaction) -> JsonObject:
+    """An interaction as it stands in the history, before the store numbers and chains it."""
+    return entry.model_dump(mode="json", exclude_none=True, exclude={"previous", "checksum"})
+
+
+def dump_state(state: State, position: Position) -> JsonObject:
+    """state.json: the fold of the history, and the head it has seen."""
+    if position.hash is None:
+        raise Damaged("a state needs at least one interaction")
+    head = {"sequence": position.sequence, "hash": position.hash, "offset": position.offset}
+    dumped = state.model_dump(mode="json", exclude={"head"})
+    return {"version": dumped.pop("version"), "revision": dumped.pop("revision"), "head": head, **dumped}

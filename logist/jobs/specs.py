@@ -1,0 +1,89 @@
+"""job.yaml and config -> the effective spec a job runs under."""
+
+from __future__ import annotations
+
+from logist import documents
+from logist.config.settings import Settings
+from logist.core.model import Approval, EffectiveSpec, JobSpec, Limits
+from logist.errors import UsageError
+from logist.jobs.project import Project
+from logist.roles import role_hash
+from logist.store import JobDir, replace_file
+
+TITLE_LENGTH = 60
+
+
+def read(job: JobDir) -> JobSpec:
+    """job.yaml as it stands; InvalidFile with file, line and field when it does not validate."""
+    return documents.checked(JobSpec, documents.read(job.spec_file))
+
+
+def effective(project: Project, spec: JobSpec) -> EffectiveSpec:
+    """The spec over the config over the defaults."""
+    settings = project.settings
+    doer, doer_source = _doer(settings, spec)
+    reviewer = spec.review_role or settings.review.role
+    limits = settings.limits.model_copy(update=spec.limits.model_dump(exclude_none=True))
+    criteria = spec.acceptance_criteria or []
+    redacted = project.redacted
+    return EffectiveSpec(
+        title=redacted(spec.title or _title(spec.prompt or "")),
+        prompt=redacted(spec.prompt or ""),
+        description=redacted(spec.description) if spec.description else None,
+        acceptance_criteria=tuple(map(redacted, [criteria] if isinstance(criteria, str) else criteria)),
+        task_type=spec.task_type,
+        tags=tuple(spec.tags),
+        files=tuple(spec.files),
+        review=settings.review.enabled if spec.review is None else spec.review,
+        approval=_approval(spec.approval, settings.approval),
+        limits=Limits.model_validate(limits.model_dump()),
+        rank=spec.rank,
+        doer=doer,
+        doer_source=doer_source,
+        reviewer=reviewer,
+        reviewer_source="job" if spec.review_role else "config",
+        on_doubt=settings.on_doubt,
+        roles=_hashes(project, doer, reviewer),
+    )
+
+
+def _doer(settings: Settings, spec: JobSpec) -> tuple[str, str]:
+    if spec.role:
+        return spec.role, "job"
+    mapped = settings.roles.type_mapping.get(spec.task_type or "")
+    if mapped:
+        return mapped, f"task_type {spec.task_type}"
+    return settings.roles.default, "default"
+
+
+def _approval(asked: Approval | bool | None, default: Approval) -> Approval:
+    if asked is None:
+        return default
+    if isinstance(asked, bool):
+        return Approval.END if asked else Approval.NONE
+    return asked
+
+
+def _title(prompt: str) -> str:
+    """The first line of the prompt, cut at a word."""
+    line = next((line.strip() for line in prompt.splitlines() if line.strip()), "untitled")
+    if len(line) <= TITLE_LENGTH:
+        return line
+    return line[:TITLE_LENGTH].rsplit(" ", 1)[0] + "..."
+
+
+def _hashes(project: Project, *names: str) -> dict[str, str]:
+    """What the roles say now; a role that can't be loaded is an error only where it is asked."""
+    known = project.roles.by_name
+    return {name: role_hash(known[name].role) for name in sorted(set(names)) if name in known}
+
+
+def edit(job: JobDir, changes: dict[tuple[str, ...], object | None]) -> JobSpec:
+    """Changes job.yaml, keeping comments and order; the result must validate before it is written."""
+    text = job.spec_file.read_text("utf-8")
+    edited = documents.edited(text, job.spec_file.name, changes)
+    spec = documents.checked(JobSpec, documents.parse(edited, job.spec_file.name))
+    if spec.id not in (None, job.id):
+        raise UsageError("the id of a job can't be changed", where="id")
+    replace_file(job.spec_file, edited.encode("utf-8"))
+    return spec

@@ -1,0 +1,116 @@
+"""A project for tests of whole steps: fixed clock, scripted answers, everything else real."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from logist.config.environment import Environment
+from logist.config.settings import Settings
+from logist.core.model import Interaction, JobSpec, State
+from logist.jobs import looking
+from logist.jobs.create import create
+from logist.jobs.project import Clock, Project
+from logist.jobs.session import load
+from logist.jobs.stepping import Answer, Choice, Result, do_step, poststep
+from logist.resources import resource
+from logist.roles import load_roles
+
+Json = dict[str, Any]
+
+
+class Ticking:
+    """A clock that moves one second with every look."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        self.at += timedelta(seconds=1)
+        return self.at
+
+    def monotonic(self) -> float:
+        self.seconds += 1.0
+        return self.seconds
+
+
+def command(
+    action: str = "COMPLETED", evidence: Sequence[str] = (), summary: str = "Done.", **more: Any
+) -> str:
+    """An exit command as an agent writes it."""
+    return json.dumps(
+        {"action": action, "evidence_files": list(evidence), "summary_for_supervisor": summary, **more}
+    )
+
+
+def answer(text: str | None = None, **more: Any) -> Json:
+    """One scripted answer; without a text it is COMPLETED."""
+    return {"text": command() if text is None else text, **more}
+
+
+class Bench:
+    """A project in a directory, with the verbs that tests use."""
+
+    def __init__(self, place: Path, answers: Sequence[Json] = (), settings: Json | None = None) -> None:
+        place.mkdir(parents=True, exist_ok=True)
+        home = place / ".logist"
+        home.mkdir(exist_ok=True)
+        script = place / "answers.json"
+        script.write_text(json.dumps({"answers": list(answers)}), "utf-8")
+        clock = Ticking()
+        self.said: list[str] = []
+        self.project = Project(
+            home=home,
+            jobs_dir=home / "jobs",
+            settings=Settings.model_validate(settings or {}),
+            roles=load_roles([resource("roles"), home / "roles"]),
+            environment=Environment({"HOME": str(place), "PATH": "/usr/bin:/bin"}),
+            clock=Clock(clock.now, clock.monotonic),
+            steward="ada",
+            agent=f"scripted:{script}",
+            say=self.said.append,
+        )
+
+    def change(self, **changes: Any) -> None:
+        """Another project from here on: other settings, another agent."""
+        self.project = replace(self.project, **changes)
+
+    def create(self, job_id: str = "j", *, draft: bool = False, **spec: Any) -> State:
+        return create(
+            self.project,
+            job_id,
+            JobSpec.model_validate({"prompt": "Do it.", "repo": False, **spec}),
+            draft=draft,
+        ).state
+
+    def step(self, job_id: str = "j", **choice: Any) -> Result:
+        return do_step(self.project, job_id, Choice(**choice))
+
+    def give(self, text: str, job_id: str = "j", *, dry_run: bool = False, **choice: Any) -> Result:
+        return poststep(self.project, job_id, Answer(text), Choice(**choice), dry_run=dry_run)
+
+    def folder(self, job_id: str = "j") -> Path:
+        return self.project.jobs_dir / job_id
+
+    def workspace(self, job_id: str = "j") -> Path:
+        return self.folder(job_id) / "workspace"
+
+    def state(self, job_id: str = "j") -> State:
+        return load(self.project, self.project.job(job_id)).state
+
+    def history(self, job_id: str = "j") -> list[Interaction]:
+        return list(looking.interactions(self.project.job(job_id)))
+
+    def files(self, job_id: str = "j") -> dict[str, bytes]:
+        """Every byte of the job's directory, for comparing before and after."""
+        folder = self.folder(job_id)
+        return {
+            str(path.relative_to(folder)): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and not path.is_symlink()
+        }

@@ -1,0 +1,91 @@
+"""Running one job and many."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from logist.core.model import Status
+from logist.errors import Damaged
+from logist.jobs import queue
+from logist.jobs.stepping import Result
+from tests.jobs.bench import answer
+from tests.jobs.conftest import MakeBench
+
+
+def test_run_goes_on_until_a_person_is_needed(bench: MakeBench) -> None:
+    b = bench([answer(), answer()])
+    b.create()
+    seen: list[Result] = []
+    result = queue.run_job(b.project, "j", seen.append)
+    assert (result.exit_code, [r.state.status for r in seen]) == (
+        11,
+        [Status.REVIEW_REQUIRED, Status.APPROVAL_REQUIRED],
+    )
+    assert b.history()[1].request.command == {"action": "run", "job_id": "j", "options": {}}
+
+
+def test_run_stops_when_the_provider_is_out(bench: MakeBench) -> None:
+    b = bench([{"error": {"kind": "auth", "message": "no"}}, answer()])
+    b.create()
+    assert queue.run_job(b.project, "j", lambda _: None).exit_code == 6
+    assert len(b.history()) == 2
+
+
+def test_the_queue_goes_by_rank_then_age(bench: MakeBench) -> None:
+    b = bench()
+    b.create("late", rank=5)
+    b.create("second")
+    b.create("first", rank=-1)
+    b.create("third")
+    b.create("draft", draft=True)
+    assert queue.ready_jobs(b.project) == ["first", "second", "third", "late"]
+
+
+def test_one_broken_job_never_stops_the_others(bench: MakeBench) -> None:
+    b = bench([answer()])
+    for name in ("a", "b", "c"):
+        b.create(name, review=False, approval="none")
+    (b.folder("b") / "damaged-on-purpose").touch()
+    (b.folder("b") / "state.json").write_bytes(b"{")
+    ended = {one.job_id: one for one in queue.run_queue(b.project, 2, lambda _: None)}
+    assert ended["a"].exit_code == ended["c"].exit_code == 0
+    assert isinstance(ended["b"].error, Damaged)
+    assert queue.exit_code([one.exit_code for one in ended.values()]) == 10
+
+
+def test_a_stop_leaves_every_job_steppable(bench: MakeBench) -> None:
+    stop = threading.Event()
+    b = bench([answer(), answer()])
+    b.change(stopping=stop.is_set)
+    for name in ("a", "b", "c"):
+        b.create(name)
+    list(queue.run_queue(b.project, 1, lambda _: stop.set()))
+    statuses = [b.state(name).status for name in ("a", "b", "c")]
+    assert statuses == [Status.REVIEW_REQUIRED, Status.PENDING, Status.PENDING]
+    stop.clear()
+    list(queue.run_queue(b.project, 1, lambda _: None))
+    assert {b.state(name).status for name in ("a", "b", "c")} == {Status.APPROVAL_REQUIRED}
+
+
+def test_exit_code_is_the_first_present() -> None:
+    assert queue.exit_code([0, 11, 3, 6]) == 6
+    assert queue.exit_code([0, 11]) == 11
+    assert queue.exit_code([]) == 0
+
+
+def test_on_stuck_is_run_once(bench: MakeBench, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    b = bench([answer("?")], {"on_stuck": f'echo "$LOGIST_JOB_ID $LOGIST_STATUS" >> {told}'})
+    b.create()
+    b.step()
+    b.step()
+    assert told.read_text("utf-8") == "j STUCK\n"
+
+
+def test_an_on_stuck_that_fails_is_a_warning(bench: MakeBench) -> None:
+    b = bench([answer("?"), answer("?")], {"on_stuck": ["/nonexistent/program"]})
+    b.create()
+    result = b.step()
+    assert result.state.status is Status.STUCK
+    assert "on_stuck did not run" in result.warnings[-1]

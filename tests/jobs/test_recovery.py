@@ -1,0 +1,278 @@
+"""What an interrupted command leaves, and what the next one makes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from logist.core import fold
+from logist.core.model import Kind, Reply, Status, StuckKind, Usage
+from logist.core.step import StepPlan
+from logist.errors import Damaged, Refused
+from logist.jobs import asking, deciding, looking
+from logist.jobs.session import changing
+from logist.jobs.stepping import Choice, preview
+from logist.store import JobDir
+from tests.jobs.bench import Bench, Json, answer, command
+from tests.jobs.conftest import MakeBench
+
+
+def left_in_flight(b: Bench, *, reserved: int = 1_500_000) -> tuple[JobDir, Json]:
+    """A job whose stepper was killed after `1.request` became durable; returns the envelope too."""
+    with changing(b.project, "j", "job step") as session:
+        spec = session.refreshed_spec()
+        kept = b.project.workspace(session.job).checkpoint("before")
+        _, plan = preview(b.project, "j", Choice())
+        assert isinstance(plan, StepPlan)
+        envelope = asking.envelope(session, spec, plan, kept.commit)
+        envelope["reserved_microcents"] = reserved
+        session.job.begin_exchange(1, envelope)
+        return session.job, envelope
+
+
+def response(text: str, **more: object) -> Json:
+    reply = Reply(text=text, usage=Usage(cost_cents=3, input_tokens=7, source="provider", seconds=2.5), **more)  # type: ignore[arg-type]
+    dumped: Json = reply.model_dump(mode="json")
+    return dumped
+
+
+def test_nothing_sent_is_as_before(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create()
+    left_in_flight(b)
+    result = b.step()
+    assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ASK]
+    assert result.state.status is Status.REVIEW_REQUIRED
+    assert not (b.folder() / "inflight").exists()
+
+
+def test_an_answer_on_disk_is_concluded_and_nothing_is_asked(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create()
+    job, envelope = left_in_flight(b)
+    job.mark_sent(1)
+    job.save_response(1, response(command(summary="It came late.")))
+    result = b.step()
+    assert result.state.last is not None
+    assert result.state.last.summary == "It came late."
+    assert len(result.entries) == 1
+    assert result.entries[0].request.prompt == envelope["request"]["prompt"]
+    usage = b.state().usage
+    assert (usage.cumulative_cost, usage.current_action_count, usage.cumulative_time_seconds) == (3, 1, 2.5)
+    assert not (b.folder() / "inflight").exists()
+
+
+def test_a_harvest_uses_the_spec_that_was_asked_under(bench: MakeBench) -> None:
+    b = bench()
+    b.create()
+    job, _ = left_in_flight(b)
+    job.mark_sent(1)
+    job.save_response(1, response(command()))
+    spec = b.folder() / "job.yaml"
+    spec.write_text(spec.read_text("utf-8") + "review: false\napproval: none\n", "utf-8")
+    assert b.step().state.status is Status.REVIEW_REQUIRED
+
+
+@pytest.mark.parametrize("verb", ["approve-like", "poststep"])
+def test_every_changing_command_concludes_first(bench: MakeBench, verb: str) -> None:
+    b = bench()
+    b.create()
+    job, _ = left_in_flight(b)
+    job.mark_sent(1)
+    job.save_response(1, response(command()))
+    if verb == "poststep":
+        result = b.give(command("STUCK"))
+        assert result.state.status is Status.REVIEW_REQUIRED
+        assert "not used" in result.notes[0]
+    else:
+        result = deciding.decide(b.project, "j", Kind.SUSPEND)
+        assert [entry.kind for entry in result.entries] == [Kind.ASK, Kind.SUSPEND]
+        assert result.state.before is not None
+        assert result.state.before.status is Status.REVIEW_REQUIRED
+
+
+def test_sent_without_an_answer_is_in_doubt(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create()
+    job, _ = left_in_flight(b)
+    job.mark_sent(1)
+    (b.workspace() / "half-made.txt").write_text("?", "utf-8")
+    result = b.step()
+    assert (result.exit_code, result.state.status) == (3, Status.STUCK)
+    assert result.state.stuck is not None
+    assert result.state.stuck.kind is StuckKind.IN_DOUBT
+    assert (result.state.usage.cumulative_cost, result.state.usage.cumulative_cost_microcents) == (1, 500_000)
+    assert result.entries[0].kind is Kind.RECOVER
+    assert not (b.workspace() / "half-made.txt").exists()
+    assert b.step().entries == ()
+    assert b.give(command(summary="I found the answer.")).state.status is Status.REVIEW_REQUIRED
+
+
+def test_on_doubt_retry_uses_an_attempt(bench: MakeBench) -> None:
+    b = bench([answer()], {"on_doubt": "retry"})
+    b.create()
+    job, _ = left_in_flight(b)
+    job.mark_sent(1)
+    result = b.step()
+    assert (result.state.status, result.state.attempts) == (Status.PENDING, 1)
+
+
+def test_an_exchange_that_is_already_recorded_is_only_swept(bench: MakeBench) -> None:
+    b = bench([answer(), answer()])
+    b.create()
+    job, envelope = left_in_flight(b)
+    job.end_exchanges()
+    b.step()
+    job.begin_exchange(1, envelope)  # killed after the append, before inflight/ went away
+    job.mark_sent(1)
+    job.save_response(1, response(command()))
+    b.step()
+    assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ASK, Kind.ASK]
+
+
+def test_state_is_rebuilt_from_the_history(bench: MakeBench) -> None:
+    b = bench([answer(), answer()])
+    b.create()
+    b.step()
+    expected = b.state()
+    (b.folder() / "state.json").unlink()
+    (b.folder() / "damaged-on-purpose").touch()
+    assert b.state() == expected
+    problems = looking.verify(b.project, b.project.job("j"))
+    assert ["missing" in problem.message for problem in problems] == [True]
+    b.step()
+    assert (b.folder() / "state.json").is_file()
+    assert looking.verify(b.project, b.project.job("j")) == []
+
+
+def test_a_state_that_is_behind_is_brought_up(bench: MakeBench) -> None:
+    b = bench([answer(), answer("?"), answer()])
+    b.create()
+    b.step()
+    old = (b.folder() / "state.json").read_bytes()
+    b.step()
+    deciding.restep(b.project, "j", 3)
+    expected = b.state()
+    (b.folder() / "state.json").write_bytes(old)
+    assert b.state() == expected
+    deciding.decide(b.project, "j", Kind.SUSPEND)
+
+
+def test_damage_is_refused_and_no_byte_changes(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create()
+    (b.folder() / "damaged-on-purpose").touch()
+    history = b.folder() / "jobHistory.json"
+    history.write_bytes(history.read_bytes().replace(b"Do it.", b"Do IT."))
+    before = b.files()
+    for call in (b.step, lambda: b.give(command()), lambda: deciding.decide(b.project, "j", Kind.CANCEL)):
+        with pytest.raises(Damaged):
+            call()
+    assert b.files() == before
+
+
+def test_restep_restores_state_and_workspace_and_keeps_usage(bench: MakeBench) -> None:
+    b = bench([answer(files={"a.txt": "1"}), answer(command("RETRY")), answer(files={"a.txt": "2"}), answer()])
+    b.create()
+    for _ in range(3):
+        b.step()
+    result = deciding.restep(b.project, "j", 3, note="Look again.")
+    assert result.state.status is Status.REVIEW_REQUIRED
+    assert (b.workspace() / "a.txt").read_text("utf-8") == "1"
+    assert result.state.usage.current_action_count == 3
+    assert result.state.note == "Look again."
+    assert b.step().state.status is Status.APPROVAL_REQUIRED
+
+
+def test_restep_of_an_ended_job(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create(review=False, approval="none")
+    b.step()
+    assert deciding.restep(b.project, "j", 2).state.status is Status.PENDING
+
+
+def test_rerun_starts_over(bench: MakeBench) -> None:
+    b = bench([answer(command(evidence=["a.txt"]), files={"a.txt": "1"})])
+    b.create()
+    b.step()
+    result = deciding.rerun(b.project, "j", keep_files=True)
+    assert result.state.status is Status.PENDING
+    assert result.state.usage.current_action_count == 0
+    assert result.state.artefacts == []
+    assert not (b.workspace() / "a.txt").exists()
+    assert [p.read_text("utf-8") for p in (b.folder() / "attachments").rglob("a.txt")] == ["1"]
+    assert b.step().state.status is Status.REVIEW_REQUIRED
+
+
+def test_replay_names_the_first_difference(bench: MakeBench) -> None:
+    b = bench([answer(), answer()])
+    b.create()
+    b.step()
+    b.step()
+    entries = b.history()
+    changed = entries[1].model_copy(update={"state_after": Status.SUCCESS})
+    from logist.core.replay import replay
+
+    differences = list(replay([entries[0], changed, entries[2]], b.project.schema))
+    assert differences[0].sequence == 2
+    assert (differences[0].recorded, differences[0].today) == ("SUCCESS", "REVIEW_REQUIRED")
+
+
+def test_replay_needs_no_workspace_and_no_job(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench([answer(command(evidence=["a.txt"]), files={"a.txt": "1"}), answer("?")])
+    b.create()
+    b.step()
+    b.step()
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    (archive / "jobHistory.json").write_bytes((b.folder() / "jobHistory.json").read_bytes())
+    replayed = looking.replay_file(b.project.schema, archive)
+    assert (replayed.interactions, replayed.differences) == (3, ())
+
+
+def test_the_fold_of_the_history_is_the_state(bench: MakeBench) -> None:
+    b = bench([answer(), answer("?"), answer()])
+    b.create()
+    b.step()
+    b.step()
+    deciding.decide(b.project, "j", Kind.RESUBMIT, note="x", command={"review": True})
+    b.step()
+    stored = json.loads((b.folder() / "state.json").read_text("utf-8"))
+    folded = fold.fold(b.history()).model_dump(mode="json", exclude={"head"})
+    assert {name: stored[name] for name in folded} == folded
+
+
+def test_a_tampered_state_is_found(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create()
+    (b.folder() / "damaged-on-purpose").touch()
+    state = b.folder() / "state.json"
+    state.write_bytes(state.read_bytes().replace(b'"attempts": 0', b'"attempts": 1'))
+    assert looking.verify(b.project, b.project.job("j"))
+    with pytest.raises(Damaged):
+        b.step()
+
+
+def test_suspend_and_resume(bench: MakeBench) -> None:
+    b = bench([answer(), answer()])
+    b.create()
+    b.step()
+    deciding.decide(b.project, "j", Kind.SUSPEND)
+    assert b.step().exit_code == 8
+    with pytest.raises(Refused):
+        deciding.decide(b.project, "j", Kind.SUSPEND)
+    assert deciding.decide(b.project, "j", Kind.RESUME).state.status is Status.REVIEW_REQUIRED
+    assert b.step().state.status is Status.APPROVAL_REQUIRED
+
+
+def test_reject_goes_back_with_the_note(bench: MakeBench) -> None:
+    b = bench([answer(), answer(), answer()])
+    b.create()
+    b.step()
+    b.step()
+    result = deciding.decide(b.project, "j", Kind.REJECT, note="Too long.")
+    assert (result.state.status, result.state.note) == (Status.PENDING, "Too long.")
+    b.step()
+    assert "Too long." in b.history()[-1].request.prompt

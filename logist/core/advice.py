@@ -23,6 +23,9 @@ _COMMANDS = {
     "FAILED": "logist job rerun{job}",
     "CANCELED": "logist job rerun{job}",
 }
+STATUSES = tuple(_COMMANDS)
+"""Where a job may rest."""
+
 _IN_DOUBT = 'logist job resubmit{job} --note "..." to ask again, or logist job poststep{job} with the answer'
 
 _EXIT_CODES = {

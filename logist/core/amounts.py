@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-_MICROCENTS = 1_000_000
+MICROCENTS = 1_000_000
+"""Microcents in a US cent."""
 _SMALLEST_SHOWN = 10_000
 """A hundredth of a cent, in microcents."""
 
@@ -17,6 +18,6 @@ def dollars(microcents: int) -> str:
     return f"{sign}${whole:,}.{f'{part:04}'.rstrip('0').ljust(2, '0')}"
 
 
-def spent(usage: dict[str, int]) -> int:
-    """Microcents, from the `usage` of a state.json."""
-    return usage.get("cumulative_cost", 0) * _MICROCENTS + usage.get("cumulative_cost_microcents", 0)
+def join(cents: int, micro: int) -> int:
+    """Microcents again, from the two halves that files keep."""
+    return cents * MICROCENTS + micro

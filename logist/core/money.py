@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from logist.core.amounts import dollars
-from logist.core.model import MICROCENTS, Model
+from logist.core.amounts import MICROCENTS, dollars, join
+from logist.core.model import Model
 
 __all__ = ["cost_of", "dollars", "fit_output", "join", "split", "worst_case"]
 
@@ -48,11 +48,6 @@ def fit_output(model: Model, prompt: str, wanted: int, left_microcents: int, min
 def split(microcents: int) -> tuple[int, int]:
     """`(whole cents, rest)`, the rest from 0 to 999,999, as files keep it."""
     return divmod(microcents, MICROCENTS)
-
-
-def join(cents: int, micro: int) -> int:
-    """Microcents again, from the two halves that `split` makes."""
-    return cents * MICROCENTS + micro
 
 
 def _prices(model: Model) -> tuple[Fraction, Fraction] | None:

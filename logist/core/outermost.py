@@ -19,23 +19,23 @@ Ending = Literal["closed", "fence", "text"]
 
 FENCE = r"[ \t]{0,3}(?:```|~~~)"
 
-# Possessive (`++`): what was read is never read again, so the search is linear.
+# Possessive (`++`): what was read is never read again, so the search is linear. Every alternative starts with
+# a plain character, which lets `re` skip prose quickly.
 _STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
-_OBJECT = r"\{ (?= \s*+ (?: [\"'“”‘’{] | /[/*] | \w++ \s*+ : (?!:) | \Z ) )"
-_LIST = rf'\[ (?= \s*+ (?: (?: {_STRING}" | [\w.+-]++ ) \s*+ , \s*+ )*+ [\[{{] )'
 _OUTSIDE = re.compile(
     rf"""
-      (?P<empty> \{{\s*+\}} )
-    | (?P<quoted> (?<=")\{{(?="(?!\w)) | (?<=')\{{(?='(?!\w)) )
-    | (?P<value> {_OBJECT} | {_LIST} )
-    | (?P<brace> \{{ )
-    | (?P<close> \}}+ )
-    | (?P<fence> ^{FENCE} )
+      \{{ (?: (?P<empty>  \s*+ \}} )
+          | (?P<quoted> (?<="\{{)(?="(?!\w)) | (?<='\{{)(?='(?!\w)) )
+          | (?P<object> (?= \s*+ (?: ["'“”‘’{{] | /[/*] | \w++ \s*+ : (?!:) | \Z ) ) )
+          | (?P<brace> ) )
+    | \[ (?P<list> (?= \s*+ (?: (?: {_STRING}" | [\w.+-]++ ) \s*+ , \s*+ )*+ [\[{{] ) )
+    | \}} (?P<close> \}}*+ )
+    | \n (?P<fence> {FENCE} )
     """,
-    re.MULTILINE | re.VERBOSE,
+    re.VERBOSE,
 )
 # A string ends at a line break at the latest: JSON has none inside, and one lost quote must not hide the rest.
-_INSIDE = re.compile(rf'{_STRING}"?|[{{}}\[\]]|\n{FENCE}')
+_INSIDE = re.compile(rf'{_STRING}"?|\{{|\}}|\[|\]|\n{FENCE}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def outermost(text: str) -> Found:
     while match := _OUTSIDE.search(text, position):
         position = match.end()
         match match.lastgroup:
-            case "value":
+            case "object" | "list":
                 spans.append(_follow(text, match.start()))
                 position = spans[-1].end
             case "brace":

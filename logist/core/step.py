@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from logist.core import exit_command, money, prompt
+from logist.core.amounts import MICROCENTS
 from logist.core.event import Action, Event, Who
 from logist.core.machine import next_command, next_place
 from logist.core.model import (
-    MICROCENTS,
     EffectiveSpec,
     ErrorKind,
     ExitAction,

@@ -1,0 +1,189 @@
+"""What happened: the interactions of a history, and what they hold."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from logist.core.model.base import Frozen, JsonObject, Recorded
+from logist.core.model.spec import EffectiveSpec
+from logist.core.model.words import Actor, ErrorKind, Kind, Phase, Status, StuckKind
+
+
+class Usage(Recorded):
+    """What one exchange used; the cost is `cost_cents + cost_microcents / 1,000,000`."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_cents: int = 0
+    cost_microcents: int = 0
+    """The fraction of a cent, 0 to 999,999."""
+    seconds: float = 0.0
+    source: Literal["none", "provider", "worst_case", "steward"] = "none"
+    """Where the cost comes from."""
+
+
+class Totals(Recorded):
+    """What a job has used so far; zero again after a rerun, kept over a restep."""
+
+    cumulative_cost: int = 0
+    """Whole US cents."""
+    cumulative_cost_microcents: int = 0
+    """The fraction of a cent, 0 to 999,999."""
+    cumulative_time_seconds: float = 0.0
+    """Time that agents were at work; waiting for people does not count."""
+    current_action_count: int = 0
+    """Agents asked; simulated answers do not count."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Stuck(Recorded):
+    """Why a job is STUCK, and who got stuck."""
+
+    kind: StuckKind
+    step: str
+    role: str
+    phase: Phase
+    reason: str
+
+
+class Place(Recorded):
+    """Where a job stands, as the state machine sees it."""
+
+    status: Status
+    awaiting: Literal["manual", "end", "review"] | None = None
+    stuck: Stuck | None = None
+    step: str = "task"
+    attempts: int = 0
+    """Attempts at this step that did not succeed."""
+    before: Place | None = None
+    """Of a suspended or halted job: the place it goes back to."""
+    halted_at: float | None = None
+    """Of a halted job: the limit that was reached; it has to be raised above this."""
+
+
+class Part(Recorded):
+    """One piece of a prompt: `prompt[start:end]`, counted in code points."""
+
+    source: str
+    kind: Literal["rule", "given"]
+    sha256: str
+    start: int
+    end: int
+
+
+class Request(Recorded):
+    """What was sent."""
+
+    prompt: str = ""
+    files_context: list[str] = []
+    metadata: JsonObject = {}
+    parts: list[Part] = []
+    command: JsonObject | None = None
+    """The `request` object of llm-chat-schema.json this run answers to."""
+
+
+class TransportError(Recorded):
+    """Why there is no whole answer."""
+
+    kind: ErrorKind
+    message: str
+    http_status: int | None = None
+
+
+class Response(Recorded):
+    """What came back, and what was made of it."""
+
+    status: Literal["SUCCESS", "ERROR", "TIMEOUT"] = "SUCCESS"
+    actions: list[str] = []
+    evidence_files: list[str] = []
+    summary_for_supervisor: str = ""
+    raw_response: str = ""
+    output: Any = None
+    metadata: JsonObject | None = None
+    finish: str | None = None
+    """Why the model stopped: `stop`, `length`, `content_filter`, ...; None is unknown."""
+    error: TransportError | None = None
+    warnings: list[str] = []
+    redactions: int = 0
+
+
+class Evidence(Recorded):
+    """A file the agent named, as it was when the step ended."""
+
+    path: str
+    exists: bool
+    sha256: str | None = None
+
+
+class Change(Recorded):
+    """A difference between the checkpoints before and after a run."""
+
+    path: str
+    kind: Literal["created", "modified", "deleted", "mode"]
+    mode: str
+    """Octal, as git writes it: 100644, 100755, 120000."""
+
+
+class Observed(Recorded):
+    """Everything `conclude` was given besides the answer."""
+
+    phase: Phase = Phase.DOER
+    role: str = ""
+    evidence: list[Evidence] = []
+    changes: list[Change] = []
+    changes_omitted: int = 0
+    refusals: list[JsonObject] = []
+    checks: list[JsonObject] = []
+    limits_left: JsonObject = {}
+
+
+class Reply(Frozen):
+    """What an agent gave back: an answer, or why there is none. Never an exception."""
+
+    text: str = ""
+    usage: Usage = Usage()
+    finish: str | None = None
+    error: TransportError | None = None
+    redactions: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+class Steward(Recorded):
+    """The person behind an interaction."""
+
+    name: str
+    note: str | None = None
+
+
+class Interaction(Recorded):
+    """One entry of the history."""
+
+    version: int = 1
+    sequence: int
+    timestamp: str
+    """UTC, `YYYY-MM-DDTHH:MM:SSZ`."""
+    kind: Kind
+    actor: Actor
+    state_before: Status
+    state_after: Status
+    workspace_path: str
+    step: str | None = None
+    attempt: int | None = None
+    reason: str = ""
+    request: Request = Request()
+    response: Response = Response()
+    route: list[JsonObject] = []
+    usage: Usage = Usage()
+    simulated: bool = False
+    checkpoint_before: str | None = None
+    checkpoint_after: str | None = None
+    observed: Observed | None = None
+    steward: Steward | None = None
+    command: JsonObject = {}
+    """What a steward or the system asked for: the options of the command."""
+    spec: EffectiveSpec | None = None
+    after: Place
+    """The whole place the job stands in after this."""
+    previous: str | None = None
+    checksum: str | None = None

@@ -1,0 +1,105 @@
+"""What was asked for, and who does it: job.yaml, the effective spec, roles, models."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from logist.core.ids import JOB_ID_PATTERN
+from logist.core.model.base import Frozen, Recorded
+from logist.core.model.words import Approval
+
+JobId = Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
+
+
+class Limits(Frozen):
+    """What a job may use; each is checked before every call."""
+
+    cost_threshold: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1000
+    """US cents."""
+    time_threshold_minutes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60
+    max_allowed_iterations: Annotated[int, Field(ge=0)] = 50
+    max_attempts: Annotated[int, Field(ge=1)] = 3
+
+
+class PartialLimits(Frozen):
+    """The limits a job.yaml sets itself; the others come from the config."""
+
+    cost_threshold: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    time_threshold_minutes: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    max_allowed_iterations: Annotated[int, Field(ge=0)] | None = None
+    max_attempts: Annotated[int, Field(ge=1)] | None = None
+
+
+class JobSpec(Frozen):
+    """job.yaml: what a person asked for. Only `prompt` is needed, and a draft not even that."""
+
+    id: JobId | None = None
+    title: str | None = None
+    prompt: str | None = None
+    description: str | None = None
+    acceptance_criteria: list[str] | str | None = None
+    task_type: str | None = None
+    tags: list[str] = []
+    files: list[str] = []
+    role: str | None = None
+    review: bool | None = None
+    review_role: str | None = None
+    approval: Approval | bool | None = None
+    limits: PartialLimits = PartialLimits()
+    rank: int = 0
+    repo: str | bool | None = None
+    workflow: str | None = None
+    input: Any = None
+    parent: JobId | None = None
+
+
+class EffectiveSpec(Recorded):
+    """The whole spec a job runs under: job.yaml over config over defaults, roles by hash."""
+
+    title: str
+    prompt: str = ""
+    description: str | None = None
+    acceptance_criteria: tuple[str, ...] = ()
+    task_type: str | None = None
+    tags: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    review: bool = True
+    approval: Approval = Approval.END
+    limits: Limits = Limits()
+    rank: int = 0
+    doer: str = "Worker"
+    doer_source: str = "default"
+    reviewer: str = "Supervisor"
+    reviewer_source: str = "default"
+    on_doubt: Literal["stuck", "retry"] = "stuck"
+    roles: dict[str, str] = {}
+    """sha256 of each role the job uses, by name."""
+
+
+class Role(Frozen):
+    """Who does the work."""
+
+    name: Annotated[str, StringConstraints(min_length=1)]
+    description: Annotated[str, StringConstraints(min_length=1)]
+    instructions: Annotated[str, StringConstraints(min_length=1)]
+    llm_model: Annotated[str, StringConstraints(min_length=1)]
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+class Model(Frozen):
+    """A short model name resolved: what is called, where, and what it costs."""
+
+    name: str
+    provider_model: str
+    """As litellm spells it: `provider/model`."""
+    endpoint: str | None = None
+    """The base URL; None is the provider's own."""
+    api_key_env: str | None = None
+    """The environment variable that holds the key; the key itself is never recorded."""
+    input_price: Annotated[float, Field(ge=0)] | None = None
+    """US dollars per million tokens; None is unknown."""
+    output_price: Annotated[float, Field(ge=0)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] = 8192

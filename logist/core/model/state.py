@@ -1,0 +1,79 @@
+"""Where a job stands: state.json."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from logist.core.model.base import Recorded
+from logist.core.model.record import Place, Stuck, Totals
+from logist.core.model.spec import Limits
+from logist.core.model.words import ExitAction, Phase, Status
+
+
+class Head(Recorded):
+    """The last interaction a state has seen."""
+
+    sequence: int
+    hash: str
+    offset: int
+    """Byte where the entry begins in jobHistory.json."""
+
+
+class Last(Recorded):
+    """The last valid answer of an agent, as the next prompt quotes it."""
+
+    sequence: int
+    phase: Phase
+    role: str
+    action: ExitAction
+    summary: str
+    evidence_files: list[str] = []
+    missing: list[str] = []
+    output: Any = None
+
+
+class State(Recorded):
+    """state.json: a projection of the history."""
+
+    version: int = 1
+    revision: int = 0
+    head: Head | None = None
+    status: Status
+    awaiting: Literal["manual", "end", "review"] | None = None
+    stuck: Stuck | None = None
+    step: str = "task"
+    attempts: int = 0
+    before: Place | None = None
+    halted_at: float | None = None
+    agent_role: str = "Worker"
+    agent_role_source: str = "default"
+    usage: Totals = Totals()
+    limits: Limits = Limits()
+    title: str = ""
+    rank: int = 0
+    badge: str = ""
+    tags: list[str] = []
+    created_at: str = ""
+    updated_at: str = ""
+    reason: str = ""
+    last: Last | None = None
+    note: str | None = None
+    """What the steward said, for the next prompt."""
+    artefacts: list[str] = []
+    outputs: dict[str, Any] = {}
+    children: list[str] = []
+    checkpoint: str | None = None
+    start_checkpoint: str | None = None
+    spec_hash: str = ""
+
+    def place(self) -> Place:
+        """Where the job stands, as the state machine sees it."""
+        return Place(
+            status=self.status,
+            awaiting=self.awaiting,
+            stuck=self.stuck,
+            step=self.step,
+            attempts=self.attempts,
+            before=self.before,
+            halted_at=self.halted_at,
+        )

@@ -1,0 +1,168 @@
+"""The environment variables Logist looks at; nothing else in the project reads them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROJECT_DIRECTORY = ".logist"
+
+# What a program that Logist starts may see. The model's key is handed over by name, to the courier alone.
+_CHILD = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+)
+_PROXIES = frozenset(name.lower() for name in _CHILD if name.endswith("_PROXY"))  # the usual spelling
+
+_SECRET_ENDINGS = ("_KEY", "_TOKEN")
+_SECRET_WORDS = ("SECRET", "PASSWORD", "CREDENTIAL")
+_SHORTEST_SECRET = 8
+
+
+Source = Literal["project", "LOGIST_HOME", "user"]
+
+
+class Home(NamedTuple):
+    """The directory with config.yaml, roles/ and jobs/, and how it was found."""
+
+    path: Path
+    source: Source
+
+
+class Environment:
+    """The environment as it was when it was read; an empty variable counts as unset."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    @classmethod
+    def read(cls) -> Environment:
+        """The environment of this process."""
+        return cls(os.environ)
+
+    def find_home(self, cwd: Path) -> Home:
+        """The nearest `.logist` directory from `cwd` upward, else $LOGIST_HOME, else the user's own."""
+        name, source = self.home_name(str(cwd))
+        return Home(_path(name), source)
+
+    def home_name(self, cwd: str) -> tuple[str, Source]:
+        """The same as a plain string, for the commands that must start quickly."""
+        start = directory = os.path.abspath(cwd)
+        while True:
+            home = os.path.join(directory, PROJECT_DIRECTORY)
+            if os.path.isdir(home):
+                return home, "project"
+            parent = os.path.dirname(directory)
+            if parent == directory:
+                break
+            directory = parent
+        if named := self._get("LOGIST_HOME"):
+            return os.path.join(start, named), "LOGIST_HOME"
+        return os.path.join(self._xdg("XDG_DATA_HOME", ".local/share"), "logist"), "user"
+
+    def jobs_dir(self, option: str | None, cwd: Path) -> Path:
+        """Where the jobs lie: the option, else $LOGIST_JOBS_DIR, else `jobs` in the home; absolute."""
+        return _path(self.jobs_dir_name(option, str(cwd)))
+
+    def jobs_dir_name(self, option: str | None, cwd: str) -> str:
+        """The same as a plain string, for the commands that must start quickly."""
+        named = option or self._get("LOGIST_JOBS_DIR")
+        if named:
+            return os.path.abspath(os.path.join(cwd, named))
+        return os.path.join(self.home_name(cwd)[0], "jobs")
+
+    def user_config_dir(self) -> Path:
+        """The user's own config.yaml and roles/."""
+        return _path(os.path.join(self._xdg("XDG_CONFIG_HOME", ".config"), "logist"))
+
+    def job_id(self) -> str | None:
+        """The current job, if the environment names one."""
+        return self._get("LOGIST_JOB_ID")
+
+    def agent(self) -> str | None:
+        """The agent to use instead of the configured one, as in `scripted:answers/`."""
+        return self._get("LOGIST_AGENT")
+
+    def debugging(self) -> bool:
+        """Whether a defect of Logist shows its traceback (LOGIST_DEBUG)."""
+        return self._get("LOGIST_DEBUG") is not None
+
+    def user_name(self) -> str:
+        """Who acts as the steward, as it is written to the history."""
+        name = self._get("LOGIST_STEWARD") or self._get("USER") or self._get("LOGNAME") or _account_name()
+        return name.encode("utf-8", "replace").decode("utf-8")  # bytes that are no UTF-8 come as surrogates
+
+    def color(self, stream_is_tty: bool) -> bool:
+        """Whether to write colours; NO_COLOR has the last word."""
+        if self._get("NO_COLOR"):
+            return False
+        forced = self._get("FORCE_COLOR")
+        if forced is not None:
+            return forced.lower() not in {"0", "false"}
+        return stream_is_tty and self._get("TERM") != "dumb"
+
+    def key(self, name: str) -> str | None:
+        """The value of the variable a model names for its key."""
+        value = self._get(name)
+        return value.strip() or None if value else None
+
+    def secrets(self, *named: str) -> tuple[str, ...]:
+        """Values that must not reach a file, longest first: of variables that sound secret, and those named."""
+        values = {
+            value.strip()
+            for name, value in self._values.items()
+            if name in named or _sounds_secret(name.upper())
+        }
+        return tuple(sorted((v for v in values if len(v) >= _SHORTEST_SECRET), key=lambda v: (-len(v), v)))
+
+    def child(self) -> dict[str, str]:
+        """The environment for a program that Logist starts: an allow-list, no secret in it."""
+        return {name: value for name, value in self._values.items() if name in _CHILD or name in _PROXIES}
+
+    def _get(self, name: str) -> str | None:
+        return self._values.get(name) or None
+
+    def _xdg(self, name: str, otherwise: str) -> str:
+        named = self._get(name)
+        if named and os.path.isabs(named):  # the specification: relative ones are invalid, ignore them
+            return named
+        return os.path.join(self._get("HOME") or _account_home(), otherwise)
+
+
+def _path(name: str) -> Path:
+    from pathlib import Path  # noqa: PLC0415 - a tenth of what `job list` costs to start, which needs none
+
+    return Path(name)
+
+
+def _sounds_secret(name: str) -> bool:
+    return name.endswith(_SECRET_ENDINGS) or any(word in name for word in _SECRET_WORDS)
+
+
+def _account_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user without an account
+        return str(os.getuid())
+
+
+def _account_home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return os.sep

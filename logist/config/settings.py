@@ -1,0 +1,199 @@
+"""config.yaml: the shipped defaults, under the user's file, under the project's."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from logist.core.model import Approval, Frozen, Limits, Model
+from logist.documents import Document, checked, nearest, read
+from logist.errors import InvalidFile
+
+CONFIG_FILE = "config.yaml"
+
+Name = Annotated[str, StringConstraints(min_length=1)]
+Price = Annotated[float, Field(ge=0)]
+SimpleName = Annotated[str, StringConstraints(pattern=r"^[^/\x00]+$")]
+
+
+# The same as logist.workspace.DEFAULT_CACHES, which this layer can't see; a test compares them.
+CACHES = (
+    "node_modules",
+    ".venv",
+    "__pycache__",
+    ".tox",
+    ".nox",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+)
+
+
+class Review(Frozen):
+    """Whether a second agent checks what the doer did, and what its findings decide."""
+
+    enabled: bool = True
+    role: Name = "Supervisor"
+    mode: Literal["normal", "strict", "yolo"] = "normal"
+
+
+class RoleChoice(Frozen):
+    """Which role does a job that names none."""
+
+    default: Name = "Worker"
+    type_mapping: dict[str, Name] = Field(default_factory=dict)
+    """Role by task type."""
+
+
+class ModelEntry(Frozen):
+    """What a short model name stands for; prices in US dollars per million tokens."""
+
+    provider_model: Name
+    endpoint: Name | None = None
+    api_key_env: Name | None = None
+    input_price: Price | None = None
+    output_price: Price | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] = 8192
+
+
+class WorkspaceRules(Frozen):
+    """What a checkpoint holds."""
+
+    max_checkpoint_bytes: Annotated[int, Field(ge=1)] = 1_000_000_000
+    caches: tuple[SimpleName, ...] = CACHES
+    """Names of directories that are left out of checkpoints."""
+
+
+class ContextRules(Frozen):
+    """How much of the workspace goes into a prompt."""
+
+    max_file_bytes: Annotated[int, Field(ge=0)] = 65_536
+    max_total_bytes: Annotated[int, Field(ge=0)] = 262_144
+    listing_limit: Annotated[int, Field(ge=0)] = 500
+
+
+class Retries(Frozen):
+    """How often one paid exchange is tried again within a step, and the first wait."""
+
+    max_tries: Annotated[int, Field(ge=1)] = 4
+    backoff_seconds: Annotated[float, Field(ge=0)] = 1.0
+
+
+SHIPPED_MODELS = {
+    "grok-code-fast-1": ModelEntry(
+        provider_model="xai/grok-code-fast-1",
+        api_key_env="XAI_API_KEY",
+        input_price=0.20,
+        output_price=1.50,
+    ),
+    "gemini-2.5-flash": ModelEntry(
+        provider_model="gemini/gemini-2.5-flash",
+        api_key_env="GEMINI_API_KEY",
+        input_price=0.30,
+        output_price=2.50,
+    ),
+}
+
+
+class Settings(Frozen):
+    """Everything that can be configured, with the values that hold without a config file."""
+
+    limits: Limits = Limits()
+    review: Review = Review()
+    approval: Approval = Approval.END
+    roles: RoleChoice = RoleChoice()
+    models: dict[Name, ModelEntry] = SHIPPED_MODELS
+    agent: Annotated[str, StringConstraints(pattern=r"^(litellm|scripted:.+)$")] = "litellm"
+    max_concurrent_agents: Annotated[int, Field(ge=1)] = 3
+    agent_timeout_minutes: Annotated[float, Field(gt=0)] = 30
+    poll_interval_seconds: Annotated[float, Field(gt=0)] = 5
+    on_stuck: Annotated[list[Name], Field(min_length=1)] | Name | None = None
+    """A command run when a job becomes STUCK: a list of arguments, or a line for the shell."""
+    on_doubt: Literal["stuck", "retry"] = "stuck"
+    workspace: WorkspaceRules = WorkspaceRules()
+    context: ContextRules = ContextRules()
+    min_output_tokens: Annotated[int, Field(ge=1)] = 2048
+    allow_unknown_price: bool = False
+    retries: Retries = Retries()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The settings, and for each field path where its value comes from: `default` or a file."""
+
+    settings: Settings
+    sources: dict[str, str]
+
+
+def load_settings(home: Path, user_config_dir: Path) -> Loaded:
+    """Defaults, then the user's config.yaml, then the one in `home`; files that are not there are fine.
+
+    Mappings are merged key by key, everything else is replaced. Raises InvalidFile with file, line and key.
+    """
+    data = Settings().model_dump(mode="json")
+    settings = Settings()
+    sources = dict.fromkeys(_leaves(data), "default")
+    for path in dict.fromkeys((user_config_dir / CONFIG_FILE, home / CONFIG_FILE)):
+        if not os.path.lexists(path):
+            continue
+        document = read(path)
+        own = _spelled_out(document.data, path.parent)
+        data = _merged(data, own)
+        settings = checked(Settings, Document(document.path, data, document.lines))
+        sources |= dict.fromkeys(_leaves(own), str(path))
+    final = _leaves(settings.model_dump(mode="json"))
+    return Loaded(settings, {field: sources.get(field, "default") for field in final})
+
+
+def resolve_model(settings: Settings, name: str) -> Model:
+    """What a role's `llm_model` stands for; `provider/model` is taken as written, its price unknown."""
+    entry = settings.models.get(name)
+    if entry:
+        return Model(name=name, **entry.model_dump())
+    if "/" in name.strip("/"):
+        return Model(name=name, provider_model=name)
+    advice = nearest(name, settings.models)
+    snippet = f"models: {{{name}: {{provider_model: PROVIDER/{name}, api_key_env: PROVIDER_API_KEY, "
+    snippet += "input_price: 0.0, output_price: 0.0}}"
+    raise InvalidFile(
+        f"unknown model `{name}`; known: {', '.join(sorted(settings.models))}",
+        where=f"{CONFIG_FILE}: models",
+        fix=f"{advice} Or add it to .logist/{CONFIG_FILE}: {snippet}",
+    )
+
+
+def _spelled_out(data: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """The same with short forms written in full, and a path of the agent's made absolute."""
+    data = dict(data)
+    if isinstance(data.get("review"), bool):
+        data["review"] = {"enabled": data["review"]}
+    if isinstance(data.get("approval"), bool):
+        data["approval"] = "end" if data["approval"] else "none"
+    agent = data.get("agent")
+    if isinstance(agent, str) and agent.startswith("scripted:") and agent != "scripted:":
+        data["agent"] = f"scripted:{os.path.abspath(directory / agent.removeprefix('scripted:'))}"
+    return data
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        below = base.get(key)
+        if isinstance(below, dict) and isinstance(value, dict):
+            merged[key] = _merged(below, value)
+        elif not (isinstance(below, dict) and value is None):  # `limits:` with only comments under it
+            merged[key] = value
+    return merged
+
+
+def _leaves(data: dict[str, Any], path: str = "") -> list[str]:
+    """The path of every field that holds no other fields."""
+    found: list[str] = []
+    for key, value in data.items():
+        field = f"{path}.{key}" if path else key
+        found += _leaves(value, field) if isinstance(value, dict) and value else [field]
+    return found

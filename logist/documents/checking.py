@@ -1,0 +1,191 @@
+"""A document to a model, with errors in plain words that name the line and the field."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from logist.documents.reading import Document, joined
+from logist.errors import InvalidFile
+
+Checked = TypeVar("Checked", bound=BaseModel)
+Path = tuple[str | int, ...]
+
+_KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "enum": "one of {expected}",
+    "literal_error": "one of {expected}",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "string_too_short": "text of at least {min_length} character(s)",
+    "string_too_long": "text of at most {max_length} characters",
+    "too_short": "a list of at least {min_length}",
+    "string_pattern_mismatch": "text that matches {pattern}",
+}
+
+
+def checked(model: type[Checked], document: Document) -> Checked:
+    """The document as an instance of the model; its first error is raised as InvalidFile.
+
+    Types are taken strictly: the text "no" is not false, and "5" is not a number.
+    """
+    try:
+        # From JSON, strict still turns lists to tuples and words to enum members.
+        return model.model_validate_json(json.dumps(document.data), strict=True)
+    except ValidationError as error:
+        problems = [dict(problem) for problem in error.errors(include_url=False)]
+    raise _invalid(model, document, problems)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Advice for a word that is not known: the ones meant, or the whole short list."""
+    names = sorted(known)
+    lower = {name.lower(): name for name in reversed(names)}
+    close = [lower[name] for name in _close(word, lower)]
+    if close:
+        return f"did you mean {_either([f'`{name}`' for name in close])}?"
+    return f"known: {', '.join(names)}" if names else None
+
+
+def _invalid(model: type[BaseModel], document: Document, problems: list[dict[str, Any]]) -> InvalidFile:
+    first = _misspelled(problems) or problems[0]
+    path = _real_path(document.data, first)
+    where = f"{document.path}:{_line(document, path)}"
+    field = _shown_path(path)
+    if first["type"] == "missing":
+        return InvalidFile(f"`{field}` is missing", where=where)
+    if first["type"] == "extra_forbidden":
+        advice = nearest(str(path[-1]), _known_keys(model, path[:-1]))
+        return InvalidFile(f"unknown key `{field}`", where=where, fix=advice)
+    wanted = _wanted(problem for problem in problems if _real_path(document.data, problem) == path)
+    return InvalidFile(f"`{field}` {wanted}, not {_shown(first['input'])}", where=where)
+
+
+def _misspelled(problems: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """If the first problem is a missing key: the unknown key beside it that was meant to be it."""
+    first = problems[0]
+    if first["type"] != "missing":
+        return None
+    *around, wanted = first["loc"]
+    for problem in problems:
+        *place, key = problem["loc"]
+        if problem["type"] == "extra_forbidden" and place == around and _close(str(key), [str(wanted)]):
+            return problem
+    return None
+
+
+def _close(word: str, names: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(word.lower(), [name.lower() for name in names], n=3, cutoff=0.6)
+
+
+def _real_path(data: Any, problem: dict[str, Any]) -> Path:
+    """pydantic's location without the names of union members it tried on the way."""
+    path: list[str | int] = []
+    for part in problem["loc"]:
+        if _holds(data, part):
+            data = data[part]
+            path.append(part)
+    if problem["type"] == "missing":
+        path.append(problem["loc"][-1])
+    return tuple(path)
+
+
+def _holds(data: Any, part: str | int) -> bool:
+    if isinstance(data, dict):
+        return part in data
+    return isinstance(data, list) and isinstance(part, int) and part < len(data)
+
+
+def _line(document: Document, path: Path) -> int:
+    """The line of the field or, if it isn't there, of the nearest one around it."""
+    for end in range(len(path), -1, -1):
+        if line := document.lines.get(_shown_path(path[:end])):
+            return line
+    return 1
+
+
+def _shown_path(path: Path) -> str:
+    shown = ""
+    for part in path:
+        shown = joined(shown, part)
+    return shown
+
+
+def _wanted(problems: Iterator[dict[str, Any]]) -> str:
+    kinds: list[str] = []
+    for problem in problems:
+        pattern = _KINDS.get(problem["type"])
+        if pattern is None:
+            return str(problem["msg"]).removeprefix("Value error, ")
+        limits = {name: f"{v:g}" if isinstance(v, float) else v for name, v in problem.get("ctx", {}).items()}
+        kind = pattern.format(**limits)
+        if kind not in kinds:
+            kinds.append(kind)
+    return f"must be {_either(kinds)}"
+
+
+def _either(words: list[str]) -> str:
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "empty"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _known_keys(model: type[BaseModel], path: Path) -> set[str]:
+    annotations: list[Any] = [model]
+    for part in path:
+        annotations = [inner for shape in annotations for inner in _inside(shape, part)]
+    models = [shape for outer in annotations for shape in _shapes(outer)]
+    return {name for shape in models if _is_model(shape) for name in shape.model_fields}
+
+
+def _inside(annotation: Any, part: str | int) -> Iterator[Any]:
+    """The annotations of what lies under that key or index."""
+    for shape in _shapes(annotation):
+        if _is_model(shape):
+            if isinstance(part, str) and part in shape.model_fields:
+                yield shape.model_fields[part].annotation
+        elif get_origin(shape) is dict:
+            yield get_args(shape)[1]
+        elif get_origin(shape) in {list, tuple}:
+            yield get_args(shape)[0]
+
+
+def _shapes(annotation: Any) -> Iterator[Any]:
+    """The members of a union, without their annotations."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _shapes(get_args(annotation)[0])
+    elif origin in {None, dict, list, tuple}:
+        yield annotation
+    else:
+        for member in get_args(annotation):
+            yield from _shapes(member)
+
+
+def _is_model(shape: Any) -> bool:
+    return isinstance(shape, type) and issubclass(shape, BaseModel)

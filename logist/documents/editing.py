@@ -1,0 +1,198 @@
+"""Changes to single fields of a YAML or JSON text that leave the rest of it as it was."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, SequenceNode
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
+
+from logist.documents.reading import is_json, parse
+from logist.errors import InvalidFile
+
+Keys = tuple[str, ...]
+
+_BOOLEAN_OF_OLD = frozenset({"yes", "no", "on", "off", "y", "n"})
+
+
+def edited(text: str, name: str, changes: Mapping[Keys, object | None]) -> str:
+    """The text with the field at each path set to its value, or removed where the value is None.
+
+    A mapping that loses its last key is removed too. In YAML, every byte outside the changed fields
+    stays: comments, order, quoting, line ends; JSON keeps its order and indentation. Raises InvalidFile
+    if the text is no valid document, or written in a way that can't be changed safely.
+    """
+    body = text.removeprefix("\ufeff")
+    mark = text[: len(text) - len(body)]
+    json_like = is_json(body, name)
+    data = parse(body, name).data
+    for keys, value in changes.items():
+        wanted = _changed(data, keys, value, name)
+        if _same(wanted, data):
+            continue
+        body = _json_text(body, wanted) if json_like else _Edit(body, wanted).at(keys)
+        data = parse(body, name).data
+        if not _same(data, wanted):
+            raise InvalidFile(
+                f"is written in a way in which `{'.'.join(keys)}` can't be changed safely",
+                where=name,
+                fix="edit it by hand",
+            )
+    return mark + body
+
+
+def dumped(data: Mapping[str, object]) -> str:
+    """The values as a new YAML text, in block style, with texts of several lines as they read."""
+    return _dumped(dict(data), flow=False) + "\n"
+
+
+def _changed(data: dict[str, Any], keys: Keys, value: object | None, name: str) -> dict[str, Any]:
+    """The values after one change."""
+    key, rest = keys[0], keys[1:]
+    if rest:
+        inner = data.get(key)
+        if not isinstance(inner, dict | None):
+            raise InvalidFile(f"`{key}` is not a mapping, so it holds no `{'.'.join(rest)}`", where=name)
+        if inner is None and value is None:
+            return data
+        value = _changed(inner or {}, rest, value, name) or None
+    if value is None:
+        return {other: data[other] for other in data if other != key}
+    return {**data, key: value}
+
+
+def _same(one: object, other: object) -> bool:
+    """Equal as JSON: 1, 1.0 and true are three values."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _json_text(text: str, data: dict[str, Any]) -> str:
+    indented = re.search(r"\n([ \t]+)\"", text)
+    end = "\n" if text.endswith("\n") else ""
+    return json.dumps(data, indent=indented[1] if indented else None, ensure_ascii=False) + end
+
+
+class _Edit:
+    """One change to a YAML text, made at the places the parser marks."""
+
+    def __init__(self, text: str, wanted: dict[str, Any]) -> None:
+        self.text = text
+        self.wanted = wanted
+
+    def at(self, keys: Keys) -> str:
+        """The text once the field at `keys` is as in the wanted values."""
+        root = YAML(typ="safe", pure=True).compose(self.text)
+        if not isinstance(root, MappingNode):
+            return self._inserted(len(self.text), 0, keys[0], self.wanted[keys[0]])
+        if root.flow_style:
+            flow = _rendered(self.wanted, flow=True).strip()
+            return self._spliced(root.start_mark.index, root.end_mark.index, flow)
+        return self._in_mapping(root, self.wanted, keys)
+
+    def _in_mapping(self, mapping: MappingNode, new: dict[str, Any], keys: Keys) -> str:
+        key = keys[0]
+        entry = next(((node, value) for node, value in mapping.value if node.value == key), None)
+        if entry is None:
+            end = self._line_end(self._end(*mapping.value[-1]))
+            return self._inserted(end, mapping.start_mark.column, key, new[key])
+        if key not in new:
+            return self._removed(*entry)
+        inner = entry[1]
+        if len(keys) > 1 and isinstance(inner, MappingNode) and not inner.flow_style:
+            return self._in_mapping(inner, new[key], keys[1:])
+        return self._replaced(*entry, new[key])
+
+    def _inserted(self, at: int, column: int, key: str, value: Any) -> str:
+        lines = _indented(_rendered_pair(key, value), column)
+        separate = "\n" if at > 0 and self.text[at - 1] != "\n" else ""
+        return self._spliced(at, at, f"{separate}{' ' * column}{lines}\n")
+
+    def _removed(self, key: Node, value: Node) -> str:
+        start = key.start_mark.index - key.start_mark.column
+        return self._spliced(start, self._line_end(self._content_end(key, value)), "")
+
+    def _replaced(self, key: Node, value: Node, new: Any) -> str:
+        flow = isinstance(value, CollectionNode) and bool(value.flow_style)
+        first, newline, rest = _indented(_rendered(new, flow=flow), key.start_mark.column).partition("\n")
+        end = self._content_end(key, value)
+        start = min(value.start_mark.index, end)
+        gap = self.text[key.end_mark.index : start]
+        tail = newline + rest + ("\n" if rest and end == len(self.text) else "")
+        if first and re.fullmatch(r"[ \t]*:[ \t]+", gap):  # on one line, and stays there: keep the spacing
+            return self._spliced(start, end, first.lstrip() + tail)
+        comment = re.search(r"[ \t]+#[^\r\n]*", gap)
+        head = f":{first}{comment[0] if comment else ''}"
+        return self._spliced(key.end_mark.index, end, head + tail)
+
+    def _end(self, key: Node, value: Node) -> int:
+        """Where a value ends; the mark of a block collection is only at the next token, comments included."""
+        if isinstance(value, CollectionNode) and not value.flow_style:
+            last = value.value[-1]
+            return self._end(*last) if isinstance(value, MappingNode) else self._end(value, last)
+        end: int = value.end_mark.index
+        if value.start_mark.index < end:
+            return end
+        if isinstance(key, SequenceNode):  # nothing is there, and its mark is at the next token
+            return len(self.text[:end].rstrip())
+        return self.text.index(":", key.end_mark.index) + 1
+
+    def _content_end(self, key: Node, value: Node) -> int:
+        """The same without the blank lines after a block scalar."""
+        return len(self.text[: self._end(key, value)].rstrip())
+
+    def _line_end(self, index: int) -> int:
+        """Where the next line begins."""
+        if index == 0 or self.text[index - 1] == "\n":
+            return index
+        newline = self.text.find("\n", index)
+        return len(self.text) if newline < 0 else newline + 1
+
+    def _spliced(self, start: int, end: int, new: str) -> str:
+        if "\r\n" in self.text:
+            new = new.replace("\n", "\r\n")
+        return self.text[:start] + new + self.text[end:]
+
+
+def _indented(text: str, column: int) -> str:
+    """The text with every line but the first moved to the right."""
+    return re.sub(r"\n(?=[^\n])", "\n" + " " * column, text)
+
+
+def _rendered(value: Any, *, flow: bool) -> str:
+    """The value in YAML as it stands after `key:`, led by a space or a line break."""
+    if flow:
+        return " " + _dumped(value, flow=True)
+    return _dumped({"k": value}, flow=False).removeprefix("k:")
+
+
+def _rendered_pair(key: str, value: Any) -> str:
+    return _dumped({key: value}, flow=False)
+
+
+def _dumped(value: Any, *, flow: bool) -> str:
+    yaml = YAML()
+    yaml.default_flow_style = flow
+    yaml.width = 2**30
+    buffer = io.StringIO()
+    yaml.dump(_styled(value), buffer)
+    return buffer.getvalue().removesuffix("\n").removesuffix("\n...")
+
+
+def _styled(value: Any) -> Any:
+    """Text of several lines as a literal block, where one can hold it; quotes where YAML 1.1 sees a boolean."""
+    if isinstance(value, dict):
+        return {key: _styled(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_styled(item) for item in value]
+    if isinstance(value, str) and not value.isprintable():
+        lines = value.removesuffix("\n").split("\n")
+        literal = all(line.isprintable() for line in lines) and value.strip() == "\n".join(lines)
+        return LiteralScalarString(value) if literal else DoubleQuotedScalarString(value)
+    if isinstance(value, str) and value.lower() in _BOOLEAN_OF_OLD:
+        return DoubleQuotedScalarString(value)
+    return value

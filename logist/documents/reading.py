@@ -1,0 +1,287 @@
+"""Text of a YAML or JSON file to plain values, with the line of every field."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from ruamel.yaml.reader import ReaderError
+
+from logist.errors import InvalidFile
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 64
+
+# The core schema of YAML 1.2: `no`, `1_000` and dates are text, `010` is ten.
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?[0-9]+")
+_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+MAX_DIGITS = 1000
+_JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file that was read: its name, its values, and on which line each field begins."""
+
+    path: str
+    data: dict[str, Any]
+    lines: dict[str, int]
+    """Line (from 1) by field path, as in `limits.cost_threshold` or `steps[2].agentRole`."""
+
+
+class Piece(NamedTuple):
+    """One thing met on the way through the text; line and column count from 1."""
+
+    kind: Literal["mapping", "list", "end", "scalar"]
+    value: Any
+    line: int
+    column: int
+
+
+def read(path: Path) -> Document:
+    """The document in a file; every failure is an InvalidFile that says where."""
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidFile(f"cannot be read: {error.strerror}", where=name) from error
+    return parse(_decoded(content, name), name)
+
+
+def parse(text: str, name: str) -> Document:
+    """The document in a text. `name` tells YAML from JSON by its suffix; without one, `{` means JSON."""
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
+    body = text.removeprefix("\ufeff")
+    pieces = _json_pieces(body, name) if is_json(body, name) else _yaml_pieces(body, name)
+    builder = _Builder(name, pieces)
+    data = builder.document()
+    if not isinstance(data, dict):
+        raise InvalidFile("must be a mapping of keys to values", where=f"{name}:{builder.lines.get('', 1)}")
+    return Document(name, data, builder.lines)
+
+
+def is_json(text: str, name: str) -> bool:
+    """Whether a text of this name is read as JSON."""
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix in {".json", ".yaml", ".yml"}:
+        return suffix == ".json"
+    return text.lstrip("\ufeff \t\r\n").startswith("{")
+
+
+def joined(path: str, key: str | int) -> str:
+    """The field path one level down."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key
+
+
+def _decoded(content: bytes, name: str) -> str:
+    if len(content) > MAX_BYTES:
+        raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        raise InvalidFile("is not UTF-8 text", where=f"{name}:{line}:{column}") from error
+
+
+class _Builder:
+    """Puts the pieces together; the rules that hold for YAML and JSON alike are here."""
+
+    def __init__(self, name: str, pieces: Iterator[Piece]) -> None:
+        self.name = name
+        self.pieces = pieces
+        self.lines: dict[str, int] = {}
+
+    def document(self) -> Any:
+        first = next(self.pieces, None)
+        if first is None:
+            return {}
+        self.lines[""] = first.line
+        data = self._value(first, "", 0)
+        next(self.pieces, None)  # a second document is refused where the pieces are made
+        return {} if data is None else data
+
+    def _value(self, piece: Piece, path: str, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise self._invalid(f"nested more than {MAX_DEPTH} levels deep", piece)
+        if piece.kind == "mapping":
+            return self._mapping(path, depth)
+        if piece.kind == "list":
+            return self._list(path, depth)
+        return self._scalar(piece, path)
+
+    def _mapping(self, path: str, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while (key := next(self.pieces)).kind != "end":
+            name = self._key(key)
+            field = joined(path, name)
+            if name in found:
+                raise self._invalid(f"`{field}` is there twice, first on line {self.lines[field]}", key)
+            self.lines[field] = key.line
+            found[name] = self._value(next(self.pieces), field, depth + 1)
+        return found
+
+    def _list(self, path: str, depth: int) -> list[Any]:
+        found: list[Any] = []
+        while (item := next(self.pieces)).kind != "end":
+            field = joined(path, len(found))
+            self.lines[field] = item.line
+            found.append(self._value(item, field, depth + 1))
+        return found
+
+    def _key(self, piece: Piece) -> str:
+        if piece.kind != "scalar":
+            raise self._invalid("a key must be text, not a list or a mapping", piece)
+        if not isinstance(piece.value, str):
+            shown = json.dumps(piece.value)
+            raise self._invalid(f'the key {shown} is not text; write it in quotes: "{shown}"', piece)
+        return str(self._scalar(piece, piece.value))
+
+    def _scalar(self, piece: Piece, path: str) -> Any:
+        value = piece.value
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self._invalid(f"{_field(path)}is not a finite number", piece)
+        if isinstance(value, str) and not value.isascii():
+            return self._text(value, piece, path)
+        return value
+
+    def _text(self, value: str, piece: Piece, path: str) -> str:
+        try:  # YAML takes the two halves of an escaped surrogate pair as two characters
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError as error:
+            message = f"{_field(path)}holds half of a surrogate pair, which is no character"
+            raise self._invalid(message.encode("utf-8", "replace").decode(), piece) from error
+
+    def _invalid(self, message: str, piece: Piece) -> InvalidFile:
+        return InvalidFile(message, where=f"{self.name}:{piece.line}:{piece.column}")
+
+
+def _field(path: str) -> str:
+    return f"`{path}` " if path else ""
+
+
+def _json_pieces(text: str, name: str) -> Iterator[Piece]:
+    try:
+        json.loads(text, parse_int=str, parse_float=str)
+    except json.JSONDecodeError as error:
+        where = f"{name}:{error.lineno}:{error.colno}"
+        raise InvalidFile(f"is not JSON: {error.msg}", where=where) from error
+    except RecursionError as error:
+        raise InvalidFile(f"nested more than {MAX_DEPTH} levels deep", where=name) from error
+    line, line_start, seen = 1, 0, 0
+    for found in _JSON_TOKEN.finditer(text):
+        if newlines := text.count("\n", seen, found.start()):
+            line, line_start = line + newlines, text.rindex("\n", seen, found.start()) + 1
+        seen = found.start()
+        yield _json_piece(found[0], line, found.start() - line_start + 1, name)
+
+
+def _json_piece(word: str, line: int, column: int, name: str) -> Piece:
+    if word == "{":
+        return Piece("mapping", None, line, column)
+    if word == "[":
+        return Piece("list", None, line, column)
+    if word in {"}", "]"}:
+        return Piece("end", None, line, column)
+    try:
+        return Piece("scalar", json.loads(word), line, column)
+    except ValueError as error:  # a whole number of thousands of digits
+        raise InvalidFile("a number is too long", where=f"{name}:{line}:{column}") from error
+
+
+def _yaml_pieces(text: str, name: str) -> Iterator[Piece]:
+    documents = 0
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            documents += isinstance(event, DocumentStartEvent)
+            if documents > 1:
+                raise InvalidFile("holds more than one document", where=_at(event, name))
+            if piece := _yaml_piece(event, name):
+                yield piece
+    except ReaderError as error:
+        raise _unacceptable(error, text, name) from error
+    except YAMLError as error:
+        raise _syntax(error, name) from error
+    except (ValueError, OverflowError) as error:  # \U escapes beyond the last character
+        raise InvalidFile(f"is not YAML: {error}", where=name) from error
+
+
+def _yaml_piece(event: Event, name: str) -> Piece | None:
+    if isinstance(event, AliasEvent):
+        raise InvalidFile("aliases (`*name`) are not allowed; write it out", where=_at(event, name))
+    if getattr(event, "anchor", None):
+        raise InvalidFile("anchors (`&name`) are not allowed; write it out", where=_at(event, name))
+    if getattr(event, "tag", None):
+        raise InvalidFile("tags (`!name`) are not allowed", where=_at(event, name))
+    line, column = event.start_mark.line + 1, event.start_mark.column + 1
+    if isinstance(event, MappingStartEvent):
+        return Piece("mapping", None, line, column)
+    if isinstance(event, SequenceStartEvent):
+        return Piece("list", None, line, column)
+    if isinstance(event, MappingEndEvent | SequenceEndEvent):
+        return Piece("end", None, line, column)
+    if isinstance(event, ScalarEvent):
+        plain = event.implicit[0]
+        value = _resolved(event.value, _at(event, name)) if plain else event.value
+        return Piece("scalar", value, line, column)
+    return None
+
+
+def _resolved(word: str, where: str) -> Any:
+    if word in _NULL:
+        return None
+    if word in _BOOL:
+        return _BOOL[word]
+    whole = _INT.fullmatch(word)
+    if whole or _BASED.fullmatch(word):
+        if len(word) > MAX_DIGITS:
+            raise InvalidFile("a number is too long", where=where)
+        return int(word, 10 if whole else 0)
+    if _FLOAT.fullmatch(word):
+        return float(word)
+    return math.inf if _NOT_FINITE.fullmatch(word) else word
+
+
+def _at(event: Event, name: str) -> str:
+    return f"{name}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
+
+
+def _syntax(error: YAMLError, name: str) -> InvalidFile:
+    mark = getattr(error, "problem_mark", None)
+    where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    problem = error.problem if isinstance(error, MarkedYAMLError) else str(error)
+    fix = "indent with spaces, not tabs" if "\\t" in str(problem) else None
+    return InvalidFile(f"is not YAML: {problem}", where=where, fix=fix)
+
+
+def _unacceptable(error: ReaderError, text: str, name: str) -> InvalidFile:
+    before = text[: error.position]
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    message = f"the character U+{ord(text[error.position]):04X} is not allowed in YAML"
+    return InvalidFile(message, where=f"{name}:{line}:{column}")

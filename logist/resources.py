@@ -1,0 +1,31 @@
+"""Where the files lie that ship with Logist: roles, schemas, recorded jobs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from logist.errors import StorageError
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def resource(*parts: str) -> Path:
+    """The shipped file or directory of that name, as in `resource("schemas", "llm-chat-schema.json")`.
+
+    An installed wheel keeps them in `logist/_data/`, a checkout at the top of its tree.
+    Raises StorageError if it is not there: the installation is incomplete.
+    """
+    path = os.path.join(_root(), *parts)
+    if not os.path.exists(path):
+        raise StorageError(
+            "this file of Logist is missing; the installation is incomplete",
+            where=path,
+            fix="install Logist again",
+        )
+    return Path(path)
+
+
+def _root() -> str:
+    data = os.path.join(_PACKAGE, "_data")
+    return data if os.path.isdir(data) else os.path.dirname(_PACKAGE)

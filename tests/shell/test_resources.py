@@ -1,0 +1,72 @@
+"""Shipped files are found in a checkout and in an installed package alike."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import logist
+from logist.errors import StorageError
+from logist.resources import resource
+
+PACKAGE = Path(logist.__file__).parent
+
+
+def installed(site: Path) -> Path:
+    """The modules that `logist.resources` needs, laid out as a wheel installs them."""
+    package = site / "logist"
+    (package / "_data" / "roles").mkdir(parents=True)
+    for name in ("__init__.py", "errors.py", "resources.py"):
+        shutil.copyfile(PACKAGE / name, package / name)
+    return package
+
+
+def python(code: str, path: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(path)!r})\n{code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_checkout_has_them_at_the_top_of_its_tree() -> None:
+    assert resource("roles", "Worker.yaml") == PACKAGE.parent / "roles" / "Worker.yaml"
+    assert resource("roles").is_dir()
+    assert resource("schemas").is_dir()
+
+
+def test_an_installed_package_has_them_inside(tmp_path: Path) -> None:
+    package = installed(tmp_path)
+    role = package / "_data" / "roles" / "Worker.yaml"
+    role.write_text("name: Worker\n", "utf-8")
+    code = "from logist.resources import resource; print(resource('roles', 'Worker.yaml'))"
+    assert python(code, tmp_path) == str(role)
+
+
+def test_an_incomplete_installation_says_so(tmp_path: Path) -> None:
+    installed(tmp_path)
+    code = (
+        "from logist.errors import StorageError\n"
+        "from logist.resources import resource\n"
+        "try:\n    resource('schemas', 'x.json')\n"
+        "except StorageError as error:\n    print(error.where, error.fix, sep='|')"
+    )
+    missing = tmp_path / "logist" / "_data" / "schemas" / "x.json"
+    assert python(code, tmp_path) == f"{missing}|install Logist again"
+
+
+def test_what_is_not_shipped_is_an_error() -> None:
+    with pytest.raises(StorageError, match="missing"):
+        resource("roles", "Nobody.yaml")
+
+
+def test_the_lookup_is_cheap_to_import() -> None:
+    heavy = ("click", "pydantic", "ruamel", "importlib.resources")
+    code = f"import logist.resources; print([name for name in {heavy} if name in sys.modules])"
+    assert python(code, PACKAGE.parent) == "[]"

@@ -1,0 +1,341 @@
+"""Role files: what is a role, which one holds, and that a broken one stops no other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from logist.config.settings import Settings, resolve_model
+from logist.core.model import Role
+from logist.documents import dumped
+from logist.errors import InvalidFile, UsageError
+from logist.resources import resource
+from logist.roles import Problem, Roles, load_roles, role_hash
+
+ATTRIBUTES = ("name", "description", "instructions", "llm_model")
+
+
+def role(name: str = "Tester", **attributes: object) -> dict[str, object]:
+    return {"name": name, "description": "d", "instructions": "i", "llm_model": "m", **attributes}
+
+
+def loaded(directory: Path, **files: object) -> Roles:
+    """The roles of a directory with these files: values by stem (as YAML), or texts by file name."""
+    directory.mkdir(exist_ok=True)
+    for name, content in files.items():
+        text = content if isinstance(content, str) else dumped(content)  # type: ignore[arg-type]
+        (directory / (name if "." in name else f"{name}.yaml")).write_text(text, "utf-8")
+    return load_roles([directory])
+
+
+def errors(roles: Roles) -> list[Problem]:
+    return [problem for problem in roles.problems if problem.severity == "error"]
+
+
+class TestShipped:
+    roles = load_roles([resource("roles")])
+
+    def test_they_load_without_a_problem(self) -> None:
+        assert not self.roles.problems
+        assert not self.roles.broken
+
+    @pytest.mark.parametrize(
+        ("name", "model"), [("Worker", "grok-code-fast-1"), ("Supervisor", "gemini-2.5-flash")]
+    )
+    def test_worker_and_supervisor(self, name: str, model: str) -> None:
+        found = self.roles.get(name)
+        assert found.llm_model == model
+        assert resolve_model(Settings(), model).input_price is not None
+        for action in ("COMPLETED", "RETRY", "STUCK"):
+            assert f"- {action}:" in found.instructions
+
+    def test_the_contract_is_not_repeated(self) -> None:
+        for name in self.roles.by_name:
+            for key in ("evidence_files", "summary_for_supervisor", '"action"'):
+                assert key not in self.roles.get(name).instructions
+
+    def test_the_defaults_are_there(self) -> None:
+        assert {Settings().roles.default, Settings().review.role} <= set(self.roles.by_name)
+
+
+class TestOneFile:
+    def test_its_attributes_and_its_path(self, tmp_path: Path) -> None:
+        text = "Line one.\n\n  Line two, {{as it is}}.\n"
+        found = loaded(tmp_path / "r", a=role(instructions=text, temperature=0.5, max_output_tokens=9))
+        assert found.get("Tester") == Role(
+            name="Tester",
+            description="d",
+            instructions=text,
+            llm_model="m",
+            temperature=0.5,
+            max_output_tokens=9,
+        )
+        assert found.by_name["Tester"].path == tmp_path / "r" / "a.yaml"
+        assert found.problems == []
+
+    @pytest.mark.parametrize("name", ["a.yaml", "a.yml", "a.json", "a.YAML"])
+    def test_the_suffixes_that_count(self, name: str, tmp_path: Path) -> None:
+        assert set(loaded(tmp_path, **{name: json.dumps(role())}).by_name) == {"Tester"}
+
+    @pytest.mark.parametrize("name", ["a.txt", "a.yaml~", ".a.yaml", "README.md", "yaml."])
+    def test_the_files_that_do_not(self, name: str, tmp_path: Path) -> None:
+        assert loaded(tmp_path, **{name: "a: b: c"}) == Roles({}, [], {})
+
+    def test_a_directory_is_no_role(self, tmp_path: Path) -> None:
+        (tmp_path / "a.yaml").mkdir()
+        assert load_roles([tmp_path]) == Roles({}, [], {})
+
+    @pytest.mark.parametrize("attribute", ATTRIBUTES)
+    def test_each_attribute_is_mandatory(self, attribute: str, tmp_path: Path) -> None:
+        data = {key: value for key, value in role().items() if key != attribute}
+        found = loaded(tmp_path, Tester=data)
+        wanted = f"`{attribute}` is missing"
+        assert found.problems == [Problem("error", wanted, f"{tmp_path / 'Tester.yaml'}:1")]
+        with pytest.raises(InvalidFile, match=wanted) as caught:
+            found.get("Tester")
+        assert caught.value.where == f"{tmp_path / 'Tester.yaml'}:1"
+
+    @pytest.mark.parametrize("attribute", ATTRIBUTES)
+    @pytest.mark.parametrize("empty", ["", "''", "' '", '"\\n"', "~"])
+    def test_none_of_them_may_be_empty(self, attribute: str, empty: str, tmp_path: Path) -> None:
+        lines = [f"{key}: {empty if key == attribute else value}" for key, value in role().items()]
+        found = loaded(tmp_path, Tester="\n".join(lines))
+        place = f"{tmp_path / 'Tester.yaml'}:{ATTRIBUTES.index(attribute) + 1}"
+        assert found.problems == [Problem("error", f"`{attribute}` is empty", place)]
+        assert not found.by_name
+
+    @pytest.mark.parametrize(
+        ("text", "place", "message"),
+        [
+            ("name: [x]\ndescription: d\ninstructions: i\nllm_model: m", ":1", "`name` must be text"),
+            ("name: 5\ndescription: d\ninstructions: i\nllm_model: m", ":1", "`name` must be text, not 5"),
+            ("llm_model: {a: b}\nname: n\ndescription: d\ninstructions: i", ":1", "`llm_model` must be text"),
+            (
+                "name: n\ndescription: d\ninstructions: i\nllm_model: m\ntemperature: 3",
+                ":5",
+                "`temperature` must",
+            ),
+            (
+                "name: n\ndescription: d\ninstructions: i\nllm_model: m\nmax_output_tokens: 0",
+                ":5",
+                "`max_out",
+            ),
+            ('name: "a\\nb"\ndescription: d\ninstructions: i\nllm_model: m', ":1", "`name` must be one line"),
+            ('name: " a"\ndescription: d\ninstructions: i\nllm_model: m', ":1", "`name` must be one line"),
+            ("name: n\nname: n", ":2:1", "`name` is there twice"),
+            ("name: !!python/object:os.system n", ":1:7", "tags"),
+            ("a: b: c", ":1:5", "is not YAML"),
+            ("- name: n", ":1", "must be a mapping"),
+            ("# nothing", ":1", "`name` is missing"),
+        ],
+    )
+    def test_what_is_refused(self, text: str, place: str, message: str, tmp_path: Path) -> None:
+        found = loaded(tmp_path, x=text)
+        assert not found.by_name
+        assert [problem.where for problem in found.problems] == [f"{tmp_path / 'x.yaml'}{place}"]
+        assert message in found.problems[0].message
+
+    def test_an_unknown_key_is_only_a_warning(self, tmp_path: Path) -> None:
+        later = role(permissions={"can_read_files": True}, temprature=1)
+        found = loaded(tmp_path, x=later)
+        assert found.get("Tester") == Role(name="Tester", description="d", instructions="i", llm_model="m")
+        ignored = "is not known to this version and has no effect"
+        path = tmp_path / "x.yaml"
+        assert found.problems == [
+            Problem("warning", f"`permissions` {ignored}", f"{path}:5"),
+            Problem("warning", f"`temprature` {ignored}", f"{path}:7", "did you mean `temperature`?"),
+        ]
+
+
+class TestManyInOne:
+    @pytest.mark.parametrize("under", [None, "roles"])
+    @pytest.mark.parametrize("suffix", ["yaml", "json"])
+    @pytest.mark.parametrize("named", [True, False])
+    def test_like_one_file_each(self, under: str | None, suffix: str, named: bool, tmp_path: Path) -> None:
+        roles = {name: role(name, description=f"of {name}") for name in ("Worker", "Supervisor")}
+        if not named:
+            roles = {name: {k: v for k, v in data.items() if k != "name"} for name, data in roles.items()}
+        data = {under: roles} if under else roles
+        text = dumped(data) if suffix == "yaml" else json.dumps(data)
+        found = loaded(tmp_path, **{f"all.{suffix}": text})
+        assert found.problems == []
+        assert {name: found.get(name).description for name in found.by_name} == {
+            "Worker": "of Worker",
+            "Supervisor": "of Supervisor",
+        }
+
+    @pytest.mark.parametrize("under", [None, "roles"])
+    def test_one_that_is_broken_stops_no_other(self, under: str | None, tmp_path: Path) -> None:
+        roles = {"Good": role("Good"), "Bad": {"description": "d", "instructions": "i"}, "Odd": "text"}
+        found = loaded(tmp_path, x={under: roles} if under else roles)
+        first = 6 if under is None else 7
+        path = tmp_path / "x.yaml"
+        assert list(found.by_name) == ["Good"]
+        assert found.problems == [
+            Problem("error", "role `Bad`: `llm_model` is missing", f"{path}:{first}"),
+            Problem("error", "role `Odd`: must be a mapping of its attributes", f"{path}:{first + 3}"),
+        ]
+        for name in ("Bad", "Odd"):
+            with pytest.raises(InvalidFile, match=f"role `{name}`"):
+                found.get(name)
+
+    def test_key_and_name_must_agree(self, tmp_path: Path) -> None:
+        found = loaded(tmp_path, x={"Worker": role("Walker")})
+        message = "role `Worker`: is named `Walker` inside; make the two equal"
+        assert found.problems == [Problem("error", message, f"{tmp_path / 'x.yaml'}:2")]
+        with pytest.raises(InvalidFile, match="Walker"):
+            found.get("Worker")
+
+    def test_lines_and_warnings_are_those_of_the_role(self, tmp_path: Path) -> None:
+        found = loaded(tmp_path, x={"roles": {"A": role("A"), "B": role("B", extra=1)}})
+        message = "role `B`: `extra` is not known to this version and has no effect"
+        assert found.problems == [Problem("warning", message, f"{tmp_path / 'x.yaml'}:12")]
+        assert set(found.by_name) == {"A", "B"}
+
+
+class TestSameName:
+    @pytest.mark.parametrize("other", ["Worker", "worker", "WORKER"])
+    def test_two_files_of_one_directory(self, other: str, tmp_path: Path) -> None:
+        found = loaded(tmp_path, a=role("Worker"), b=role(other), c=role("Tester"))
+        assert list(found.by_name) == ["Tester"]
+        (problem,) = found.problems
+        assert problem.severity == "error"
+        assert str(tmp_path / "a.yaml") in problem.message
+        assert str(tmp_path / "b.yaml") in problem.message
+        for name in {"Worker", other}:
+            with pytest.raises(InvalidFile, match="two roles in one directory"):
+                found.get(name)
+
+    def test_three_files(self, tmp_path: Path) -> None:
+        found = loaded(tmp_path, a=role("Worker"), b=role("Worker"), c=role("Worker"))
+        assert not found.by_name
+        assert len(errors(found)) == 2
+
+    def test_two_keys_of_one_file(self, tmp_path: Path) -> None:
+        found = loaded(tmp_path, a={"Worker": role("Worker"), "worker": role("worker")})
+        assert not found.by_name
+        assert "are named `Worker` and `worker`" in errors(found)[0].message
+
+    def test_a_later_directory_wins(self, tmp_path: Path) -> None:
+        for directory in ("shipped", "user", "project"):
+            loaded(tmp_path / directory, x=role("Worker", description=directory), y=role(directory))
+        found = load_roles([tmp_path / name for name in ("shipped", "user", "none", "project")])
+        assert found.get("Worker").description == "project"
+        assert found.by_name["Worker"].path == tmp_path / "project" / "x.yaml"
+        assert set(found.by_name) == {"Worker", "shipped", "user", "project"}
+        assert not found.problems
+
+    def test_another_spelling_replaces_nothing_and_is_pointed_out(self, tmp_path: Path) -> None:
+        loaded(tmp_path / "shipped", x=role("Worker"))
+        loaded(tmp_path / "project", x=role("worker"))
+        found = load_roles([tmp_path / "shipped", tmp_path / "project"])
+        assert set(found.by_name) == {"Worker", "worker"}
+        assert [(problem.severity, problem.fix) for problem in found.problems] == [
+            ("warning", "write it `Worker` to replace that one")
+        ]
+
+    def test_a_broken_file_hides_what_it_would_have_replaced(self, tmp_path: Path) -> None:
+        loaded(
+            tmp_path / "shipped", Worker=role("Worker"), Supervisor=role("Supervisor"), Tester=role("Tester")
+        )
+        loaded(
+            tmp_path / "project",
+            mine="name: Worker\nllm_model: [",
+            Supervisor="a: b: c",
+            **{"t.json": '{"name": "Tester", "description": "d",}'},
+        )
+        found = load_roles([tmp_path / "shipped", tmp_path / "project"])
+        assert not found.by_name
+        assert set(found.broken) == {"Worker", "Supervisor", "Tester"}
+
+    def test_a_good_file_later_mends_a_broken_one(self, tmp_path: Path) -> None:
+        loaded(tmp_path / "user", Worker="a: b: c")
+        loaded(tmp_path / "project", x=role("Worker"))
+        found = load_roles([tmp_path / "user", tmp_path / "project"])
+        assert found.get("Worker").name == "Worker"
+        assert len(errors(found)) == 1
+
+    def test_a_broken_file_and_a_good_one_of_one_directory(self, tmp_path: Path) -> None:
+        found = loaded(tmp_path, Worker="name: Worker\na: b: c", x=role("Worker"))
+        assert not found.by_name
+        with pytest.raises(InvalidFile, match="is not YAML"):
+            found.get("Worker")
+
+
+class TestGet:
+    def test_the_name_is_exact(self, tmp_path: Path) -> None:
+        found = loaded(tmp_path, a=role("Worker"), b=role("Tester"))
+        with pytest.raises(UsageError) as caught:
+            found.get("worker")
+        assert caught.value.message == "unknown role `worker`"
+        assert caught.value.fix == "did you mean `Worker`? valid roles: Tester, Worker"
+
+    def test_the_valid_names_are_listed(self, tmp_path: Path) -> None:
+        found = loaded(tmp_path, a=role("Worker"), b=role("Tester"), c="name: Broken")
+        with pytest.raises(UsageError) as caught:
+            found.get("xyz")
+        assert caught.value.fix == "valid roles: Tester, Worker"
+
+    def test_there_may_be_none(self) -> None:
+        with pytest.raises(UsageError, match="valid roles: none"):
+            load_roles([]).get("Worker")
+
+
+class TestStrangeFiles:
+    def test_links_are_followed_but_only_to_files(self, tmp_path: Path) -> None:
+        (tmp_path / "r").mkdir()
+        (tmp_path / "outside").write_text(dumped(role()), "utf-8")
+        os.mkfifo(tmp_path / "pipe")
+        for name, target in {
+            "good": tmp_path / "outside",
+            "pipe": tmp_path / "pipe",
+            "zero": Path("/dev/zero"),
+            "gone": tmp_path / "gone",
+            "loop": tmp_path / "r" / "loop.yaml",
+        }.items():
+            (tmp_path / "r" / f"{name}.yaml").symlink_to(target)
+        found = load_roles([tmp_path / "r"])
+        assert list(found.by_name) == ["Tester"]
+        assert {
+            str(problem.where).removeprefix(f"{tmp_path}/r/"): problem.message for problem in found.problems
+        } == {
+            "gone.yaml": "cannot be read: No such file or directory",
+            "loop.yaml": "cannot be read: Too many levels of symbolic links",
+            "pipe.yaml": "is not a regular file",
+            "zero.yaml": "is not a regular file",
+        }
+
+    def test_a_file_that_is_too_large(self, tmp_path: Path) -> None:
+        found = loaded(tmp_path, Big=role("Big", instructions="x" * (1024 * 1024)), ok=role())
+        assert list(found.by_name) == ["Tester"]
+        with pytest.raises(InvalidFile, match="larger than"):
+            found.get("Big")
+
+    def test_bytes_that_are_no_text(self, tmp_path: Path) -> None:
+        (tmp_path / "Bin.yaml").write_bytes(b"name: \xff\xfe")
+        assert load_roles([tmp_path]).problems[0].message == "is not UTF-8 text"
+
+
+class TestHash:
+    def test_it_is_of_the_role_not_of_its_file(self, tmp_path: Path) -> None:
+        one = loaded(tmp_path / "one", a=role())
+        two = loaded(
+            tmp_path / "two", **{"b.json": json.dumps(dict(reversed(role(temperature=None).items())))}
+        )
+        assert role_hash(one.get("Tester")) == role_hash(two.get("Tester"))
+        assert len(role_hash(one.get("Tester"))) == 64
+
+    def test_it_stays_the_same_from_version_to_version(self) -> None:
+        text = '{"description":"d","instructions":"ü","llm_model":"m","name":"n"}'
+        found = role_hash(Role(name="n", description="d", instructions="ü", llm_model="m"))
+        assert found == hashlib.sha256(text.encode()).hexdigest()
+
+    @pytest.mark.parametrize("attribute", [*ATTRIBUTES, "temperature", "max_output_tokens"])
+    def test_every_attribute_counts(self, attribute: str) -> None:
+        base = Role.model_validate(role())
+        value: object = 1 if attribute not in ATTRIBUTES else "other"
+        assert role_hash(base.model_copy(update={attribute: value})) != role_hash(base)

@@ -1,0 +1,183 @@
+"""The courier: a process of its own that pays for answers and brings each to disk itself.
+
+`python -m logist.agents.courier JOBDIR LOCK_FD`, private values as one JSON object on stdin. It holds
+the job's lock by the inherited descriptor, so whoever started it may die.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NoReturn, TextIO
+
+from logist.agents import booking
+from logist.agents.exchange import Errand
+from logist.agents.protocol import Ask
+from logist.core.model import ErrorKind, JsonObject, Model, Reply, Request, TransportError
+from logist.core.redact import redact
+from logist.errors import StorageError
+from logist.store import Exchange, JobDir, Lock
+
+LOG = "courier.log"
+EMPTY = Reply()
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What is on disk of an ask."""
+
+    kind: Literal["none", "not_sent", "answered", "in_doubt"]
+    envelope: JsonObject | None = None
+    """The content of `1.request`."""
+    reply: Reply = EMPTY
+    """The last response, with the usage of all exchanges; in doubt, the last one at its worst case."""
+
+
+def launch(
+    job: JobDir, lock: Lock, envelope: JsonObject, private: JsonObject, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """Starts the courier for the envelope that `begin_exchange(1, ...)` made durable, and notes its pid.
+
+    `private`: {"api_key": str|null, "secrets": [str]}; it travels through a pipe, so it is in no argv,
+    environment or file. `environment` is complete: nothing is added but the way to this package.
+    """
+    ask_from(envelope)  # what cannot be read back must not be started
+    log = _log(job)
+    reading, writing = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "logist.agents.courier", str(job.path.absolute()), str(lock.fd)],
+            stdin=reading,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=_with_path(environment),
+            pass_fds=(lock.fd,),
+            start_new_session=True,
+        )
+    except OSError:
+        os.close(writing)
+        raise
+    finally:
+        os.close(log)
+        os.close(reading)
+    _hand_over(writing, private)
+    lock.note_courier(process.pid)
+    return process
+
+
+def ask_from(envelope: JsonObject) -> Ask:
+    """The ask an envelope describes."""
+    return Ask(
+        request=Request.model_validate(envelope["request"]),
+        model=Model.model_validate(envelope["model"]),
+        role=envelope["role"],
+        index=envelope.get("index", 0),
+        temperature=envelope.get("temperature"),
+        max_output_tokens=envelope["max_output_tokens"],
+        deadline_seconds=envelope["deadline_seconds"],
+        max_tries=envelope["max_tries"],
+        backoff_seconds=envelope["backoff_seconds"],
+        reserved_microcents=envelope.get("reserved_microcents"),
+    )
+
+
+def collect(exchanges: Sequence[Exchange]) -> Collected:
+    """What the files of an ask say; only to be believed while its lock is free, or held by us alone."""
+    if not exchanges:
+        return Collected("none")
+    envelope, last = exchanges[0].request, exchanges[-1]
+    replies = [Reply.model_validate(exchange.response) for exchange in exchanges if exchange.response]
+    if last.response is None and last.sent:
+        return Collected("in_doubt", envelope, _in_doubt(envelope or {}, replies))
+    if not replies:
+        return Collected("not_sent", envelope)
+    return Collected("answered", envelope, _summed(replies))
+
+
+def _in_doubt(envelope: JsonObject, replies: list[Reply]) -> Reply:
+    message = "the request was sent, and no answer reached the disk: it may have been paid"
+    unknown = Reply(
+        error=TransportError(kind=ErrorKind.TRANSIENT, message=message),
+        usage=booking.worst_case(envelope.get("reserved_microcents")),
+    )
+    return _summed([*replies, unknown])
+
+
+def _summed(replies: list[Reply]) -> Reply:
+    usage = booking.total([reply.usage for reply in replies])
+    return replies[-1].model_copy(update={"usage": usage})
+
+
+def _log(job: JobDir) -> int:
+    job.logs.mkdir(mode=0o700, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(job.logs / LOG, flags, 0o600)
+
+
+def _with_path(environment: dict[str, str]) -> dict[str, str]:
+    """The environment, with this package importable when it runs from a checkout."""
+    root = str(Path(__file__).resolve().parents[2])
+    if root in sysconfig.get_paths().values():
+        return environment
+    path = [entry for entry in (environment.get("PYTHONPATH"), root) if entry]
+    return environment | {"PYTHONPATH": os.pathsep.join(path)}
+
+
+def _hand_over(pipe: int, private: JsonObject) -> None:
+    try:
+        with open(pipe, "wb") as writing:
+            writing.write(json.dumps(private).encode())
+    except BrokenPipeError:
+        return  # it died at once; what it left on disk says so
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Runs the courier of a job; ends the process without waiting for litellm's threads."""
+    directory, descriptor = Path(arguments[0]), int(arguments[1])
+    Lock.inherited(descriptor)
+    private = json.loads(sys.stdin.buffer.read())
+    log = _quiet()
+    status = _run(JobDir.open(directory.parent, directory.name), private, log)
+    log.flush()
+    # The lock goes first: while litellm's threads end, the process looks dead and still has its descriptors.
+    os.close(descriptor)
+    os._exit(status)
+
+
+def _run(job: JobDir, private: JsonObject, log: TextIO) -> int:
+    errand: Errand | None = None
+    try:
+        envelope = job.exchanges()[0].request or {}
+        errand = Errand(job, ask_from(envelope), private["api_key"], private["secrets"])
+        signal.signal(signal.SIGTERM, errand.stop)
+        errand.run()
+    except Exception as error:  # noqa: BLE001  nobody else is there to tell, and money may have been spent
+        secrets = [secret for secret in (*private["secrets"], private["api_key"]) if secret]
+        log.write(redact(booking.whole(traceback.format_exc()), secrets)[0])
+        log.flush()
+        if errand is not None and not isinstance(error, StorageError):  # a failed fsync is final
+            errand.abandon(error)
+        return 1
+    return 0
+
+
+def _quiet() -> TextIO:
+    """Our own way to the log; what libraries print may hold prompts and keys, and goes nowhere."""
+    log = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    return log
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,165 @@
+"""The courier's loop: the exchanges of one ask, each on disk before the next begins."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from logist.agents import booking, litellm
+from logist.agents.litellm import Answer, Failure
+from logist.agents.protocol import Ask
+from logist.core.model import ErrorKind, TransportError
+from logist.store import JobDir
+
+LOAD_SECONDS = 120.0
+"""How long litellm may take to load; the deadline of the ask starts after it."""
+LONGEST_PAUSE = 60.0
+"""Seconds between two tries; a provider that wants longer is asked by a later step."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """litellm, ready to call."""
+
+    litellm: Any
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An exchange is over."""
+
+    answer: Answer
+
+
+Event = Loaded | Ended | str
+"""From the calling thread, or from a signal; text is a piece of the answer."""
+
+
+def pause_after(tries: int, failure: Failure, backoff: float, left: float, chance: float) -> float | None:
+    """Seconds to wait after a failed try; None when there is no sense in another.
+
+    `left`: seconds to the deadline. `chance`: 0 to 1, spreads couriers that failed together.
+    """
+    if not failure.again:
+        return None
+    pause = min(backoff * 2 ** min(tries - 1, 16), LONGEST_PAUSE) * (0.5 + chance / 2)
+    pause = max(pause, failure.retry_after or 0.0)
+    return pause if pause <= LONGEST_PAUSE and pause < left else None
+
+
+class Errand:
+    """One ask: its exchanges one after the other. Only this thread touches the disk."""
+
+    def __init__(self, job: JobDir, ask: Ask, api_key: str | None, secrets: list[str]) -> None:
+        self.job, self.ask, self.api_key = job, ask, api_key
+        self.secrets = [*secrets, api_key] if api_key else secrets
+        self.events: SimpleQueue[Event] = SimpleQueue()
+        self.k = 1
+        self.sent = self.over = False
+
+    def run(self) -> None:
+        """Until an answer, or a failure that ends the ask, is on disk."""
+        loaded = self._loaded()
+        if isinstance(loaded, Ended):
+            self._save(loaded, [], 0.0)
+            return
+        deadline = time.monotonic() + self.ask.deadline_seconds
+        while True:
+            failure = self._exchange(loaded, deadline)
+            pause = self._pause(failure, deadline)
+            if pause is None or not self._sleep(pause):
+                return
+            self.job.begin_exchange(self.k + 1, {"retry_of": self.k})
+            self.k += 1
+            self.sent = self.over = False
+
+    def stop(self, *_: object) -> None:
+        """Ends the ask; safe in a signal handler, as a SimpleQueue is reentrant."""
+        self.events.put(_ending(ErrorKind.TRANSIENT, "stopped: the courier was told to end"))
+
+    def abandon(self, error: Exception) -> None:
+        """Records that the courier itself failed, unless the exchange is already over."""
+        if self.over:
+            return
+        kind = ErrorKind.TRANSIENT if self.sent else ErrorKind.BAD_REQUEST
+        self._save(_ending(kind, f"the courier failed: {type(error).__name__}: {error}"), [], 0.0)
+
+    def _loaded(self) -> Loaded | Ended:
+        refusal = litellm.no_key(self.ask, self.api_key)
+        if refusal is not None:
+            return Ended(Answer(failure=refusal))
+        Thread(target=self._load, daemon=True).start()
+        event = self._next(LOAD_SECONDS)
+        if isinstance(event, (Loaded, Ended)):
+            return event
+        return _ending(ErrorKind.TIMEOUT, f"litellm did not load within {LOAD_SECONDS:g} s")
+
+    def _load(self) -> None:
+        try:
+            self.events.put(Loaded(litellm.load()))
+        except ImportError as error:
+            self.events.put(Ended(Answer(failure=litellm.missing(error))))
+        except Exception as error:  # noqa: BLE001  it runs thousands of foreign modules
+            failed = ImportError(f"{type(error).__name__}: {error}")
+            self.events.put(Ended(Answer(failure=litellm.missing(failed))))
+
+    def _exchange(self, loaded: Loaded, deadline: float) -> Failure | None:
+        pieces: list[str] = []
+        self.job.mark_sent(self.k)
+        self.sent = True
+        started = time.monotonic()
+        Thread(target=self._call, args=(loaded, deadline - started), daemon=True).start()
+        ended = self._until_ended(pieces, deadline)
+        self._save(ended, pieces, time.monotonic() - started)
+        return ended.answer.failure
+
+    def _call(self, loaded: Loaded, left: float) -> None:
+        answer = litellm.call(loaded.litellm, self.ask, self.api_key, max(left, 1.0) + 5, self.events.put)
+        self.events.put(Ended(answer))
+
+    def _until_ended(self, pieces: list[str], deadline: float) -> Ended:
+        while True:
+            event = self._next(deadline - time.monotonic())
+            if event is None:
+                return _ending(
+                    ErrorKind.TIMEOUT, f"no whole answer within {self.ask.deadline_seconds:g} seconds"
+                )
+            if isinstance(event, Ended):
+                return event
+            if isinstance(event, str):
+                pieces.append(event)
+
+    def _next(self, seconds: float) -> Event | None:
+        """The next event; None once the time is over, even if a slow stream never pauses."""
+        if seconds <= 0:
+            return None
+        try:
+            return self.events.get(timeout=seconds)
+        except Empty:
+            return None
+
+    def _sleep(self, seconds: float) -> bool:
+        """Waits before another try; False when told to stop."""
+        return self._next(seconds) is None
+
+    def _pause(self, failure: Failure | None, deadline: float) -> float | None:
+        if failure is None or self.k >= self.ask.max_tries:
+            return None
+        left = deadline - time.monotonic()
+        chance = random.random()  # noqa: S311  no secret: it only spreads retries
+        return pause_after(self.k, failure, self.ask.backoff_seconds, left, chance)
+
+    def _save(self, ended: Ended, pieces: list[str], seconds: float) -> None:
+        text = "".join(pieces)
+        reply = booking.reply_of(self.ask, ended.answer, text, seconds, self.secrets, sent=self.sent)
+        self.job.save_response(self.k, reply.model_dump(mode="json"))
+        self.over = True
+
+
+def _ending(kind: ErrorKind, message: str) -> Ended:
+    """The courier ends the exchange itself; the provider may be at work."""
+    return Ended(Answer(failure=Failure(TransportError(kind=kind, message=message), billed=True)))

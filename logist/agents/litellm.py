@@ -1,0 +1,258 @@
+"""One exchange with a model through litellm; only the courier calls it, and only `load` imports litellm."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from logist.agents.protocol import Ask, messages
+from logist.core.model import ErrorKind, TransportError
+
+INSTALL = "pip install 'logist[litellm]'"
+PLACEHOLDER_KEY = "none"
+"""For an endpoint without a key, so that no client looks for one elsewhere."""
+MAX_TEXT = 16 * 1024 * 1024
+"""Characters of an answer; a step calls anything above 10 MB invalid, and memory has an end."""
+
+COUNTS = ("prompt_tokens", "completion_tokens")
+
+GATEWAY_TIMEOUTS = frozenset({504, 524})
+"""Somebody before the model gave up waiting: the model may have answered, and be paid."""
+NOT_TODAY = frozenset({408, 425, 429})
+NO_ACCESS = frozenset({401, 402, 403})
+
+# As in `litellm.RateLimitError: RateLimitError: OpenAIException - slow down`.
+_PREFIX = re.compile(r"\Alitellm\.(?:[\w.]+: )+(?:\w+ - )?")
+_TRAILER = re.compile(r" (?:Original exception|Error_str): .*\Z", re.DOTALL)
+
+_ENVIRONMENT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the import asks the network for prices
+    "LITELLM_MODE": "PRODUCTION",  # else the import looks for a .env file, upwards
+    "LITELLM_TELEMETRY": "False",
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
+}
+
+
+_LATE = ("openai.resources.chat", "httpcore", "litellm.proxy._types")
+"""What the first call would import, half a second's worth: before `sent`, so that a kill leaves less doubt."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an exchange brought no whole answer."""
+
+    error: TransportError
+    billed: bool
+    """The provider may have worked, so it may want money."""
+    again: bool = False
+    """Another try is free of risk and may help."""
+    retry_after: float | None = None
+    """Seconds the provider asks to wait."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The end of one exchange; the text came piece by piece before."""
+
+    tokens: tuple[int, int] | None = None
+    """Input and output as the provider counted; None when it did not say."""
+    finish: str | None = None
+    failure: Failure | None = None
+
+
+def load() -> Any:
+    """The litellm package, silenced: no telemetry, no callbacks, no look at .env files or price lists.
+
+    Takes seconds. Raises ImportError where it is not installed.
+    """
+    os.environ.update(_ENVIRONMENT)
+    gc.disable()  # thousands of modules make garbage collection a tenth of the time
+    try:
+        import litellm
+
+        for name in _LATE:
+            with suppress(ImportError):
+                import_module(name)
+    finally:
+        gc.enable()
+        gc.freeze()
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    litellm.disable_streaming_logging = True
+    litellm.callbacks = []
+    return litellm
+
+
+def missing(error: ImportError) -> Failure:
+    """What a missing or broken litellm means: nothing was sent, and how to get it."""
+    message = f"litellm cannot be imported ({error}); install it with: {INSTALL}"
+    return Failure(TransportError(kind=ErrorKind.BAD_REQUEST, message=message), billed=False)
+
+
+def no_key(ask: Ask, api_key: str | None) -> Failure | None:
+    """A provider of its own endpoint that wants a key which is not there."""
+    wanted = ask.model.api_key_env
+    if api_key or ask.model.endpoint or not wanted:
+        return None
+    message = f"no API key for {ask.model.name}: set the environment variable {wanted}"
+    return Failure(TransportError(kind=ErrorKind.AUTH, message=message), billed=False)
+
+
+def call(
+    litellm: Any, ask: Ask, api_key: str | None, timeout: float, on_text: Callable[[str], None]
+) -> Answer:
+    """One exchange, without retries; every piece of text goes to `on_text` as it arrives. Never raises.
+
+    `timeout` (seconds) is only for a single read: litellm has none for the whole, so the deadline is the caller's.
+    """
+    stream = None
+    try:
+        stream = litellm.completion(**_arguments(ask, api_key, timeout))
+        for text in _pieces(stream):
+            on_text(text)
+        return _answer(stream)
+    except Exception as error:  # noqa: BLE001  its clients raise what they like, bare Exceptions too
+        return Answer(failure=failure(error, started=stream is not None))
+
+
+def failure(error: BaseException, *, started: bool) -> Failure:
+    """What an exception of litellm means. `started`: the stream had been opened."""
+    chain = list(_chain(error))
+    message = _message(error)
+    if started:
+        timed_out = any(_named(link, "TimeoutException", "TimeoutError") for link in chain)
+        return _failed(ErrorKind.TIMEOUT, message, billed=True) if timed_out else _cut(message)
+    response = next(filter(None, (_response(link) for link in chain)), None)
+    if response is not None:
+        return _refused_by_status(response, message)
+    return _without_response(error, chain, message)
+
+
+def _arguments(ask: Ask, api_key: str | None, timeout: float) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "model": ask.model.provider_model,
+        "messages": messages(ask),
+        "max_tokens": ask.max_output_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "timeout": timeout,
+        "num_retries": 0,
+        "max_retries": 0,
+        "drop_params": True,
+    }
+    if ask.temperature is not None:
+        arguments["temperature"] = ask.temperature
+    if ask.model.endpoint is not None:
+        arguments["api_base"] = ask.model.endpoint
+        arguments["api_key"] = api_key or PLACEHOLDER_KEY
+    elif api_key:
+        arguments["api_key"] = api_key
+    return arguments
+
+
+def _pieces(stream: Any) -> Iterator[str]:
+    size = 0
+    for chunk in stream:
+        for choice in chunk.choices:
+            text = choice.delta.content
+            if text:
+                yield text
+                size += len(text)
+        if size > MAX_TEXT:
+            raise OverflowError(f"the answer is longer than {MAX_TEXT:,} characters")
+
+
+def _answer(stream: Any) -> Answer:
+    # litellm makes up a `stop` where the provider sent no reason, and counts where it sent none.
+    finish = stream.received_finish_reason
+    if not finish:
+        return Answer(failure=_cut("the answer ended without a finish reason"))
+    return Answer(tokens=_tokens(stream.chunks), finish=str(finish))
+
+
+def _tokens(chunks: Iterable[Any]) -> tuple[int, int] | None:
+    """The highest counts the provider sent: some tell the input at the start and the output at the end."""
+    told = [usage for usage in (getattr(chunk, "usage", None) for chunk in chunks) if usage is not None]
+    if not told:
+        return None
+    read, written = ([int(getattr(usage, name) or 0) for usage in told] for name in COUNTS)
+    return max(read), max(written)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _named(error: BaseException, *names: str) -> bool:
+    """By name, because the client libraries are litellm's own affair."""
+    return any(kind.__name__ in names for kind in type(error).__mro__)
+
+
+def _response(error: BaseException) -> Any:
+    """The HTTP response a client library refused; litellm's own exceptions make responses up."""
+    if not _named(error, "HTTPStatusError"):
+        return None
+    return getattr(error, "response", None)
+
+
+def _refused_by_status(response: Any, message: str) -> Failure:
+    status = int(response.status_code)
+    if status in GATEWAY_TIMEOUTS:
+        return _failed(ErrorKind.TIMEOUT, message, status, billed=True)
+    if status in NOT_TODAY or status >= 500:
+        wait = _seconds(response.headers.get("retry-after"))
+        error = TransportError(kind=ErrorKind.TRANSIENT, message=message, http_status=status)
+        return Failure(error, billed=False, again=True, retry_after=wait)
+    kind = ErrorKind.AUTH if status in NO_ACCESS else ErrorKind.BAD_REQUEST
+    return _failed(kind, message, status, billed=False)
+
+
+def _without_response(error: BaseException, chain: list[BaseException], message: str) -> Failure:
+    unreached = next((link for link in chain if _never_connected(link)), None)
+    if unreached is not None:
+        return _failed(ErrorKind.REFUSED, f"nobody answers: {unreached}", billed=False)
+    if any(_named(link, "TimeoutException", "TimeoutError", "Timeout") for link in chain):
+        return _failed(ErrorKind.TIMEOUT, message, billed=True)
+    if _named(error, "AuthenticationError"):
+        return _failed(ErrorKind.AUTH, message, billed=False)
+    if _named(error, "BadRequestError", "NotFoundError"):  # litellm knows no such provider or parameter
+        return _failed(ErrorKind.BAD_REQUEST, message, billed=False)
+    return _cut(message)
+
+
+def _never_connected(error: BaseException) -> bool:
+    return isinstance(error, (ConnectionRefusedError, socket.gaierror)) or _named(
+        error, "ConnectError", "ConnectTimeout", "UnsupportedProtocol"
+    )
+
+
+def _cut(message: str) -> Failure:
+    return _failed(ErrorKind.TRANSIENT, message, billed=True)
+
+
+def _failed(kind: ErrorKind, message: str, status: int | None = None, *, billed: bool) -> Failure:
+    return Failure(TransportError(kind=kind, message=message, http_status=status), billed=billed)
+
+
+def _message(error: BaseException) -> str:
+    """The provider's words, without what litellm puts before and after them."""
+    text = _TRAILER.sub("", str(error))
+    return _PREFIX.sub("", text).strip() or type(error).__name__
+
+
+def _seconds(header: str | None) -> float | None:
+    try:
+        return max(0.0, float(header)) if header else None
+    except ValueError:
+        return None

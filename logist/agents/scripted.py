@@ -1,0 +1,229 @@
+"""The scripted agent: archived answers, given in order, at no cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from logist import documents
+from logist.agents.protocol import Ask
+from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
+from logist.errors import InvalidFile
+
+HISTORY = "jobHistory.json"
+
+
+class Failure(Frozen):
+    """Why a scripted answer does not come."""
+
+    kind: ErrorKind
+    message: str
+    http_status: int | None = None
+
+
+class Spent(Frozen):
+    """What a scripted answer pretends to have used."""
+
+    input_tokens: Annotated[int, Field(ge=0)] = 0
+    output_tokens: Annotated[int, Field(ge=0)] = 0
+    cost_cents: Annotated[int, Field(ge=0)] = 0
+    cost_microcents: Annotated[int, Field(ge=0, lt=1_000_000)] = 0
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+
+
+class Answer(Frozen):
+    """One answer of a script; `exit` is an exit command, written out as its text."""
+
+    text: str | None = None
+    exit: JsonObject | None = None
+    role: str | None = None
+    """The role that must be asking."""
+    files: dict[str, str | None] = Field(default_factory=dict)
+    """What is put into the workspace first; null deletes."""
+    usage: Spent | None = None
+    finish: str | None = "stop"
+    error: Failure | None = None
+
+
+class Script(Frozen):
+    """A script file: `answers`, in the order of the asks."""
+
+    answers: list[Answer]
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Gives the answers of a script, or of an archived job."""
+
+    name: str
+    answers: tuple[Answer, ...]
+
+    @classmethod
+    def load(cls, path: Path) -> Scripted:
+        """From a script file (JSON or YAML), a jobHistory.json, or a directory that holds one.
+
+        Raises InvalidFile with the field that is wrong.
+        """
+        archive = path / HISTORY if path.is_dir() else path
+        answers = _archived(archive) if archive.name == HISTORY else _script(path)
+        return cls(str(path), tuple(answers))
+
+    def ask(self, ask: Ask, workspace: Path) -> Reply:
+        """Answer number `ask.index`, after its files were put into the workspace."""
+        count = len(self.answers)
+        if ask.index >= count:
+            return _failed(
+                ErrorKind.REFUSED, f"the script has {count} answers, this is ask {ask.index + 1}: {self.name}"
+            )
+        answer = self.answers[ask.index]
+        if answer.role not in (None, ask.role):
+            return _failed(
+                ErrorKind.BAD_REQUEST,
+                f"answer {ask.index + 1} of the script is for role {answer.role}, role {ask.role} asks",
+            )
+        try:
+            _put_files(workspace, answer.files)
+        except OSError as error:
+            return _failed(
+                ErrorKind.BAD_REQUEST, f"the script cannot write {error.filename}: {error.strerror}"
+            )
+        return _reply(answer)
+
+
+def _reply(answer: Answer) -> Reply:
+    text = answer.text or ""
+    if answer.exit is not None:
+        text = json.dumps(answer.exit, ensure_ascii=False)
+    return Reply(
+        text=text,
+        usage=Usage(**answer.usage.model_dump(), source="provider") if answer.usage else Usage(),
+        finish=None if answer.error else answer.finish,
+        error=TransportError(**answer.error.model_dump()) if answer.error else None,
+    )
+
+
+def _failed(kind: ErrorKind, message: str) -> Reply:
+    return Reply(error=TransportError(kind=kind, message=message))
+
+
+def _script(path: Path) -> list[Answer]:
+    script = documents.checked(Script, documents.read(path))
+    for number, answer in enumerate(script.answers):
+        where = f"{path}: answers[{number}]"
+        if answer.text is None and answer.exit is None and answer.error is None:
+            raise InvalidFile("has no `text`, no `exit` and no `error`", where=where)
+        if answer.text is not None and answer.exit is not None:
+            raise InvalidFile("has both `text` and `exit`", where=where, fix="keep one of them")
+        for name in answer.files:
+            if not _is_inside(name):
+                raise InvalidFile(
+                    f"`{name}` does not stay in the workspace",
+                    where=f"{where}.files",
+                    fix="use a relative path without `..`",
+                )
+    return script.answers
+
+
+def _archived(path: Path) -> list[Answer]:
+    """The asks of an archived job, simulated ones too; a foreign history has no `kind`: all are asks."""
+    try:
+        archive = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InvalidFile(f"cannot be read: {error.strerror}", where=str(path)) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"is not JSON: {error}", where=str(path)) from error
+    entries = archive.get("interactions") if isinstance(archive, dict) else None
+    if not isinstance(entries, list):
+        raise InvalidFile("`interactions` is missing", where=str(path))
+    asks = [
+        (number, entry)
+        for number, entry in enumerate(entries)
+        if not isinstance(entry, dict) or entry.get("kind", "ask") == "ask"
+    ]
+    return [_archived_answer(entry, f"{path}: interactions[{number}]") for number, entry in asks]
+
+
+def _archived_answer(entry: Any, where: str) -> Answer:
+    response = entry.get("response") if isinstance(entry, dict) else None
+    if not isinstance(response, dict):
+        raise InvalidFile("`response` is missing", where=where)
+    text = response.get("raw_response")
+    if not isinstance(text, str):
+        raise InvalidFile("`response.raw_response` is not text", where=where)
+    finish = response.get("finish")
+    return Answer(
+        text=text, finish=finish if isinstance(finish, str) else None, error=_archived_error(response, where)
+    )
+
+
+def _archived_error(response: JsonObject, where: str) -> Failure | None:
+    error, status = response.get("error"), response.get("status", "SUCCESS")
+    if isinstance(error, dict):
+        try:
+            return Failure.model_validate({key: error.get(key) for key in Failure.model_fields})
+        except ValueError as problem:
+            raise InvalidFile("`response.error` is not an error", where=where) from problem
+    if status == "SUCCESS":
+        return None
+    kind = ErrorKind.TIMEOUT if status == "TIMEOUT" else ErrorKind.TRANSIENT
+    return Failure(kind=kind, message=f"the archived answer is {status}")
+
+
+def _is_inside(name: str) -> bool:
+    parts = name.split("/")
+    return "\0" not in name and all(part not in ("", ".", "..") for part in parts)
+
+
+def _put_files(workspace: Path, files: dict[str, str | None]) -> None:
+    for name, content in files.items():
+        *folders, leaf = name.split("/")
+        with _folder(workspace, folders, make=content is not None) as folder:
+            if folder is None:
+                continue
+            if content is None:
+                _delete(folder, leaf)
+            else:
+                _write(folder, leaf, content.encode("utf-8", "replace"))
+
+
+@contextmanager
+def _folder(workspace: Path, folders: list[str], *, make: bool) -> Iterator[int | None]:
+    """A descriptor of the folder, reached without following a link; None where there is none to delete from."""
+    with ExitStack() as opened:
+        at = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened.callback(os.close, at)
+        for name in folders:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=at)
+            try:
+                at = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            except FileNotFoundError:
+                yield None
+                return
+            opened.callback(os.close, at)
+        yield at
+
+
+def _write(folder: int, name: str, content: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o644, dir_fd=folder)
+    with open(descriptor, "wb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise OSError(0, "not a regular file with one name", name)
+        os.ftruncate(descriptor, 0)
+        file.write(content)
+
+
+def _delete(folder: int, name: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)

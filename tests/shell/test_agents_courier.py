@@ -1,0 +1,386 @@
+"""The courier as a real process, against a real endpoint: what is on disk, whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logist.agents import booking, courier
+from logist.agents.courier import Collected
+from logist.agents.exchange import LONGEST_PAUSE, Errand, pause_after
+from logist.agents.litellm import Answer, Failure
+from logist.core import money
+from logist.core.model import ErrorKind, JsonObject, Model, Reply, Request, TransportError, Usage
+from logist.core.prompt import SEPARATOR
+from logist.errors import Busy
+from logist.store import Exchange, JobDir
+from tests.loopback import Loopback
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY = "sk-test-0123456789abcdefghij"
+SECRET = "hunter2-hunter2-hunter2"
+WAIT = 300.0
+"""Seconds that only a hang lasts."""
+RESERVED = 12_345_678
+SYSTEM = "You are a Worker 🙂.\r\n\ttabs, trailing space "
+USER = "Do\n\n---\n\nthis: “ünïcode” \u2028 {{x}}\n"
+
+
+def envelope(url: str | None, **overrides: Any) -> JsonObject:
+    request = Request(prompt=SYSTEM + SEPARATOR + USER, metadata={"user_start": len(SYSTEM + SEPARATOR)})
+    model = Model(
+        name="short", provider_model="openai/real-name", endpoint=url, input_price=3.0, output_price=15.0
+    )
+    return {
+        "sequence": 2,
+        "agent": "litellm",
+        "phase": "doer",
+        "role": "Worker",
+        "request": request.model_dump(mode="json"),
+        "model": model.model_dump(mode="json"),
+        "temperature": 0.25,
+        "max_output_tokens": 4000,
+        "deadline_seconds": WAIT,
+        "max_tries": 3,
+        "backoff_seconds": 0.01,
+        "reserved_microcents": RESERVED,
+        "index": 0,
+    } | overrides
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobDir:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    with JobDir.creating(jobs, "job-1"):
+        pass
+    return JobDir.open(jobs, "job-1")
+
+
+def environment(job: JobDir) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(job.path.parent), "LANG": "C.UTF-8"}
+
+
+@contextmanager
+def out(job: JobDir, asked: JsonObject, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A courier at work, the lock held by this process too."""
+    private = {"api_key": KEY, "secrets": [SECRET]} | more.pop("private", {})
+    with job.lock(command="test", since="2026-01-01T00:00:00Z") as lock:
+        job.begin_exchange(1, asked)
+        process = courier.launch(job, lock, asked, private, more.pop("environment", environment(job)))
+        try:
+            yield process
+        finally:
+            process.wait(WAIT)
+
+
+def send(job: JobDir, asked: JsonObject, **more: Any) -> Collected:
+    with out(job, asked, **more) as process:
+        process.wait(WAIT)
+    return courier.collect(job.exchanges())
+
+
+def every_byte(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def cost(usage: Usage) -> int:
+    return usage.cost_cents * 1_000_000 + usage.cost_microcents
+
+
+# -- over HTTP
+
+
+def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> None:
+    text = f"key {KEY}, password {SECRET}, smile 🙂"
+    step = {
+        "text": text,
+        "chunk": 5,
+        "usage": {"input": 1000, "output": 200},
+        "delay": 0.5,
+        "finish": "length",
+    }
+    with Loopback(step) as loopback:
+        with out(job, envelope(loopback.url)) as process:
+            loopback.wait_for(1)
+            proc = Path(f"/proc/{process.pid}")
+            shown = (proc / "environ").read_bytes() + (proc / "cmdline").read_bytes()
+            assert os.getsid(process.pid) == process.pid
+        body = loopback.requests[0].body
+    assert process.returncode == 0
+    assert b"logist.agents.courier" in shown
+    for private in (KEY, SECRET):
+        assert private.encode() not in shown + every_byte(job.path)
+    assert loopback.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert body["messages"] == [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": USER},
+    ]
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("real-name", 0.25, 4000)
+    got = courier.collect(job.exchanges())
+    assert (got.kind, got.reply.finish, got.reply.error) == ("answered", "length", None)
+    assert got.reply.text == "key [redacted], password [redacted], smile 🙂"
+    assert got.reply.redactions == 2
+    assert (got.reply.usage.input_tokens, got.reply.usage.output_tokens) == (1000, 200)
+    assert cost(got.reply.usage) == 1000 * 300 + 200 * 1500
+    assert got.reply.usage.source == "provider"
+    assert got.reply.usage.seconds >= 0.5
+    assert got.envelope == json.loads(json.dumps(envelope(loopback.url)))
+    assert (job.logs / courier.LOG).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_refused_key_is_one_request_and_no_cost(job: JobDir) -> None:
+    with Loopback({"status": 401, "message": f"Incorrect API key provided: {KEY}"}) as loopback:
+        got = send(job, envelope(loopback.url))
+        assert len(loopback.requests) == 1
+    assert got.reply.error == TransportError(
+        kind=ErrorKind.AUTH, message="Incorrect API key provided: [redacted]", http_status=401
+    )
+    assert (cost(got.reply.usage), got.reply.usage.source) == (0, "none")
+    assert KEY.encode() not in every_byte(job.path)
+
+
+def test_a_busy_provider_is_asked_again_and_every_exchange_is_kept(job: JobDir) -> None:
+    busy = {"status": 429, "headers": {"retry-after": "0.05"}}
+    with Loopback(busy, {"status": 503}, {"text": "at last"}) as loopback:
+        got = send(job, envelope(loopback.url))
+        assert len(loopback.requests) == 3
+    exchanges = job.exchanges()
+    assert [exchange.k for exchange in exchanges] == [1, 2, 3]
+    assert [exchange.request for exchange in exchanges[1:]] == [{"retry_of": 1}, {"retry_of": 2}]
+    statuses = [(exchange.response or {})["error"] for exchange in exchanges[:2]]
+    assert [error["http_status"] for error in statuses] == [429, 503]
+    assert (got.reply.text, got.reply.error) == ("at last", None)
+    assert cost(got.reply.usage) == 100 * 300 + 20 * 1500
+
+
+def test_a_broken_provider_is_asked_so_often_and_no_more(job: JobDir) -> None:
+    with Loopback({"status": 500, "message": "oops"}) as loopback:
+        got = send(job, envelope(loopback.url, max_tries=2))
+        assert len(loopback.requests) == 2
+    assert got.reply.error == TransportError(kind=ErrorKind.TRANSIENT, message="oops", http_status=500)
+    assert (cost(got.reply.usage), got.reply.usage.source) == (0, "none")
+
+
+@pytest.mark.parametrize("step", [{"delay": 600}, {"text": "drip" * 1000, "chunk": 1, "chunk_delay": 0.05}])
+def test_the_deadline_ends_a_silent_and_a_dripping_answer(job: JobDir, step: dict[str, Any]) -> None:
+    with Loopback(step) as loopback:
+        got = send(job, envelope(loopback.url, deadline_seconds=4.0))
+        assert len(loopback.requests) == 1
+    assert got.reply.error is not None
+    assert got.reply.error.kind is ErrorKind.TIMEOUT
+    assert "within 4 seconds" in got.reply.error.message
+    assert ("drip" * 1000).startswith(got.reply.text)
+    assert bool(got.reply.text) == ("text" in step)
+    assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
+
+
+def test_a_cut_answer_is_kept_and_booked_at_its_worst(job: JobDir) -> None:
+    with Loopback({"text": "the first half and the second half", "chunk": 4, "close": "middle"}) as loopback:
+        got = send(job, envelope(loopback.url))
+        assert len(loopback.requests) == 1
+    assert got.reply.error is not None
+    assert got.reply.error.kind is ErrorKind.TRANSIENT
+    assert got.reply.text == "the first half and the s"
+    assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
+
+
+# -- killed
+
+
+STEPPER = """
+import json, sys, time
+from pathlib import Path
+from logist.agents import courier
+from logist.store import JobDir
+asked, environment = json.load(sys.stdin)
+path = Path(sys.argv[1])
+job = JobDir.open(path.parent, path.name)
+with job.lock(command="job step", since="2026-01-01T00:00:00Z") as lock:
+    job.begin_exchange(1, asked)
+    process = courier.launch(job, lock, asked, {"api_key": None, "secrets": []}, environment)
+    print(process.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_courier_outlives_its_stepper_and_then_frees_the_lock(job: JobDir) -> None:
+    with Loopback({"text": "paid once", "delay": 0.5}) as loopback:
+        stepper = subprocess.Popen(
+            [sys.executable, "-c", STEPPER, str(job.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(job) | {"PYTHONPATH": str(ROOT)},
+            start_new_session=True,
+        )
+        with stepper:
+            assert stepper.stdin is not None
+            assert stepper.stdout is not None
+            stepper.stdin.write(json.dumps([envelope(loopback.url), environment(job)]).encode())
+            stepper.stdin.close()
+            pid = int(stepper.stdout.readline())
+            os.killpg(stepper.pid, signal.SIGKILL)
+            stepper.wait(WAIT)
+        with pytest.raises(Busy, match=str(pid)), job.lock(command="test", since="now"):
+            pass
+        assert job.running()
+        with job.lock(command="test", since="now", wait_for_courier=True):
+            got = courier.collect(job.exchanges())
+        assert len(loopback.requests) == 1
+    assert (got.kind, got.reply.text) == ("answered", "paid once")
+
+
+def test_a_courier_killed_after_sending_leaves_a_doubt(job: JobDir) -> None:
+    with Loopback({"delay": 600}) as loopback, out(job, envelope(loopback.url)) as process:
+        loopback.wait_for(1)
+        process.kill()
+    got = courier.collect(job.exchanges())
+    assert got.kind == "in_doubt"
+    assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
+    assert not job.running()
+
+
+def test_a_courier_told_to_end_saves_what_it_has(job: JobDir) -> None:
+    with Loopback({"text": "abc" * 100, "chunk": 3, "chunk_delay": 0.2}) as loopback:
+        with out(job, envelope(loopback.url)) as process:
+            loopback.wait_for(1)
+            time.sleep(0.5)
+            process.terminate()
+        got = courier.collect(job.exchanges())
+    assert got.reply.error is not None
+    assert got.reply.error.kind is ErrorKind.TRANSIENT
+    assert got.reply.error.message.startswith("stopped")
+    assert ("abc" * 100).startswith(got.reply.text)
+    assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
+
+
+# -- without a call
+
+
+def test_without_litellm_the_answer_says_how_to_install_it(job: JobDir) -> None:
+    stand_in = job.path.parent / "stand-in"
+    stand_in.mkdir()
+    (stand_in / "litellm.py").write_text(
+        "raise ModuleNotFoundError('No module named litellm', name='litellm')"
+    )
+    got = send(
+        job, envelope("http://127.0.0.1:1/v1"), environment=environment(job) | {"PYTHONPATH": str(stand_in)}
+    )
+    assert got.reply.error is not None
+    assert got.reply.error.kind is ErrorKind.BAD_REQUEST
+    assert "pip install 'logist[litellm]'" in got.reply.error.message
+    assert cost(got.reply.usage) == 0
+    assert [exchange.sent for exchange in job.exchanges()] == [False]
+
+
+def test_a_missing_key_is_told_without_a_call(job: JobDir) -> None:
+    asked = envelope(None)
+    asked["model"]["api_key_env"] = "SOME_API_KEY"
+    got = send(job, asked, private={"api_key": None})
+    assert got.reply.error is not None
+    assert got.reply.error.kind is ErrorKind.AUTH
+    assert "SOME_API_KEY" in got.reply.error.message
+    assert [exchange.sent for exchange in job.exchanges()] == [False]
+
+
+def test_a_courier_that_breaks_down_says_so_in_the_answer_and_in_the_log(job: JobDir) -> None:
+    asked = envelope("http://127.0.0.1:1/v1")
+    with job.lock(command="test", since="now") as lock:
+        job.begin_exchange(1, asked)
+        job.begin_exchange(2, {"retry_of": 1})
+        (job.inflight / "1.request").write_text(json.dumps({"role": {SECRET: 1}}))
+        process = courier.launch(job, lock, asked, {"api_key": None, "secrets": [SECRET]}, environment(job))
+        assert process.wait(WAIT) == 1
+    log = (job.logs / courier.LOG).read_text()
+    assert "Traceback" in log
+    assert SECRET not in log
+
+
+def test_a_fault_of_the_courier_itself_is_an_answer_too(job: JobDir) -> None:
+    asked = envelope("http://127.0.0.1:1/v1")
+    job.begin_exchange(1, asked)
+    errand = Errand(job, courier.ask_from(asked), KEY, [])
+    errand.abandon(RuntimeError(f"bug near {KEY}"))
+    reply = courier.collect(job.exchanges()).reply
+    assert reply.error == TransportError(
+        kind=ErrorKind.BAD_REQUEST, message="the courier failed: RuntimeError: bug near [redacted]"
+    )
+    assert reply.usage.source == "none"
+    errand.abandon(RuntimeError("another"))
+    assert courier.collect(job.exchanges()).reply == reply
+
+
+# -- values
+
+
+def failed(again: bool = True, retry_after: float | None = None) -> Failure:
+    error = TransportError(kind=ErrorKind.TRANSIENT, message="m")
+    return Failure(error, billed=False, again=again, retry_after=retry_after)
+
+
+@pytest.mark.parametrize(
+    ("tries", "failure", "left", "chance", "pause"),
+    [
+        (1, failed(), 100.0, 1.0, 2.0),
+        (1, failed(), 100.0, 0.0, 1.0),
+        (3, failed(), 100.0, 1.0, 8.0),
+        (40, failed(), 1000.0, 1.0, LONGEST_PAUSE),
+        (1, failed(retry_after=9.0), 100.0, 0.0, 9.0),
+        (1, failed(retry_after=LONGEST_PAUSE + 1), 1000.0, 0.0, None),
+        (1, failed(), 1.5, 1.0, None),
+        (1, failed(again=False), 100.0, 0.0, None),
+    ],
+)
+def test_pauses_double_within_bounds_and_never_pass_the_deadline(
+    tries: int, failure: Failure, left: float, chance: float, pause: float | None
+) -> None:
+    assert pause_after(tries, failure, 2.0, left, chance) == pause
+
+
+def kept(reply: Reply) -> JsonObject:
+    return reply.model_dump(mode="json")
+
+
+def test_what_is_on_disk_is_collected() -> None:
+    asked = envelope("http://127.0.0.1:1/v1")
+    first = Reply(usage=Usage(seconds=1.5), error=failed().error)
+    second = Reply(
+        text="t", usage=Usage(input_tokens=5, cost_cents=1, cost_microcents=999_999, source="provider")
+    )
+    one = Exchange(1, asked, True, kept(first))
+    assert courier.collect([]).kind == "none"
+    assert courier.collect([Exchange(1, asked, False, None)]) == Collected("not_sent", asked)
+    retried = courier.collect([one, Exchange(2, {"retry_of": 1}, True, kept(second))])
+    assert (retried.kind, retried.envelope, retried.reply.text) == ("answered", asked, "t")
+    assert (retried.reply.usage.seconds, cost(retried.reply.usage)) == (1.5, 1_999_999)
+    unsent = courier.collect([one, Exchange(2, {"retry_of": 1}, False, None)])
+    assert (unsent.kind, unsent.reply) == ("answered", first)
+    doubt = courier.collect(
+        [Exchange(1, asked, True, kept(second)), Exchange(2, {"retry_of": 1}, True, None)]
+    )
+    assert doubt.kind == "in_doubt"
+    assert (cost(doubt.reply.usage), doubt.reply.usage.source) == (RESERVED + 1_999_999, "worst_case")
+
+
+def test_broken_surrogates_become_text_a_file_can_hold() -> None:
+    assert booking.whole("a\ud83d\ude42b\ud83dc\ude42") == "a🙂b\ufffdc\ufffd"
+
+
+def test_an_unknown_price_is_booked_as_nothing_and_said() -> None:
+    unpriced = courier.ask_from(
+        envelope(None) | {"model": {"name": "m", "provider_model": "openai/m"}, "reserved_microcents": None}
+    )
+    reply = booking.reply_of(unpriced, Answer(tokens=(5, 7), finish="stop"), "t", 0.1, [])
+    assert (reply.usage.input_tokens, reply.usage.output_tokens, cost(reply.usage)) == (5, 7, 0)
+    assert "unknown" in reply.warnings[0]
+    assert money.cost_of(unpriced.model, 5, 7) is None

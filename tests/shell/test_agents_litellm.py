@@ -1,0 +1,151 @@
+"""What litellm makes of a provider's answers and refusals, over real HTTP, in one process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.loopback import Loopback
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROBE = """
+import json, sys
+from logist.agents import litellm
+from logist.agents.protocol import Ask
+from logist.core.model import Model, Request
+
+loaded = litellm.load()
+results = []
+for number, (url, key, timeout) in enumerate(json.load(sys.stdin)):
+    model = Model(name="m", provider_model="openai/m", endpoint=url)
+    ask = Ask(request=Request(prompt=f"p{number}"), model=model, role="r", max_output_tokens=50)
+    pieces = []
+    answer = litellm.call(loaded, ask, key, timeout, pieces.append)
+    failure = answer.failure
+    results.append({
+        "text": "".join(pieces), "pieces": len(pieces), "tokens": answer.tokens, "finish": answer.finish,
+        "kind": failure and failure.error.kind, "status": failure and failure.error.http_status,
+        "message": failure and failure.error.message, "billed": failure and failure.billed,
+        "again": failure and failure.again, "retry_after": failure and failure.retry_after,
+    })
+json.dump(results, sys.stdout)
+"""
+
+LONG = "an answer that is longer than one piece of the stream, by far"
+
+
+def piece(content: str, finish: str | None = None, **more: Any) -> str:
+    choice = {"index": 0, "delta": {"role": "assistant", "content": content}, "finish_reason": finish}
+    frame = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return f"data: {json.dumps(frame | more)}\n\n"
+
+
+def events(body: str) -> dict[str, Any]:
+    return {"raw": body, "type": "text/event-stream"}
+
+
+FINE = {"kind": None, "billed": None}
+CUT = {"kind": "transient", "billed": True, "again": False, "tokens": None, "finish": None}
+AGAIN = {"kind": "transient", "billed": False, "again": True, "text": ""}
+BAD = {"kind": "bad_request", "billed": False, "again": False}
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "an answer": ({"text": LONG}, FINE | {"text": LONG, "tokens": [100, 20], "finish": "stop", "pieces": 4}),
+    "length": ({"text": "x", "finish": "length"}, FINE | {"text": "x", "finish": "length"}),
+    "filtered": ({"text": "", "finish": "content_filter"}, FINE | {"text": "", "finish": "content_filter"}),
+    "no usage told": ({"text": "x", "usage": None}, FINE | {"text": "x", "finish": "stop", "tokens": None}),
+    "401": (
+        {"status": 401, "message": "Incorrect API key"},
+        {"kind": "auth", "billed": False, "again": False, "status": 401, "message": "Incorrect API key"},
+    ),
+    "402": ({"status": 402}, {"kind": "auth", "billed": False, "again": False, "status": 402}),
+    "403": ({"status": 403}, {"kind": "auth", "billed": False, "again": False, "status": 403}),
+    "400": ({"status": 400, "message": "context length"}, BAD | {"status": 400, "message": "context length"}),
+    "404": ({"status": 404}, BAD | {"status": 404}),
+    "413": ({"status": 413}, BAD | {"status": 413}),
+    "422": ({"status": 422}, BAD | {"status": 422}),
+    "429": (
+        {"status": 429, "message": "slow down", "headers": {"retry-after": "3"}},
+        AGAIN | {"status": 429, "message": "slow down", "retry_after": 3.0},
+    ),
+    "429 with a date": (
+        {"status": 429, "headers": {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}},
+        AGAIN | {"status": 429, "retry_after": None},
+    ),
+    "500": ({"status": 500}, AGAIN | {"status": 500, "retry_after": None}),
+    "503": ({"status": 503}, AGAIN | {"status": 503}),
+    "529": ({"status": 529}, AGAIN | {"status": 529}),
+    "504": ({"status": 504}, {"kind": "timeout", "billed": True, "again": False, "status": 504}),
+    "cut in the middle": ({"text": LONG, "close": "middle"}, CUT | {"text": LONG[:48]}),
+    "closed before": ({"close": "before"}, CUT | {"text": ""}),
+    "a page": ({"raw": "<html>hi</html>", "type": "text/html"}, CUT | {"text": ""}),
+    "garbage in the stream": (events(piece("half") + "data: {garbage\n\n"), CUT | {"text": "half"}),
+    "an end without a reason": (events(piece("half")), CUT | {"text": "half"}),
+    "an error in the stream": (
+        events(piece("half") + 'data: {"error": {"message": "overloaded", "code": 503}}\n\n'),
+        CUT | {"text": "half", "message": "overloaded"},
+    ),
+    "usage with the last piece": (
+        events(
+            piece("all", "stop", usage={"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12})
+            + "data: [DONE]\n\n"
+        ),
+        FINE | {"text": "all", "tokens": [5, 7], "finish": "stop"},
+    ),
+    "a read that never ends": ({"delay": 600}, {"kind": "timeout", "billed": True, "again": False}),
+}
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "http://127.0.0.1:1/v1": {"kind": "refused", "billed": False, "again": False},
+    "http://no-such-host.invalid/v1": {"kind": "refused", "billed": False, "again": False},
+}
+
+
+def call_all(calls: list[tuple[str, str | None, float]], home: Path) -> list[dict[str, Any]]:
+    """Each `(url, key, seconds a read may take)`, all in one process: loading litellm takes seconds."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE],
+        input=json.dumps(calls),
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT)},
+        cwd=home,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    results: list[dict[str, Any]] = json.loads(done.stdout)
+    return results
+
+
+def test_every_end_of_an_exchange_is_understood(tmp_path: Path) -> None:
+    with Loopback(*(step for step, _ in CASES.values())) as loopback:
+        calls: list[tuple[str, str | None, float]] = [(loopback.url, "sk-test", 300.0)] * (len(CASES) - 1)
+        calls += [(loopback.url, None, 1.0), *((url, None, 300.0) for url in ELSEWHERE)]
+        results = call_all(calls, tmp_path)
+    expected = {name: end for name, (_, end) in CASES.items()} | ELSEWHERE
+    given = dict(zip(expected, results, strict=True))
+    shown = {name: {key: given[name][key] for key in end} for name, end in expected.items()}
+    assert shown == expected
+    assert [name for name, end in given.items() if "litellm" in (end["message"] or "")] == []
+    assert list(tmp_path.iterdir()) == []  # litellm left nothing behind
+    _assert_requests(loopback)
+
+
+def _assert_requests(loopback: Loopback) -> None:
+    """One request for each exchange, with what was asked and nothing more."""
+    requests = loopback.requests
+    prompts = [request.body.pop("messages")[0]["content"] for request in requests]
+    assert prompts == [f"p{number}" for number in range(len(CASES))]
+    assert {request.path for request in requests} == {"/v1/chat/completions"}
+    assert requests[0].headers["authorization"] == "Bearer sk-test"
+    assert requests[-1].headers["authorization"] == "Bearer none"
+    assert requests[0].body == {
+        "model": "m",
+        "max_tokens": 50,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }

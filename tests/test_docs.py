@@ -1,0 +1,69 @@
+"""The documents say what is true: the command line, links, fields, exit codes, states."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from logist.config.settings import Settings
+from logist.core.model import Interaction, JobSpec, Kind, State, Status
+from logist.errors import LogistError
+from tests import support
+from tests.support import ROOT
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
+def test_the_command_line_reference_is_current() -> None:
+    made = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "docs"), "--print"],
+        capture_output=True,
+        env=support.process_environment(),
+        check=True,
+    ).stdout.decode("utf-8")
+    assert page("cli.md") == made, "run scripts/docs"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: object) -> None:
+    assert isinstance(path, type(ROOT))
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text("utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("job-directory.md", State), ("job-directory.md", Interaction), ("job-directory.md", JobSpec)],
+)
+def test_every_field_is_explained(name: str, model: type[State | Interaction | JobSpec]) -> None:
+    text = page(name)
+    missing = [field for field in model.model_fields if not re.search(rf"`{field}[`.]", text)]
+    assert missing == []
+
+
+def test_every_setting_is_explained() -> None:
+    text = page("configuration.md")
+    assert [field for field in Settings.model_fields if not re.search(rf"`{field}[`.]", text)] == []
+
+
+def test_every_state_and_kind_is_named() -> None:
+    text = page("concepts.md") + page("job-directory.md")
+    assert [status for status in Status if status.startswith("HALTED_") is False and status not in text] == []
+    assert [kind for kind in Kind if f"`{kind}`" not in text] == []
+
+
+def test_every_exit_code_is_explained() -> None:
+    text = page("exit-codes.md")
+
+    def codes(error: type[LogistError]) -> set[int]:
+        return {error.exit_code}.union(*(codes(child) for child in error.__subclasses__()))
+
+    assert [code for code in sorted(codes(LogistError)) if f"| {code} |" not in text] == []

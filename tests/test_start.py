@@ -1,0 +1,103 @@
+"""Starting up is cheap and silent: what is asked often loads nothing heavy, prints nothing and makes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support import RunLogist, process_environment, tree
+
+HEAVY = {
+    "asyncio",
+    "email",
+    "http",
+    "importlib.metadata",
+    "jsonschema",
+    "litellm",
+    "multiprocessing",
+    "pydantic",
+    "pydantic_core",
+    "ruamel",
+    "ssl",
+    "urllib.request",
+    "yaml",
+}
+TIMED = {"PYTHONPROFILEIMPORTTIME": "1"}
+COMPLETING = {"_LOGIST_COMPLETE": "bash_complete", "COMP_WORDS": "logist job st", "COMP_CWORD": "2"}
+
+
+def loaded(report: str) -> set[str]:
+    """The modules in what Python writes to standard error when it times its imports."""
+    return {
+        line.rpartition("|")[2].strip() for line in report.splitlines() if line.startswith("import time:")
+    }
+
+
+def heavy(report: str) -> set[str]:
+    names = loaded(report)
+    assert "logist.cli" in names
+    return {name for name in names for root in HEAVY if name == root or name.startswith(f"{root}.")}
+
+
+def talk(report: str) -> str:
+    return "".join(line for line in report.splitlines(True) if not line.startswith("import time:"))
+
+
+@pytest.fixture
+def job(run_logist: RunLogist) -> str:
+    assert run_logist("init").code == 0
+    made = run_logist("job", "create", "--id", "j1", "--prompt", "do it", "--no-repo")
+    assert made.code == 0, made.err
+    return "j1"
+
+
+@pytest.mark.parametrize(
+    ("args", "env"),
+    [
+        (["--version"], {}),
+        (["--help"], {}),
+        (["job", "--help"], {}),
+        (["job", "list"], {}),
+        (["job", "list", "--json"], {}),
+        (["job", "status", "j1"], {}),
+        (["job", "status", "j1", "--json"], {}),
+        (["completion", "bash"], {}),
+        ([], COMPLETING),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("job")
+def test_what_is_asked_often_is_light(
+    run_logist: RunLogist, tmp_path: Path, args: list[str], env: Mapping[str, str]
+) -> None:
+    before = tree(tmp_path)
+    ran = run_logist(*args, env=TIMED | dict(env))
+    assert ran.code == 0, talk(ran.err)
+    assert ran.out
+    assert talk(ran.err) == ""
+    assert heavy(ran.err) == set()
+    assert tree(tmp_path) == before
+
+
+def test_importing_the_command_line_does_nothing_else(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import logist.cli"],
+        env=process_environment() | TIMED,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, talk(done.stderr)) == (0, "", "")
+    assert heavy(done.stderr) == set()
+    assert tree(tmp_path) == {}
+
+
+def test_no_command_but_a_paid_one_loads_litellm(run_logist: RunLogist, job: str) -> None:
+    ran = run_logist("job", "preview", job, env=TIMED)
+    assert ran.code == 0, talk(ran.err)
+    assert "litellm" not in loaded(ran.err)

@@ -1,0 +1,55 @@
+"""What the benchmarks share: CPU time of child processes, and a table."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+LOGIST = [sys.executable, "-m", "logist"]
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    """What a child gets: a path, and a home of its own."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8"}
+
+
+def cpu_ms(argv: Sequence[str], cwd: Path, runs: int) -> float:
+    """User plus system milliseconds of a command, the least of `runs`."""
+    return min(_once(argv, cwd) for _ in range(runs))
+
+
+def _once(argv: Sequence[str], cwd: Path) -> float:
+    process = subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=clean_environment(cwd),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"{argv} ended with {process.returncode}")
+    return (usage.ru_utime + usage.ru_stime) * 1000
+
+
+def best(function: Callable[[], object], runs: int, clock: Callable[[], float]) -> float:
+    """Milliseconds by `clock`, the least of `runs`."""
+    took = []
+    for _ in range(runs):
+        began = clock()
+        function()
+        took.append((clock() - began) * 1000)
+    return min(took)
+
+
+def table(rows: Sequence[Sequence[object]]) -> None:
+    """Prints rows in columns; the first row is the head."""
+    texts = [[cell if isinstance(cell, str) else f"{cell:.2f}" for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in texts) for column in range(len(texts[0]))]
+    for row in texts:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,110 @@
+"""What one step costs Logist itself: files with every fsync; the agent and git apart.
+
+Run: python benchmarks/step.py [--history 10 100 1000 10000] [--runs 20]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from measure import table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from logist.jobs.session import changing, dump
+from logist.workspace.git import Git
+from tests.jobs.bench import Bench, answer, command
+
+LIMIT = 20.0
+
+
+class Watch:
+    """Seconds spent in git, and how many times fsync was called."""
+
+    def __init__(self) -> None:
+        self.git = 0.0
+        self.fsyncs = 0
+
+
+@contextmanager
+def watched() -> Iterator[Watch]:
+    """Counts while the block runs."""
+    watch, run, fsync = Watch(), Git.run, os.fsync
+
+    def timed(self: Git, *args: Any, **kwargs: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return run(self, *args, **kwargs)
+        finally:
+            watch.git += time.perf_counter() - began
+
+    def counted(descriptor: int) -> None:
+        watch.fsyncs += 1
+        fsync(descriptor)
+
+    Git.run, os.fsync = timed, counted  # type: ignore[method-assign, assignment]
+    try:
+        yield watch
+    finally:
+        Git.run, os.fsync = run, fsync  # type: ignore[method-assign]
+
+
+def grown(place: Path, count: int, runs: int) -> Bench:
+    """A job whose history has `count` interactions, and answers for `runs` more steps."""
+    text = command("RETRY", summary="Again. " * 20)
+    bench = Bench(place, [answer(text)] * (runs + 2))
+    bench.create(limits={"max_attempts": 10**9, "max_allowed_iterations": 10**9})
+    bench.step()
+    with changing(bench.project, "j", "benchmark") as session:
+        entry = session.history()[-1]
+        for _ in range(0, count - 2, 500):
+            block = [dump(entry)] * min(500, count - session.state.revision)
+            done = session.job.append(session.position, block)
+            session.position = done.position
+            session.state = session.state.model_copy(update={"revision": done.position.sequence})
+        session.write_state()
+    return bench
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--history", type=int, nargs="+", default=[10, 100, 1000, 10_000])
+    parser.add_argument("--runs", type=int, default=20)
+    options = parser.parse_args()
+    rows: list[list[object]] = [
+        ["interactions", "history MB", "step ms", "of it git", "without git", "fsyncs", f"at most {LIMIT:g}"]
+    ]
+    for count in options.history:
+        with tempfile.TemporaryDirectory() as folder:
+            bench = grown(Path(folder), count, options.runs)
+            size = (bench.folder() / "jobHistory.json").stat().st_size / 1e6
+            measured = [measure(bench) for _ in range(options.runs)]
+            total, git, fsyncs = min(measured, key=lambda one: one[0] - one[1])
+            own = (total - git) * 1000
+            judged = "yes" if own <= LIMIT else "NO"
+            rows.append([str(count), size, total * 1000, git * 1000, own, str(fsyncs), judged])
+            assert (
+                json.loads((bench.folder() / "state.json").read_bytes())["revision"] == count + options.runs
+            )
+    table(rows)
+
+
+def measure(bench: Bench) -> tuple[float, float, int]:
+    """Seconds of one step, seconds of it in git, and its fsyncs."""
+    with watched() as watch:
+        began = time.perf_counter()
+        bench.step()
+        return time.perf_counter() - began, watch.git, watch.fsyncs
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""The job directory: file names, lock, atomic replace, history append, inflight.
+
+Names are loaded when they are first asked for, so that `logist.store.listing` costs nothing more
+than itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from logist.store.entries import Position
+    from logist.store.files import dump_json, replace_file
+    from logist.store.history import REPLACE_BELOW, Appended, Problem
+    from logist.store.inflight import Exchange
+    from logist.store.jobdir import JobDir, Loaded, list_jobs
+    from logist.store.lock import Holder, Lock, Process, filesystem_type, is_network
+
+__all__ = [
+    "REPLACE_BELOW",
+    "Appended",
+    "Exchange",
+    "Holder",
+    "JobDir",
+    "Loaded",
+    "Lock",
+    "Position",
+    "Problem",
+    "Process",
+    "dump_json",
+    "filesystem_type",
+    "is_network",
+    "list_jobs",
+    "replace_file",
+]
+
+_HOMES = {
+    "entries": ("Position",),
+    "files": ("dump_json", "replace_file"),
+    "history": ("REPLACE_BELOW", "Appended", "Problem"),
+    "inflight": ("Exchange",),
+    "jobdir": ("JobDir", "Loaded", "list_jobs"),
+    "lock": ("Holder", "Lock", "Process", "filesystem_type", "is_network"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"logist.store.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

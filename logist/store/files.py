@@ -1,0 +1,217 @@
+"""Durable files: atomic replace, explicit modes, and errors that name the path."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from logist.errors import StorageError
+
+if TYPE_CHECKING:
+    from pathlib import Path  # it costs more than all of this module
+
+JsonObject = dict[str, Any]
+
+TEMPORARY = ".new"
+"""How the name of a half-written file ends; it begins with a dot."""
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+_ADVICE = {
+    errno.ENOSPC: "free some space and run the command again; nothing recorded was lost",
+    errno.EDQUOT: "free some of your quota and run the command again; nothing recorded was lost",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f) and run the command again",
+    errno.EROFS: "the file system is read-only: remount it writable, or choose another with --jobs-dir",
+    errno.EACCES: "check who owns the directory and its permissions",
+    errno.EPERM: "check who owns the directory and its permissions",
+    errno.ELOOP: "a symbolic link stands where a file of the job belongs: remove it",
+}
+
+_unsynced: list[str] = []
+"""What could not be flushed in this process: after that nothing it writes can be vouched for."""
+
+
+def dump_json(value: object) -> bytes:
+    """Compact JSON on one line, UTF-8.
+
+    StorageError for what no JSON reader would read back: lone surrogates, NaN, endless nesting.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode()
+    except (ValueError, RecursionError) as error:
+        raise _not_storable(error) from error
+
+
+def dump_pretty(value: object) -> bytes:
+    """The same for people: one field per line, a newline at the end."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n"
+    except (ValueError, RecursionError) as error:
+        raise _not_storable(error) from error
+
+
+def _not_storable(error: Exception) -> StorageError:
+    return StorageError(
+        f"a value cannot be stored as JSON: {error}",
+        fix="this is an error in Logist: text must be cleaned before it is stored; nothing was written",
+    )
+
+
+@contextmanager
+def storage(path: Path) -> Iterator[None]:
+    """Turn an OSError on `path` into a StorageError that says where and what to do."""
+    try:
+        yield
+    except OSError as error:
+        message = f"storage failed: {error.strerror or error}"
+        advice = _ADVICE.get(error.errno or 0, "check the disk, then run the command again")
+        raise StorageError(message, where=str(path), fix=advice) from error
+
+
+def require_trust(path: Path) -> None:
+    """StorageError once an fsync has failed in this process; called before every write."""
+    if _unsynced:
+        raise StorageError(
+            f"nothing more is written, since {_unsynced[0]} could not be flushed to disk",
+            where=str(path),
+            fix="check the disk, then run the command again",
+        )
+
+
+def fsync(fd: int, path: Path) -> None:
+    """Flush `fd` to disk, once.
+
+    The kernel may drop the pages of a failed fsync and report success for the next one
+    ("fsyncgate"), so a failure is final for this process: StorageError now and at every later write.
+    """
+    require_trust(path)
+    try:
+        os.fsync(fd)
+    except OSError:
+        _unsynced.append(str(path))
+        raise
+
+
+def write_all(fd: int, data: bytes, offset: int) -> None:
+    """Write every byte at `offset`; a short write goes on until it is done or the reason is known."""
+    left = memoryview(data)
+    while left:
+        count = os.pwrite(fd, left, offset)
+        offset += count
+        left = left[count:]
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Put `data` in the place of `path`, all or nothing, and durably (DESIGN §9, Replace).
+
+    StorageError when it cannot; then the old file is untouched.
+    """
+    replace_chunks(path, (data,), mode)
+
+
+def replace_chunks(path: Path, chunks: Iterable[bytes], mode: int = 0o600) -> None:
+    """`replace_file` for content that need not fit into memory."""
+    require_trust(path)
+    with storage(path), directory(path.parent) as parent:
+        # A name of its own: two writers without the lock must not share a half-written file.
+        temporary = f".{path.name}.{os.urandom(6).hex()}{TEMPORARY}"
+        try:
+            _write_new(parent, temporary, path, chunks, mode)
+            os.rename(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=parent)
+            raise
+        fsync(parent, path.parent)
+
+
+def _write_new(parent: int, name: str, path: Path, chunks: Iterable[bytes], mode: int) -> None:
+    fd = os.open(name, _CREATE, mode, dir_fd=parent)
+    try:
+        os.fchmod(fd, mode)  # whatever the umask is
+        offset = 0
+        for chunk in chunks:
+            write_all(fd, chunk, offset)
+            offset += len(chunk)
+        fsync(fd, path)
+    finally:
+        os.close(fd)
+
+
+def touch(path: Path) -> None:
+    """Make an empty file; only its name is durable, which is all it says."""
+    require_trust(path)
+    with storage(path), directory(path.parent) as parent:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(path.name, flags, 0o600, dir_fd=parent)
+        os.fchmod(fd, 0o600)
+        os.close(fd)
+        fsync(parent, path.parent)
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """The whole file, None if there is none; never through a symbolic link."""
+    with storage(path):
+        try:
+            fd = os.open(path, _READ)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(fd, "rb") as file:
+            return file.read()
+
+
+@contextmanager
+def directory(path: Path) -> Iterator[int]:
+    """An open directory, for `dir_fd` and fsync."""
+    fd = os.open(path, _DIRECTORY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def make_directory(path: Path) -> bool:
+    """Make a private directory (0700 under any umask); False if it is there already."""
+    with storage(path):
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            return False
+        os.chmod(path, 0o700)
+        return True
+
+
+def ensure_directory(path: Path) -> None:
+    """A private directory that is there, and whose name is durable."""
+    if make_directory(path):
+        sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    with storage(path), directory(path) as fd:
+        fsync(fd, path)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory and all in it; links are removed, not followed. No error if it is gone."""
+    with storage(path):
+        pending: list[str] = [str(path)] if os.path.lexists(path) else []
+        folders: list[str] = []
+        while pending:
+            folders.append(pending.pop())
+            with os.scandir(folders[-1]) as found:
+                for entry in found:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    else:
+                        os.unlink(entry.path)
+        for folder in reversed(folders):
+            os.rmdir(folder)

@@ -1,0 +1,295 @@
+"""jobHistory.json on disk: reading on from a place, durable appends, recovery of the end, verification."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from logist.errors import Damaged, Refused
+from logist.store import files
+from logist.store.entries import (
+    CLOSING,
+    RESTORE,
+    Header,
+    Position,
+    checksum_of,
+    content,
+    header_line,
+    read_entry,
+    read_header,
+    seal,
+)
+
+JsonObject = dict[str, Any]
+
+REPLACE_BELOW = 4_000_000
+"""Bytes below which the whole file is replaced, so that readers without a lock always see valid JSON."""
+
+_CLOSINGS = (b"", b"]", b"]}")
+_CHUNK = 1 << 20
+
+
+class Appended(NamedTuple):
+    """What an append wrote: the completed entries, where each line begins, and the new end."""
+
+    entries: list[JsonObject]
+    offsets: list[int]
+    position: Position
+
+
+class Problem(NamedTuple):
+    """Something that does not verify."""
+
+    message: str
+    sequence: int | None = None
+    offset: int | None = None
+
+
+def create(path: Path) -> None:
+    """An empty history, durable."""
+    files.replace_file(path, header_line() + CLOSING)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The history for reading; Damaged if there is none."""
+    with files.storage(path):
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise Damaged("the history is missing", where=str(path), fix=RESTORE) from error
+        with os.fdopen(fd, "rb") as file:
+            yield file
+
+
+def end_of(file: BinaryIO, header: Header, position: Position) -> int | None:
+    """The byte after the entry at `position`, which is read again and verified; None if it is not there."""
+    sequence, digest, offset = position
+    if sequence < header.first_sequence:
+        file.seek(header.size)
+        return header.size if (sequence, digest) == header.start()[:2] else None
+    if offset < header.size:
+        return None
+    file.seek(offset - 1)
+    boundary, line = file.read(1), file.readline()
+    good = boundary == b"\n" and checksum_of(content(line, sequence, header.first_sequence) or b"")
+    return offset + len(line) if good and good == digest else None
+
+
+class Scan:
+    """The entries after `begin`, in order, each verified; afterwards, where they end and what follows.
+
+    What follows the last good entry is a torn tail: an append that was cut off and never
+    acknowledged. If a complete entry stands in it, the middle is damaged instead: Damaged is raised.
+    """
+
+    def __init__(self, file: BinaryIO, path: Path, header: Header, begin: Position, end: int) -> None:
+        self.position = begin
+        """The last good entry."""
+        self.end = end
+        """Where the next entry goes."""
+        self.rest = b""
+        """Everything from `end` on."""
+        self.torn = b""
+        """The same, unless it is the closing bytes, whole or in part."""
+        self._file, self._path, self._first = file, path, header.first_sequence
+        file.seek(end)
+
+    def __iter__(self) -> Iterator[JsonObject]:
+        line = self._file.readline()
+        while entry := read_entry(line, self.position, self._first):
+            self.position = Position(entry["sequence"], entry["checksum"], self.end)
+            self.end += len(line)
+            yield entry
+            line = self._file.readline()
+        self.rest = line + self._file.read()
+        if self.rest.strip() not in _CLOSINGS:
+            self._refuse_damage()
+            self.torn = self.rest
+
+    def _refuse_damage(self) -> None:
+        # A tail that begins with "]" is the old closing on a page that did not reach the disk, with
+        # the new entry's other pages behind it: torn, however much of that entry is there.
+        lines = self.rest.split(b"\n")
+        for line in lines[1:] if lines[0].startswith(b"]") else lines:
+            if checksum_of(line[max(line.find(b"{"), 0) :]):
+                what = f"interaction {self.position.sequence + 1} (byte {self.end})"
+                message = f"{what} does not verify, yet a complete one follows it"
+                raise Damaged(message, where=str(self._path), fix=RESTORE)
+
+
+def scan(file: BinaryIO, path: Path, begin: Position | None = None) -> Scan:
+    """A Scan of what follows `begin` (None: of the whole file); Damaged if `begin` is not in the file."""
+    header = read_header(file, path)
+    if begin is None or begin[:2] == header.start()[:2]:
+        begin = header.start()
+    end = end_of(file, header, begin)
+    if end is None:
+        message = f"interaction {begin.sequence}, which state.json has seen, is not at byte {begin.offset}"
+        raise Damaged(message, where=str(path), fix=RESTORE)
+    return Scan(file, path, header, begin, end)
+
+
+def append(
+    path: Path,
+    expected: Position,
+    entries: list[JsonObject],
+    *,
+    torn: bytes,
+    logs: Path,
+    replace_below: int = REPLACE_BELOW,
+) -> Appended:
+    """Write all entries after `expected` as one durable append (DESIGN §9, Append).
+
+    Refused if the history does not end at `expected`, with nothing or `torn` behind it. A torn tail
+    is copied to `logs` first. StorageError when the disk will not take it: then the old end stands.
+    """
+    files.require_trust(path)
+    with opened(path) as file:
+        first = read_header(file, path).first_sequence
+        end, tail, lead = _confirm_end(file, path, expected, torn)
+        _keep_torn(logs, expected.sequence + 1, tail.torn)
+        block, appended = _block(entries, expected, end + len(lead), first)
+        # In place only one entry at a time: of several, a later one could reach the disk without
+        # an earlier one when the power fails, and would then look like damage in the middle.
+        if end + len(block) < replace_below or len(entries) != 1:
+            file.seek(0)
+            files.replace_chunks(path, itertools.chain(_copy(file, end), (lead, block)))
+        else:
+            _write_in_place(path, end, lead, block, whole=tail.rest == CLOSING)
+    return appended
+
+
+def _confirm_end(file: BinaryIO, path: Path, expected: Position, torn: bytes) -> tuple[int, Scan, bytes]:
+    """Where the append begins, what is there now, and the newline that a cut took, if it did."""
+    file.seek(0)
+    header = read_header(file, path)
+    end = end_of(file, header, expected)
+    tail = Scan(file, path, header, expected, end or 0)
+    if end is None or next(iter(tail), None) is not None or (torn and torn != tail.torn):
+        message = f"the history has changed since interaction {expected.sequence} was read"
+        raise Refused(message, where=str(path), fix="run the command again")
+    file.seek(end - 1)
+    return end, tail, b"" if file.read(1) == b"\n" else b"\n"
+
+
+def _keep_torn(logs: Path, sequence: int, torn: bytes) -> None:
+    """Copy a torn tail to logs/torn-<sequence>.txt; one that is kept already is never overwritten."""
+    if not torn:
+        return
+    files.ensure_directory(logs)
+    name, number = f"torn-{sequence}.txt", 1
+    while (kept := files.read_bytes(logs / name)) not in (None, torn):
+        number += 1
+        name = f"torn-{sequence}-{number}.txt"
+    if kept is None:
+        files.replace_file(logs / name, torn)
+
+
+def _block(
+    entries: list[JsonObject], after: Position, offset: int, first_sequence: int
+) -> tuple[bytes, Appended]:
+    """The bytes from `offset` on, closing included, and what they hold."""
+    lines, done, offsets = [], [], []
+    for entry in entries:
+        complete, line = seal(entry, after.sequence + 1, after.hash)
+        comma = b"" if complete["sequence"] == first_sequence else b","
+        lines.append(b"%b%b\n" % (comma, line))
+        done.append(complete)
+        offsets.append(offset)
+        after = Position(complete["sequence"], complete["checksum"], offset)
+        offset += len(lines[-1])
+    return b"".join(lines) + CLOSING, Appended(done, offsets, after)
+
+
+def _copy(file: BinaryIO, size: int) -> Iterator[bytes]:
+    while size and (chunk := file.read(min(size, _CHUNK))):
+        size -= len(chunk)
+        yield chunk
+
+
+def _write_in_place(path: Path, end: int, lead: bytes, block: bytes, *, whole: bool) -> None:
+    """One write over the closing bytes; `whole` says that they are all there, and nothing else is."""
+    with files.storage(path):
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if not whole:
+                os.ftruncate(fd, end)
+            try:
+                files.write_all(fd, lead + block, end)
+            except OSError:
+                _put_back(fd, path, end, lead + CLOSING)
+                raise
+            files.fsync(fd, path)
+        finally:
+            os.close(fd)
+
+
+def _put_back(fd: int, path: Path, end: int, closing: bytes) -> None:
+    """The old end again. The closing goes over bytes that exist, so a full disk has room for it.
+
+    Errors are left alone: the file reads without the closing too, and one error is on its way already.
+    """
+    with suppress(OSError):
+        files.write_all(fd, closing, end)
+        end += len(closing)
+    with suppress(OSError):
+        os.ftruncate(fd, end)
+        files.fsync(fd, path)
+
+
+def problems(path: Path) -> list[Problem]:
+    """All that does not verify in a history; nothing is written."""
+    try:
+        with opened(path) as file:
+            whole = scan(file, path)
+            try:
+                for _ in whole:
+                    pass
+            except Damaged:
+                return list(_bad_lines(file, path))
+            return _bad_end(whole)
+    except Damaged as error:
+        return [Problem(error.message, offset=0)]
+
+
+def _bad_end(whole: Scan) -> list[Problem]:
+    if whole.rest == CLOSING:
+        return []
+    message = "the closing line is not whole; the next append mends it"
+    if whole.torn:
+        message = f"{len(whole.torn)} bytes of an append that was cut off; the next one keeps a copy in logs/"
+    return [Problem(message, whole.position.sequence + 1, whole.end)]
+
+
+def _bad_lines(file: BinaryIO, path: Path) -> Iterator[Problem]:
+    """Every line of a damaged history that does not verify or does not follow the one before."""
+    file.seek(0)
+    header = read_header(file, path)
+    before, first = header.start(), header.first_sequence
+    offset = header.size
+    while (line := file.readline()) and not line.startswith(b"]"):
+        if read_entry(line, before, first) is None:
+            yield _diagnosis(line, before.sequence + 1, offset)
+        before = _resume(line, before, offset)
+        offset += len(line)
+
+
+def _diagnosis(line: bytes, sequence: int, offset: int) -> Problem:
+    if checksum_of(line.removeprefix(b",").removesuffix(b"\n")):
+        return Problem("the entry is whole but does not follow the one before it", sequence, offset)
+    return Problem("the entry does not verify", sequence, offset)
+
+
+def _resume(line: bytes, before: Position, offset: int) -> Position:
+    """The position after a line, good or bad: what a good next line would follow."""
+    bare = line.removeprefix(b",").removesuffix(b"\n")
+    if checksum_of(bare):
+        entry = json.loads(bare)
+        return Position(entry["sequence"], entry["checksum"], offset)
+    return Position(before.sequence + 1, bare[-66:-2].decode("ascii", "replace"), offset)

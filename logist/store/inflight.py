@@ -1,0 +1,96 @@
+"""inflight/: what was asked of an agent and what came back, on disk before anything is concluded.
+
+One exchange is one paid call: `<k>.request`, `<k>.sent`, `<k>.response` (k = 1, 2, ...), each there
+only if that much has happened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from logist.errors import Damaged
+from logist.store import files
+
+JsonObject = dict[str, Any]
+
+_NAME = re.compile(r"([1-9]\d{0,8})\.(request|sent|response)")
+
+
+class Exchange(NamedTuple):
+    """How far one paid call came."""
+
+    k: int
+    request: JsonObject | None
+    sent: bool
+    response: JsonObject | None
+
+
+def begin(folder: Path, k: int, request: JsonObject) -> None:
+    """Record what will be asked; durable before anything is spent."""
+    data = files.dump_json(request)
+    made = files.make_directory(folder)
+    files.replace_file(folder / f"{k}.request", data)
+    if made:
+        files.sync_directory(folder.parent)
+
+
+def mark_sent(folder: Path, k: int) -> None:
+    """Record that the bytes may leave from now on."""
+    files.touch(folder / f"{k}.sent")
+
+
+def save_response(folder: Path, k: int, response: JsonObject) -> None:
+    """Record what came back, the moment it is there."""
+    files.replace_file(folder / f"{k}.response", files.dump_json(response))
+
+
+def exchanges(folder: Path) -> list[Exchange]:
+    """What the directory holds, in order; [] if there is none. Damaged if a file does not read."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found: dict[int, set[str]] = {}
+    for match in filter(None, map(_NAME.fullmatch, names)):
+        found.setdefault(int(match[1]), set()).add(match[2])
+    return [_exchange(folder, k, found[k]) for k in sorted(found)]
+
+
+def _exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
+    request = _read(folder / f"{k}.request") if "request" in parts else None
+    response = _read(folder / f"{k}.response") if "response" in parts else None
+    return Exchange(k, request, "sent" in parts, response)
+
+
+def _read(path: Path) -> JsonObject | None:
+    data = files.read_bytes(path)
+    if data is None:  # ended by its stepper while a reader looked
+        return None
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        fix = "look at it, then move the inflight directory away: its exchange counts as not recorded"
+        raise Damaged("the record of an exchange does not read", where=str(path), fix=fix)
+    return value
+
+
+def end(folder: Path) -> None:
+    """Remove the directory, all at once for whoever looks, and what a crash left of an earlier end.
+
+    Not flushed: after a power cut the exchanges may be there again, so who concludes them must
+    see by the request that the history has them already.
+    """
+    done = folder.with_name(".inflight-done")
+    files.remove_tree(done)
+    with files.storage(folder):
+        try:
+            os.rename(folder, done)
+        except FileNotFoundError:
+            return
+    files.remove_tree(done)

@@ -1,0 +1,303 @@
+"""The job directory: the names of its files, and what may be done with each."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from logist.core.ids import JOB_ID_PATTERN, is_job_id
+from logist.errors import Damaged, Refused, StorageError, UsageError
+from logist.store import files, history, inflight
+from logist.store import lock as locks
+from logist.store.entries import RESTORE, Position, read_header
+from logist.store.history import REPLACE_BELOW, Appended, Problem
+from logist.store.inflight import Exchange
+from logist.store.listing import job_ids
+from logist.store.lock import Holder, Lock
+from logist.store.settled import checksum
+
+JsonObject = dict[str, Any]
+
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+
+
+class Loaded(NamedTuple):
+    """A job as it lies on disk."""
+
+    state: JsonObject | None
+    """None if state.json is missing: then `entries` is everything from the start."""
+    entries: list[JsonObject]
+    """What the history has after the head of `state`: complete, verified, chained."""
+    position: Position
+    """The last good entry."""
+    torn: bytes
+    """An append that was cut off; the next one keeps it in logs/ and cuts it."""
+
+
+class JobDir:
+    """One job's directory. Nothing else knows the names in it; all it takes and gives are JSON objects."""
+
+    def __init__(self, path: Path, job_id: str) -> None:
+        self.id = job_id
+        self._settle(path)
+
+    def _settle(self, path: Path) -> None:
+        self.path = path
+        self.spec_file = path / "job.yaml"
+        self.state_file = path / "state.json"
+        self.history_file = path / "jobHistory.json"
+        self.lock_file = path / "lock"
+        self.workspace = path / "workspace"
+        self.git_dir = path / "git"
+        self.attachments = path / "attachments"
+        self.logs = path / "logs"
+        self.inflight = path / "inflight"
+
+    @classmethod
+    @contextmanager
+    def creating(cls, jobs_dir: Path, job_id: str) -> Iterator[JobDir]:
+        """A job that appears, whole and durable, when the block ends; an error leaves nothing.
+
+        Inside, `path` is a hidden directory beside the jobs, with an empty history; afterwards it is
+        the job's own. Refused if the job exists, then or meanwhile.
+        """
+        final = _path_of(jobs_dir, job_id)
+        with files.storage(jobs_dir):
+            jobs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        locks.require_local(jobs_dir)
+        if os.path.lexists(final):
+            raise _exists(final)
+        job = cls(jobs_dir / f".new-{job_id}-{os.urandom(6).hex()}", job_id)
+        try:
+            job._furnish()
+            yield job
+            job._publish(final)
+        except BaseException:
+            with suppress(StorageError):  # the first error is the one to tell
+                files.remove_tree(job.path)
+            raise
+        job._settle(final)
+
+    def _furnish(self) -> None:
+        files.make_directory(self.path)
+        files.make_directory(self.logs)
+        locks.create(self.lock_file)
+        history.create(self.history_file)
+
+    def _publish(self, final: Path) -> None:
+        for folder in filter(_is_directory, sorted(self.path.iterdir())):
+            files.sync_directory(folder)
+        files.sync_directory(self.path)
+        with files.storage(final):
+            try:
+                os.rename(self.path, final)
+            except OSError as error:
+                # rename replaces nothing but an empty directory, and no job is empty
+                if error.errno in _TAKEN:
+                    raise _exists(final) from error
+                raise
+        files.sync_directory(final.parent)
+
+    @classmethod
+    def open(cls, jobs_dir: Path, job_id: str) -> JobDir:
+        """A job that exists; UsageError for an unknown one, or for what is no id."""
+        path = _path_of(jobs_dir, job_id)
+        if not _is_directory(path):
+            fix = "'logist job list' shows the jobs there are"
+            raise UsageError(f"there is no job {job_id!r}", where=str(jobs_dir), fix=fix)
+        return cls(path, job_id)
+
+    @contextmanager
+    def lock(
+        self,
+        *,
+        command: str,
+        since: str,
+        wait: float = 0.0,
+        wait_for_courier: bool = False,
+        on_wait: Callable[[Holder], None] | None = None,
+    ) -> Iterator[Lock]:
+        """Hold the job's lock (see lock.acquire); needed by everything here that writes."""
+        held = locks.acquire(
+            self.lock_file,
+            command=command,
+            since=since,
+            wait=wait,
+            wait_for_courier=wait_for_courier,
+            on_wait=on_wait,
+        )
+        try:
+            self._sweep()
+            yield held
+        finally:
+            held.release()
+
+    def _sweep(self) -> None:
+        """Remove half-written files of a process that was killed: under the lock nobody else writes."""
+        with files.storage(self.path):
+            for name in os.listdir(self.path):
+                if name.startswith(".") and name.endswith(files.TEMPORARY):
+                    os.unlink(self.path / name)
+
+    def holder(self) -> Holder | None:
+        """Who is at work on the job now; for readers, never in anybody's way."""
+        return locks.holder(self.lock_file)
+
+    def running(self) -> bool:
+        """Whether an agent is out for the job."""
+        return (self.inflight / "1.request").exists() and self.holder() is not None
+
+    def load(self) -> Loaded:
+        """The state, and what the history has after it; nothing before its head is read, nothing written.
+
+        Damaged if state.json does not verify, if its head is not in the history, or if an entry after
+        that does not verify though a complete one follows (DESIGN §9, Recovery).
+        """
+        # The state first: it is written after the history, so it can't be ahead by a writer's haste.
+        state = self._verified_state()
+        with history.opened(self.history_file) as file:
+            scan = history.scan(file, self.history_file, self._head(state))
+            entries = list(scan)
+        return Loaded(state, entries, scan.position, scan.torn)
+
+    def entries(self) -> Iterator[JsonObject]:
+        """The whole history in order, one entry in memory at a time; Damaged at the first bad one."""
+        head = self._head(self.read_state())
+        with history.opened(self.history_file) as file:
+            scan = history.scan(file, self.history_file)
+            yield from scan
+        if head and scan.position.sequence < head.sequence:
+            message = f"interaction {scan.position.sequence + 1} does not verify"
+            raise Damaged(message, where=str(self.history_file), fix=RESTORE)
+
+    def append(
+        self,
+        loaded_position: Position,
+        entries: list[JsonObject],
+        torn: bytes = b"",
+        *,
+        replace_below: int = REPLACE_BELOW,
+    ) -> Appended:
+        """Commit: all entries as one durable append after `loaded_position` (see history.append).
+
+        `sequence`, `previous` and `checksum` are filled in. Refused if the history has changed.
+        """
+        return history.append(
+            self.history_file,
+            loaded_position,
+            entries,
+            torn=torn,
+            logs=self.logs,
+            replace_below=replace_below,
+        )
+
+    def write_state(self, state: JsonObject) -> None:
+        """Replace state.json; its checksum is filled in."""
+        body = {key: value for key, value in state.items() if key != "checksum"}
+        files.replace_file(self.state_file, files.dump_pretty({**body, "checksum": checksum(body)}))
+
+    def read_state(self) -> JsonObject | None:
+        """state.json as it reads, quickly, its checksum unproved; None if it is missing."""
+        data = files.read_bytes(self.state_file)
+        if data is None:
+            return None
+        try:
+            state = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise self._bad_state("state.json is not JSON") from error
+        if not isinstance(state, dict):
+            raise self._bad_state("state.json is not a JSON object")
+        return state
+
+    def _verified_state(self) -> JsonObject | None:
+        state = self.read_state()
+        if state is not None and state.get("checksum") != checksum(state):
+            raise self._bad_state("state.json does not verify: it was changed, or the disk lost a part of it")
+        return state
+
+    def _head(self, state: JsonObject | None) -> Position | None:
+        """The last interaction a state has seen; None if it has seen none."""
+        match state:
+            case None | {"head": None}:
+                return None
+            case {"head": {"sequence": int(sequence), "hash": str(digest), "offset": int(offset)}}:
+                return Position(sequence, digest, offset)
+        raise self._bad_state("state.json does not say which interaction it has seen last")
+
+    def _bad_state(self, message: str) -> Damaged:
+        aside = self.state_file.with_name("state.json.damaged")
+        fix = f"move it away, it is made again from the history: mv {self.state_file} {aside}"
+        return Damaged(message, where=str(self.state_file), fix=fix)
+
+    def verify(self) -> list[Problem]:
+        """All that is wrong with the history and with the state's link to it. Repairs nothing."""
+        found = history.problems(self.history_file)
+        try:
+            return found + self._state_problems()
+        except Damaged as error:
+            return found + ([] if found else [Problem(error.message)])
+
+    def _state_problems(self) -> list[Problem]:
+        state = self._verified_state()
+        if state is None:
+            return [Problem("state.json is missing; the next command that writes makes it again")]
+        if files.read_bytes(self.state_file) != files.dump_pretty(state):
+            return [Problem("state.json is not as Logist wrote it")]
+        head = self._head(state)
+        with history.opened(self.history_file) as file:
+            header = read_header(file, self.history_file)
+            if head and history.end_of(file, header, head) is None:
+                message = "the history does not hold what state.json has seen"
+                return [Problem(message, head.sequence, head.offset)]
+        return []
+
+    def begin_exchange(self, k: int, request: JsonObject) -> None:
+        """Record paid call `k`; durable before anything is spent."""
+        inflight.begin(self.inflight, k, request)
+
+    def mark_sent(self, k: int) -> None:
+        """Record that call `k` leaves now; durable before it does."""
+        inflight.mark_sent(self.inflight, k)
+
+    def save_response(self, k: int, response: JsonObject) -> None:
+        """Record the answer to call `k`, durably."""
+        inflight.save_response(self.inflight, k, response)
+
+    def exchanges(self) -> list[Exchange]:
+        """The paid calls that are not concluded yet, in order."""
+        return inflight.exchanges(self.inflight)
+
+    def end_exchanges(self) -> None:
+        """Forget the paid calls: the history has them. A power cut may bring them back (see inflight.end)."""
+        inflight.end(self.inflight)
+
+    def write_log(self, name: str, data: bytes) -> Path:
+        """Keep `data` as logs/<name>, durably."""
+        files.ensure_directory(self.logs)
+        files.replace_file(self.logs / name, data)
+        return self.logs / name
+
+
+def list_jobs(jobs_dir: Path) -> Iterator[str]:
+    """The ids of all jobs in a directory, sorted; none if there is no directory."""
+    return iter(job_ids(str(jobs_dir)))
+
+
+def _path_of(jobs_dir: Path, job_id: str) -> Path:
+    if not is_job_id(job_id):
+        fix = f"an id matches {JOB_ID_PATTERN}; 'logist job list' shows the jobs there are"
+        raise UsageError(f"{job_id!r} is not a job id", where="job id", fix=fix)
+    return jobs_dir / job_id
+
+
+def _exists(path: Path) -> Refused:
+    return Refused(f"the job {path.name!r} exists already", where=str(path), fix="choose another --id")
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()

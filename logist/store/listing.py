@@ -1,0 +1,75 @@
+"""Many jobs at a glance: ids and states as they lie, for `job list`. Imports next to nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from logist.core.ids import is_job_id
+from logist.errors import StorageError
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1 << 16
+_ASKED = ("PENDING", "REVIEW_REQUIRED")
+"""Where a job rests while an agent is out; the others are not looked at for one."""
+
+
+class Glance(NamedTuple):
+    """A job as a listing sees it."""
+
+    id: str
+    state: dict[str, Any] | None
+    """state.json, its checksum unproved; None if it is missing or does not read."""
+    problem: str | None = None
+    """Why there is no state."""
+    asked: bool = False
+    """An exchange is in flight, or was when a command was killed; who holds the lock knows."""
+
+
+def job_ids(jobs_dir: str) -> list[str]:
+    """The ids of all jobs in a directory, sorted; none if there is no directory."""
+    try:
+        with os.scandir(jobs_dir) as found:
+            return sorted(e.name for e in found if is_job_id(e.name) and e.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        fix = "check --jobs-dir, or $LOGIST_JOBS_DIR"
+        raise StorageError(f"can't list the jobs: {error.strerror}", where=jobs_dir, fix=fix) from error
+
+
+def glances(jobs_dir: str) -> Iterator[Glance]:
+    """Every job of a directory; one that can't be read hides no other."""
+    for job_id in job_ids(jobs_dir):
+        folder = f"{jobs_dir}/{job_id}"
+        try:
+            state = json.loads(read_quickly(f"{folder}/state.json"))
+        except FileNotFoundError:
+            yield Glance(
+                job_id, None, "state.json is missing; the next change makes it again from the history"
+            )
+        except OSError as error:
+            yield Glance(job_id, None, f"state.json can't be read: {error.strerror}")
+        except (ValueError, RecursionError):
+            yield Glance(job_id, None, "state.json is not JSON")
+        else:
+            if isinstance(state, dict):
+                asked = state.get("status") in _ASKED and os.access(f"{folder}/inflight/1.request", os.F_OK)
+                yield Glance(job_id, state, None, asked)
+            else:
+                yield Glance(job_id, None, "state.json is not a JSON object")
+
+
+def read_quickly(path: str) -> bytes:
+    """A whole small file, never through a symbolic link."""
+    fd = os.open(path, _READ)
+    try:
+        data = chunk = os.read(fd, _CHUNK)
+        while len(chunk) == _CHUNK:
+            chunk = os.read(fd, _CHUNK)
+            data += chunk
+        return data
+    finally:
+        os.close(fd)

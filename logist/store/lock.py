@@ -1,0 +1,279 @@
+"""The job's lock: one stepper at a time, shared with its courier, never broken by age."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from logist.errors import Busy, Refused
+from logist.store import files
+
+JsonObject = dict[str, Any]
+
+POLL_SECONDS = 0.05
+_UNSURE_SECONDS = 0.25
+"""How long a lock that nobody has signed is looked at again: its taker is about to sign it."""
+
+# The file has two slots of fixed size, so that stepper and courier each write their own with one
+# pwrite and never read, change and write what the other wrote. Both together are one JSON object.
+_SLOT = 1024
+_LONGEST_COMMAND = 80
+_OPENINGS = {"stepper": b'{"stepper":', "courier": b',"courier":'}
+_ENDINGS = {"stepper": b"\n", "courier": b"}\n"}
+_OFFSETS = {"stepper": 0, "courier": _SLOT}
+
+_MOUNTS = "/proc/self/mountinfo"
+# File systems as that file spells them; the second set, behind "fuse.".
+_NETWORK = frozenset(
+    {"9p", "acfs", "afp", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre"}
+    | {"ncpfs", "nfs", "nfs4", "orangefs", "pvfs2", "smb3", "smbfs", "vboxsf", "webdav"}
+)
+_NETWORK_FUSE = frozenset(
+    {"ceph", "curlftpfs", "davfs", "davfs2", "gcsfuse", "glusterfs", "goofys", "gvfsd-fuse", "juicefs"}
+    | {"mfs", "moosefs", "rclone", "s3fs", "smbnetfs", "sshfs"}
+)
+
+
+class Process(NamedTuple):
+    """A process that signed the lock. A pid is used again; with its start time and host it is one."""
+
+    pid: int
+    start_time: int
+    """Clock ticks since the machine started, as /proc/<pid>/stat has it."""
+    host: str = ""
+    command: str = ""
+    since: str = ""
+
+
+class Holder(NamedTuple):
+    """Who holds a lock; those that signed it and still live. Neither: a courier that did not come to sign."""
+
+    stepper: Process | None
+    courier: Process | None
+
+    @property
+    def courier_alone(self) -> bool:
+        """The stepper is gone, and the agent's answer is still on its way."""
+        return self.stepper is None
+
+    def __str__(self) -> str:
+        if self.stepper:
+            return f"{self.stepper.command} (pid {self.stepper.pid}, since {self.stepper.since})"
+        if self.courier:
+            return f"an agent still at work (courier pid {self.courier.pid}, since {self.courier.since})"
+        return "an agent still at work"
+
+
+class Lock:
+    """A lock that is held, until the last process that has its descriptor is gone.
+
+    `fd` goes to a courier by `pass_fds`. It is an flock: it belongs to the open file, so a child
+    that inherits it keeps it when its parent is killed.
+    """
+
+    def __init__(self, fd: int, *, waited_for_courier: bool = False) -> None:
+        self.fd = fd
+        self.waited_for_courier = waited_for_courier
+
+    @classmethod
+    def inherited(cls, fd: int) -> Lock:
+        """The courier's end: signs the lock, and keeps the descriptor from the courier's own children."""
+        os.set_inheritable(fd, False)
+        lock = cls(fd)
+        lock.note_courier(os.getpid())
+        return lock
+
+    def note_courier(self, pid: int) -> None:
+        """Sign for a courier; by the stepper that started it or by itself, with the same outcome."""
+        stepper = _parse(os.pread(self.fd, 2 * _SLOT, 0)).get("stepper") or Process(0, 0)
+        _sign(self.fd, "courier", stepper._replace(pid=pid, start_time=start_time(pid) or 0))
+
+    def release(self) -> None:
+        """Let go. Only closing: LOCK_UN would take the lock from a courier that shares it."""
+        try:
+            _sign(self.fd, "stepper", None)
+        finally:
+            os.close(self.fd)
+
+
+def create(path: Path) -> None:
+    """The lock file as it is when nobody holds it."""
+    files.replace_file(path, _slot("stepper", None) + _slot("courier", None))
+
+
+def acquire(
+    path: Path,
+    *,
+    command: str,
+    since: str,
+    wait: float = 0.0,
+    wait_for_courier: bool = False,
+    on_wait: Callable[[Holder], None] | None = None,
+) -> Lock:
+    """Take the lock at `path` for `command`, begun at `since` (UTC).
+
+    Held by a live stepper: Busy after `wait` seconds. Held by a courier alone: the same, or with
+    `wait_for_courier` it is waited for without limit. `on_wait` is told once for each holder.
+    """
+    require_local(path.parent)
+    began = time.monotonic()
+    told: Holder | None = None
+    waited = False
+    while (fd := _try(path)) is None:
+        found = _signers(path, held=True)
+        waiting = time.monotonic() - began
+        if waiting < _UNSURE_SECONDS and found == (None, None):
+            time.sleep(POLL_SECONDS)
+            continue
+        if waiting >= wait and not (found.courier_alone and wait_for_courier):
+            raise _busy(path, found)
+        if found != told and on_wait:
+            on_wait(found)
+        told, waited = found, waited or found.courier_alone
+        time.sleep(POLL_SECONDS)
+    return _taken(fd, Process(os.getpid(), start_time(os.getpid()) or 0, _host(), command, since), waited)
+
+
+def _taken(fd: int, stepper: Process, waited: bool) -> Lock:
+    try:
+        _sign(fd, "courier", None)
+        _sign(fd, "stepper", stepper)
+    except BaseException:
+        os.close(fd)
+        raise
+    return Lock(fd, waited_for_courier=waited)
+
+
+def _try(path: Path) -> int | None:
+    """The locked descriptor, or None if another has it. The file is made if missing, never unlinked."""
+    with files.storage(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.fchmod(fd, 0o600)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+
+def _busy(path: Path, found: Holder) -> Busy:
+    fix = "wait until it is done, or give --wait SECONDS"
+    if found.courier_alone:
+        fix = "'logist job step' waits for the answer and records it"
+    return Busy(f"the job is busy: {found}", where=str(path.parent), fix=fix)
+
+
+def holder(path: Path) -> Holder | None:
+    """Who holds the lock now, None if it is free. Touches nothing, so no stepper can fail by it.
+
+    Taking the lock for a moment to see whether it is free would make a stepper that starts in
+    that moment fail as busy; flock has no query. So the kernel's list of locks is read. It has
+    gaps: a container does not see locks taken by processes that are gone or outside, and some
+    file systems (btrfs, overlay) show other device numbers there. Hence the second source: those
+    who signed the file, live, and a signature is taken back on release.
+    """
+    listed = _is_listed(path)
+    found = _signers(path, held=listed)
+    return found if listed or found != (None, None) else None
+
+
+def _signers(path: Path, *, held: bool) -> Holder:
+    """Those who signed the file and live."""
+    record = _parse(files.read_bytes(path) or b"")
+    return Holder(*(_living(record.get(role), held) for role in ("stepper", "courier")))
+
+
+def _is_listed(path: Path) -> bool:
+    """Whether /proc/locks has the file: `1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF`."""
+    try:
+        file = os.stat(path, follow_symlinks=False)
+        with open("/proc/locks", encoding="ascii") as locks:
+            held = [line.split() for line in locks]
+    except OSError:
+        return False
+    name = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    return any(words[1] == "FLOCK" and words[5] == name for words in held if len(words) > 5)
+
+
+def _living(process: Process | None, held: bool) -> Process | None:
+    """The process, if it lives. One of another host (a container) can't be seen: while `held`, it does."""
+    if process is None:
+        return None
+    here = process.host == _host()
+    alive = start_time(process.pid) == process.start_time if here else held
+    return process if alive else None
+
+
+def start_time(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot; None if it is gone, or dead and not yet reaped."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            words = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if words[0] in (b"Z", b"X") else int(words[19])
+
+
+def _host() -> str:
+    return os.uname().nodename
+
+
+def _slot(role: str, process: Process | None) -> bytes:
+    short = process and process._replace(command=process.command[:_LONGEST_COMMAND])
+    value = files.dump_json(short and short._asdict())
+    opening, ending = _OPENINGS[role], _ENDINGS[role]
+    return opening + value.ljust(_SLOT - len(opening) - len(ending)) + ending
+
+
+def _sign(fd: int, role: str, process: Process | None) -> None:
+    # For people and readers; not flushed, for no signature outlives the machine it was made on.
+    with files.storage(Path("lock")):
+        files.write_all(fd, _slot(role, process), _OFFSETS[role])
+
+
+def _parse(data: bytes) -> dict[str, Process | None]:
+    """The signatures; none if the file is not whole, as a moment after it was made."""
+    try:
+        return {role: value and Process(**value) for role, value in json.loads(data).items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def require_local(path: Path, mountinfo: str = _MOUNTS) -> None:
+    """Refused on a network file system: its locks do not keep other machines out."""
+    kind = filesystem_type(path, mountinfo)
+    if kind and is_network(kind):
+        message = f"a job cannot live on a network file system ({kind}): locks there do not hold"
+        fix = "keep the jobs on a local disk: --jobs-dir, or $LOGIST_JOBS_DIR"
+        raise Refused(message, where=str(path), fix=fix)
+
+
+def is_network(name: str) -> bool:
+    """Whether a file system type, spelled as in /proc/self/mountinfo, is shared between machines."""
+    base, _, driver = name.partition(".")
+    return driver in _NETWORK_FUSE if base in ("fuse", "fuseblk") else base in _NETWORK
+
+
+def filesystem_type(path: Path, mountinfo: str = _MOUNTS) -> str | None:
+    """The type of the file system that holds `path`, found by device; None if it is not listed.
+
+    Network file systems are always found so. Those that number their devices otherwise (btrfs) are local.
+    """
+    try:
+        device = os.stat(path).st_dev
+        with open(mountinfo, encoding="utf-8", errors="surrogateescape") as mounts:
+            split = [line.partition(" - ") for line in mounts]
+    except OSError:
+        return None
+    number = f"{os.major(device)}:{os.minor(device)}"
+    kinds = [after.split()[0] for before, _, after in split if before.split()[2] == number]
+    return kinds[-1] if kinds else None

@@ -1,0 +1,71 @@
+"""inflight/: each step of a paid call on disk, and gone when it is concluded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from logist.errors import Damaged
+from logist.store import Exchange, JobDir
+from tests import support
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobDir:
+    with JobDir.creating(tmp_path, "job") as job:
+        pass
+    return job
+
+
+def test_an_exchange_is_told_as_far_as_it_came(job: JobDir) -> None:
+    assert job.exchanges() == []
+    job.begin_exchange(1, {"prompt": "ü"})
+    assert job.exchanges() == [Exchange(1, {"prompt": "ü"}, False, None)]
+    job.mark_sent(1)
+    job.mark_sent(1)
+    assert job.exchanges() == [Exchange(1, {"prompt": "ü"}, True, None)]
+    job.save_response(1, {"text": "answer"})
+    assert job.exchanges() == [Exchange(1, {"prompt": "ü"}, True, {"text": "answer"})]
+
+
+def test_exchanges_come_in_the_order_of_their_numbers(job: JobDir) -> None:
+    for k in (10, 2, 1):
+        job.begin_exchange(k, {"k": k})
+    assert [exchange.k for exchange in job.exchanges()] == [1, 2, 10]
+
+
+def test_what_is_no_exchange_is_passed_over(job: JobDir) -> None:
+    job.begin_exchange(1, {})
+    for name in (".1.response.abc.new", "01.request", "x.sent", "1.tools", "2.response~"):
+        (job.inflight / name).write_bytes(b"half")
+    assert job.exchanges() == [Exchange(1, {}, False, None)]
+
+
+def test_a_sent_mark_without_a_request_is_told(job: JobDir) -> None:
+    job.begin_exchange(1, {})
+    job.mark_sent(2)
+    assert job.exchanges()[1] == Exchange(2, None, True, None)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
+def test_a_record_that_does_not_read_is_damage(job: JobDir, data: bytes) -> None:
+    job.begin_exchange(1, {})
+    (job.inflight / "1.response").write_bytes(data)
+    with pytest.raises(Damaged) as caught:
+        job.exchanges()
+    assert caught.value.where == str(job.inflight / "1.response")
+
+
+def test_the_end_removes_everything_and_what_a_crash_left_of_an_earlier_end(job: JobDir) -> None:
+    before = support.tree(job.path)
+    job.begin_exchange(1, {})
+    job.inflight.rename(job.path / ".inflight-done")
+    assert job.exchanges() == []
+    job.begin_exchange(1, {})
+    job.mark_sent(1)
+    job.end_exchanges()
+    assert support.tree(job.path) == before
+    (job.path / ".inflight-done").mkdir()
+    job.end_exchanges()
+    assert support.tree(job.path) == before

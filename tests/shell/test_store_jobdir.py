@@ -1,0 +1,174 @@
+"""The job directory: made whole or not at all, private, found by its id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from logist.errors import Refused, StorageError, UsageError
+from logist.store import JobDir, list_jobs
+from tests import support
+
+BAD_IDS = ["", "../x", "a/b", ".", "..", ".hidden", "a b", "ä", "a\n", "a\x00", "x" * 129, "/etc", "a.b"]
+
+
+def fill(job: JobDir) -> None:
+    """All that a job ever writes."""
+    with job.lock(command="job step", since="2026-01-02T03:04:05Z"):
+        job.begin_exchange(1, {})
+        job.mark_sent(1)
+        job.save_response(1, {})
+        job.history_file.write_bytes(job.history_file.read_bytes()[:-3] + b",torn")
+        loaded = job.load()
+        position = job.append(loaded.position, [{"text": "one"}], loaded.torn).position
+        job.write_state({"head": position._asdict()})
+        job.write_log("000001.txt", b"log")
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_directories_are_0700_and_files_0600_under_any_umask(tmp_path: Path, umask: int) -> None:
+    os.umask(umask)
+    with JobDir.creating(tmp_path / "new" / "jobs", "job") as job:
+        pass
+    fill(job)
+    found = {str(path.relative_to(job.path)): path for path in [job.path, *job.path.rglob("*")]}
+    modes = {name: path.stat().st_mode & 0o7777 for name, path in found.items()}
+    assert modes == {name: 0o700 if path.is_dir() else 0o600 for name, path in found.items()}
+    assert len(modes) == 11
+
+
+def test_a_job_appears_only_when_it_is_whole(tmp_path: Path) -> None:
+    with JobDir.creating(tmp_path, "job") as job:
+        job.write_state({"head": None})
+        assert list(list_jobs(tmp_path)) == []
+        assert job.path.name.startswith(".new-job-")
+        with pytest.raises(UsageError):
+            JobDir.open(tmp_path, "job")
+    assert (job.id, job.path, job.spec_file) == ("job", tmp_path / "job", tmp_path / "job" / "job.yaml")
+    assert list(list_jobs(tmp_path)) == ["job"]
+    assert os.listdir(tmp_path) == ["job"]
+    assert job.read_state() is not None
+    assert JobDir.open(tmp_path, "job").read_state() == job.read_state()
+
+
+def test_an_error_while_a_job_is_made_leaves_nothing(tmp_path: Path) -> None:
+    def fail() -> None:
+        with JobDir.creating(tmp_path, "job") as job:
+            (job.path / "git" / "objects").mkdir(parents=True)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("taken", ["directory", "job", "file", "dangling link"])
+def test_a_name_that_is_taken_is_refused_and_left_alone(tmp_path: Path, taken: str) -> None:
+    path = tmp_path / "job"
+    if taken == "directory":
+        path.mkdir()
+    elif taken == "job":
+        path.mkdir()
+        (path / "state.json").write_bytes(b"{}")
+    elif taken == "file":
+        path.write_bytes(b"")
+    else:
+        path.symlink_to("nowhere")
+    before = {found: found.lstat() for found in tmp_path.iterdir()}
+    with pytest.raises(Refused, match="exists already"), JobDir.creating(tmp_path, "job"):
+        raise AssertionError("not reached")
+    assert {found: found.lstat() for found in tmp_path.iterdir()} == before
+
+
+def test_of_two_that_make_the_same_job_one_is_refused(tmp_path: Path) -> None:
+    def lose() -> None:
+        with JobDir.creating(tmp_path, "job") as second:
+            second.write_state({"who": "second"})
+            with JobDir.creating(tmp_path, "job") as first:
+                first.write_state({"who": "first"})
+
+    with pytest.raises(Refused, match="exists already"):
+        lose()
+    state = JobDir.open(tmp_path, "job").read_state()
+    assert state is not None
+    assert state["who"] == "first"
+    assert os.listdir(tmp_path) == ["job"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from logist.store import JobDir
+with JobDir.creating(Path(sys.argv[1]), "job"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_maker_that_is_killed_leaves_no_job_and_nothing_in_the_way(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    done = subprocess.run(command, env=support.process_environment(), check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert list(list_jobs(tmp_path)) == []
+    with JobDir.creating(tmp_path, "job"):
+        pass
+    assert list(list_jobs(tmp_path)) == ["job"]
+
+
+@pytest.mark.parametrize("job_id", BAD_IDS)
+def test_what_is_no_id_reaches_no_file(tmp_path: Path, job_id: str) -> None:
+    with pytest.raises(UsageError, match="is not a job id"):
+        JobDir.open(tmp_path, job_id)
+    with pytest.raises(UsageError, match="is not a job id"), JobDir.creating(tmp_path, job_id):
+        raise AssertionError("not reached")
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_unknown_job_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    for name in ("nobody", "file", "link"):
+        with pytest.raises(UsageError, match=f"no job '{name}'") as caught:
+            JobDir.open(tmp_path, name)
+        assert "job list" in (caught.value.fix or "")
+
+
+def test_jobs_are_listed_in_order_and_what_is_no_job_is_not(tmp_path: Path) -> None:
+    for name in ("b", "a", "C-1", "x" * 128, ".new-d-123", "a b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "link").symlink_to("a")
+    assert list(list_jobs(tmp_path)) == ["C-1", "a", "b", "x" * 128]
+    assert list(list_jobs(tmp_path / "none")) == []
+    with pytest.raises(StorageError):
+        list(list_jobs(tmp_path / "file"))
+
+
+def test_reading_changes_no_byte(tmp_path: Path) -> None:
+    with JobDir.creating(tmp_path, "job") as job:
+        pass
+    fill(job)
+    job.history_file.write_bytes(job.history_file.read_bytes()[:-3] + b",torn")
+    before = support.tree(tmp_path)
+    job.load(), list(job.entries()), job.verify(), job.read_state(), job.exchanges()
+    job.holder(), job.running(), list(list_jobs(tmp_path)), JobDir.open(tmp_path, "job")
+    assert support.tree(tmp_path) == before
+
+
+LOADED = """
+import sys
+import logist.store.jobdir
+print(*{"pydantic", "litellm", "dataclasses", "logist.core.model", "subprocess", "shutil"} & set(sys.modules))
+"""
+
+
+def test_importing_the_store_is_cheap() -> None:
+    command = [sys.executable, "-c", LOADED]
+    env = support.process_environment() | {"PYTHONPATH": str(support.ROOT)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

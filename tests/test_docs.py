@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +69,35 @@ def test_every_exit_code_is_explained() -> None:
         return {error.exit_code}.union(*(codes(child) for child in error.__subclasses__()))
 
     assert [code for code in sorted(codes(LogistError)) if f"| {code} |" not in text] == []
+
+
+def tour() -> list[tuple[str, list[str]]]:
+    """The commands of the README's tour, each with the lines it shows."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    section = text.split("## Five minutes, no key")[1].split("\n## ")[0]
+    found: list[tuple[str, list[str]]] = []
+    for line in (line[4:] for line in section.splitlines() if line.startswith("    ")):
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif found[-1][0].count("'") % 2:
+            found[-1] = (f"{found[-1][0]}\n{line}", [])
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def test_the_tour_of_the_readme_is_what_happens(cli: support.RunLogist, tmp_path: Path) -> None:
+    place = tmp_path / "tour"
+    place.mkdir()
+    code, ran = 0, 0
+    for command, expected in tour():
+        words = shlex.split(command)
+        if words[0] == "logist":
+            done = cli(*words[1:], cwd=place)
+            code, ran = done.code, ran + 1
+            shown = (done.out + done.err).replace(str(place), "/home/ada/tour").splitlines()
+            if expected:
+                assert shown == expected, command
+        elif words[0] == "echo":
+            assert expected == [str(code)]
+    assert ran > 8

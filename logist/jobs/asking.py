@@ -84,7 +84,7 @@ def by_courier(session: Session, asked: JsonObject, key: str | None) -> None:
     project, job = session.project, session.job
     job.begin_exchange(1, asked)
     assert session.lock is not None
-    private = {"api_key": key, "secrets": list(project.environment.secrets())}
+    private = {"api_key": key, "secrets": list(project.secrets)}
     process = courier.launch(job, session.lock, asked, private, project.environment.child())
     while True:
         try:

@@ -81,7 +81,7 @@ def _source(project: Project, spec: JobSpec) -> Path | None:
 def _warnings(source: Path | None) -> tuple[str, ...]:
     if source is None:
         return ()
-    changed = uncommitted(source)
+    changed = [path for path in uncommitted(source) if not path.startswith(".logist/")]
     if not changed:
         return ()
     names = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")

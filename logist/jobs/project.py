@@ -70,7 +70,13 @@ class Project:
     @cached_property
     def redact(self) -> Callable[[str], tuple[str, int]]:
         """Takes secrets out of a text: `(text, how many)`."""
-        return partial(redact.redact, secrets=self.environment.secrets())
+        return partial(redact.redact, secrets=self.secrets)
+
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must not reach a file: what sounds secret, and the keys of the models."""
+        named = [model.api_key_env for model in self.settings.models.values() if model.api_key_env]
+        return self.environment.secrets(*named)
 
     def redacted(self, text: str) -> str:
         """The text as it may reach a file."""

@@ -14,7 +14,6 @@ from logist.jobs import specs
 from logist.jobs.project import Project
 from logist.store import Holder, JobDir, Loaded, Lock, Position
 
-
 STORED_ONLY = frozenset({"head", "checksum"})
 """What state.json has beside the fold: where the store found it."""
 

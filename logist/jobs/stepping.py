@@ -15,9 +15,9 @@ from logist.core.model import (
     Interaction,
     JsonObject,
     Kind,
+    Model,
     Phase,
     Reply,
-    Request,
     Role,
     State,
     Status,
@@ -97,7 +97,7 @@ def _step(session: Session, choice: Choice, before: Status) -> Result:
     assert phase is not None
     halt = step.halted(spec, session.state.usage)
     if halt is None:
-        role = _role(session.project, spec, phase, choice)
+        role = _role(session.project, spec, phase, choice, session.state)
         workspace = session.project.workspace(session.job)
         kept = workspace.checkpoint(f"before interaction {session.state.revision + 1}")
         plan = planned(session, spec, role, choice, phase, workspace)
@@ -144,14 +144,20 @@ def planned(
     choice: Choice,
     phase: Phase,
     workspace: Workspace,
+    *,
+    given: bool = False,
 ) -> StepPlan | Halt:
-    """The exact request of the next step, from the workspace as it stands."""
+    """The exact request of the next step, from the workspace as it stands.
+
+    `given`: it will not be sent, since the answer is there; so no model is needed, and no money.
+    """
     project = session.project
-    model = project.model(choice.model or role.llm_model)
+    name = choice.model or role.llm_model
+    model = Model(name=name, provider_model=f"given/{name}") if given else project.model(name)
     bounds = Bounds(min_output_tokens=project.settings.min_output_tokens, redact=project.redact)
-    free = project.script is not None
-    given = gathered(session, spec, workspace)
-    plan = step.plan(spec, session.state, role, model, given, bounds, phase=phase, free=free)
+    free = given or project.script is not None
+    seen = gathered(session, spec, workspace, phase)
+    plan = step.plan(spec, session.state, role, model, seen, bounds, phase=phase, free=free)
     if isinstance(plan, Halt):
         return plan
     command = {"action": choice.command, "job_id": session.job.id, "options": _options(choice)}
@@ -171,7 +177,7 @@ def _options(choice: Choice) -> JsonObject:
     return {"model": choice.model} if choice.model else {}
 
 
-def gathered(session: Session, spec: EffectiveSpec, workspace: Workspace) -> prompt.Given:
+def gathered(session: Session, spec: EffectiveSpec, workspace: Workspace, phase: Phase) -> prompt.Given:
     """What the prompt takes from the workspace: listing, the files that matter, what the doer changed."""
     state, limits = session.state, session.project.settings.context
     listing = workspace.listing(limits.listing_limit)
@@ -183,14 +189,16 @@ def gathered(session: Session, spec: EffectiveSpec, workspace: Workspace) -> pro
         room -= len((file.text or "").encode("utf-8"))
     changes: list[Change] = []
     omitted = 0
-    if state.start_checkpoint and state.checkpoint and step.turn(state) is Phase.REVIEWER:
+    if state.start_checkpoint and state.checkpoint and phase is Phase.REVIEWER:
         changes, omitted = workspace.changes(state.start_checkpoint, state.checkpoint, limits.listing_limit)
     return prompt.Given(listing.paths, listing.omitted, files, changes, omitted)
 
 
-def _role(project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice) -> Role:
+def _role(project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State) -> Role:
+    """The role that was chosen, else the one that got stuck, else the one whose turn it is."""
     default = spec.doer if phase is Phase.DOER else spec.reviewer
-    return project.roles.get(choice.role or default)
+    stuck = state.stuck.role if state.stuck else None
+    return project.roles.get(choice.role or stuck or default)
 
 
 def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:
@@ -206,7 +214,7 @@ def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepP
     halt = step.halted(spec, session.state.usage)
     if halt:
         return session.state, halt
-    role = _role(project, spec, phase, choice)
+    role = _role(project, spec, phase, choice, session.state)
     workspace = project.workspace(session.job)
     return session.state, planned(session, spec, role, choice, phase, workspace)
 
@@ -232,54 +240,36 @@ def _supplied(session: Session, answer: Answer, choice: Choice, *, dry_run: bool
     _refuse_terminal(session.state)
     phase = step.owed_by(session.state)
     if phase is None:
-        raise Refused(
-            f"a job that is {session.state.status} takes no answer",
-            fix=next_command(session.state.place(), session.job.id),
-        )
+        fix = next_command(session.state.place(), session.job.id)
+        raise Refused(f"a job that is {session.state.status} takes no answer", fix=fix)
     spec, changed = session.changed_spec()
-    role = _supplier(session, spec, phase, choice)
-    asked = _asked(session, spec, phase, role, answer)
-    text, redactions = session.project.redact(answer.text)
-    reply = Reply(
+    step.standing(spec, session.state)
+    role = _role(session.project, spec, phase, choice, session.state)
+    workspace = session.project.workspace(session.job)
+    checkpoint = session.state.checkpoint or ""
+    if not dry_run:
+        if changed:
+            session.record(*changed)
+        checkpoint = workspace.checkpoint("before an answer was given").commit
+    plan = planned(session, spec, role, choice, phase, workspace, given=True)
+    assert isinstance(plan, StepPlan)
+    asked = asking.envelope(session, spec, plan, checkpoint)
+    asked["steward"] = Steward(name=session.project.steward).model_dump(mode="json")
+    given = asking.Given(spec, asked, _reply(session.project, answer))
+    if dry_run:
+        return _dry(session, given)
+    return _result(session, [asking.conclude(session, given, simulated=True)], before, ())
+
+
+def _reply(project: Project, answer: Answer) -> Reply:
+    text, redactions = project.redact(answer.text)
+    return Reply(
         text=text,
         usage=answer.charge,
         finish="broken_encoding" if answer.broken else None,
         redactions=redactions,
         warnings=answer.warnings,
     )
-    given = asking.Given(spec, asked, reply)
-    if dry_run:
-        return _dry(session, given)
-    step.standing(spec, session.state)
-    if changed:
-        session.record(*changed)
-    workspace = session.project.workspace(session.job)
-    asked["checkpoint_before"] = workspace.checkpoint("before an answer was given").commit
-    return _result(session, [asking.conclude(session, given, simulated=True)], before, ())
-
-
-def _supplier(session: Session, spec: EffectiveSpec, phase: Phase, choice: Choice) -> str:
-    if choice.role:
-        return session.project.roles.get(choice.role).name
-    if session.state.stuck:
-        return session.state.stuck.role
-    return spec.doer if phase is Phase.DOER else spec.reviewer
-
-
-def _asked(session: Session, spec: EffectiveSpec, phase: Phase, role: str, answer: Answer) -> JsonObject:
-    """The envelope of an answer nobody asked for: no prompt was sent."""
-    metadata = {"role": role, "phase": session.state.status.value}
-    return {
-        "sequence": session.state.revision + 1,
-        "phase": phase.value,
-        "role": role,
-        "step": session.state.step,
-        "attempt": session.state.attempts + 1,
-        "checkpoint_before": session.state.checkpoint,
-        "request": Request(metadata=metadata).model_dump(mode="json", exclude_none=True),
-        "steward": Steward(name=session.project.steward).model_dump(mode="json"),
-        "spec": spec.model_dump(mode="json"),
-    }
 
 
 def _dry(session: Session, given: asking.Given) -> Result:

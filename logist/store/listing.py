@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from logist.core.ids import is_job_id
-from logist.errors import StorageError
+from logist.errors import StorageError, UsageError
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 16
@@ -35,8 +35,11 @@ def job_ids(jobs_dir: str) -> list[str]:
             return sorted(e.name for e in found if is_job_id(e.name) and e.is_dir(follow_symlinks=False))
     except FileNotFoundError:
         return []
-    except OSError as error:
+    except NotADirectoryError as error:
         fix = "check --jobs-dir, or $LOGIST_JOBS_DIR"
+        raise UsageError("not a directory of jobs", where=jobs_dir, fix=fix) from error
+    except OSError as error:
+        fix = "check who owns it, and its permissions"
         raise StorageError(f"can't list the jobs: {error.strerror}", where=jobs_dir, fix=fix) from error
 
 

@@ -18,6 +18,8 @@ JsonObject = dict[str, Any]
 POLL_SECONDS = 0.05
 _UNSURE_SECONDS = 0.25
 """How long a lock that nobody has signed is looked at again: its taker is about to sign it."""
+_RECORDING_SECONDS = 10.0
+"""How long one who waited for a courier waits for the command that records its answer."""
 
 # The file has two slots of fixed size, so that stepper and courier each write their own with one
 # pwrite and never read, change and write what the other wrote. Both together are one JSON object.
@@ -118,19 +120,24 @@ def acquire(
     """Take the lock at `path` for `command`, begun at `since` (UTC).
 
     Held by a live stepper: Busy after `wait` seconds. Held by a courier alone: the same, or with
-    `wait_for_courier` it is waited for without limit. `on_wait` is told once for each holder.
+    `wait_for_courier` it is waited for without limit, and then a little longer for the command that
+    records what it brought. `on_wait` is told once for each holder.
     """
     require_local(path.parent)
     began = time.monotonic()
     told: Holder | None = None
     waited = False
+    patience = began
     while (fd := _try(path)) is None:
         found = _signers(path, held=True)
-        waiting = time.monotonic() - began
+        now = time.monotonic()
+        waiting = now - began
+        if wait_for_courier and found.courier_alone:
+            patience = now + _RECORDING_SECONDS
         if waiting < _UNSURE_SECONDS and found == (None, None):
             time.sleep(POLL_SECONDS)
             continue
-        if waiting >= wait and not (found.courier_alone and wait_for_courier):
+        if waiting >= wait and now >= patience:
             raise _busy(path, found)
         if found != told and on_wait:
             on_wait(found)

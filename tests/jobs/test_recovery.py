@@ -33,7 +33,9 @@ def left_in_flight(b: Bench, *, reserved: int = 1_500_000) -> tuple[JobDir, Json
 
 
 def response(text: str, **more: object) -> Json:
-    reply = Reply(text=text, usage=Usage(cost_cents=3, input_tokens=7, source="provider", seconds=2.5), **more)  # type: ignore[arg-type]
+    reply = Reply(
+        text=text, usage=Usage(cost_cents=3, input_tokens=7, source="provider", seconds=2.5), **more
+    )  # type: ignore[arg-type]
     dumped: Json = reply.model_dump(mode="json")
     return dumped
 
@@ -174,7 +176,9 @@ def test_damage_is_refused_and_no_byte_changes(bench: MakeBench) -> None:
 
 
 def test_restep_restores_state_and_workspace_and_keeps_usage(bench: MakeBench) -> None:
-    b = bench([answer(files={"a.txt": "1"}), answer(command("RETRY")), answer(files={"a.txt": "2"}), answer()])
+    b = bench(
+        [answer(files={"a.txt": "1"}), answer(command("RETRY")), answer(files={"a.txt": "2"}), answer()]
+    )
     b.create()
     for _ in range(3):
         b.step()

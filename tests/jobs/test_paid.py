@@ -1,0 +1,169 @@
+"""Steps that are paid for: a real courier, real HTTP, a model that answers from a script on 127.0.0.1."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from logist.config.environment import Environment
+from logist.config.settings import Settings
+from logist.core.model import ErrorKind, Status
+from logist.core.step import StepPlan
+from logist.errors import InvalidFile
+from logist.jobs.stepping import Choice, preview
+from tests import support
+from tests.jobs.bench import Bench, Json, command
+from tests.jobs.conftest import MakeBench
+from tests.loopback import Loopback
+
+KEY = "dummy-key-for-tests-0001"
+
+
+def models(url: str, **more: object) -> Json:
+    entry = {"endpoint": url, "api_key_env": "MY_MODEL", "input_price": 0.5, "output_price": 2.0, **more}
+    return {
+        "grok-code-fast-1": {"provider_model": "openai/worker-model", **entry},
+        "gemini-2.5-flash": {"provider_model": "openai/supervisor-model", **entry},
+    }
+
+
+def paid(b: Bench, url: str, **settings: object) -> Bench:
+    """The bench with a model behind `url` instead of a script."""
+    values: Json = {"models": models(url), "retries": {"max_tries": 3, "backoff_seconds": 0.01}, **settings}
+    b.change(
+        agent="litellm",
+        settings=Settings.model_validate(values),
+        environment=Environment({"HOME": str(b.project.home), "PATH": os.environ["PATH"], "MY_MODEL": KEY}),
+    )
+    return b
+
+
+def test_worker_and_supervisor_over_http(bench: MakeBench) -> None:
+    steps = [
+        {"text": command(summary="Made it."), "usage": {"input": 1000, "output": 100}},
+        {"text": f"the key is {KEY}\n" + command(), "usage": {"input": 2000, "output": 10}},
+    ]
+    with Loopback(*steps) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        plans = []
+        for _ in range(2):
+            _, plan = preview(b.project, "j", Choice())
+            assert isinstance(plan, StepPlan)
+            plans.append(plan)
+            result = b.step()
+    assert result.state.status is Status.APPROVAL_REQUIRED
+    assert [r.body["model"] for r in server.requests] == ["worker-model", "supervisor-model"]
+    for plan, request in zip(plans, server.requests, strict=True):
+        halves = [message["content"] for message in request.body["messages"]]
+        assert "\n\n---\n\n".join(halves) == plan.request.prompt
+    first, second = b.history()[1:]
+    assert (first.usage.input_tokens, first.usage.output_tokens, first.usage.source) == (
+        1000,
+        100,
+        "provider",
+    )
+    # 1000 tokens at 50 microcents and 100 at 200
+    assert (first.usage.cost_cents, first.usage.cost_microcents) == (0, 70_000)
+    assert b.state().usage.cumulative_cost_microcents == 70_000 + 102_000
+    assert "[redacted]" in second.response.raw_response
+    assert not [name for name, data in b.files().items() if KEY.encode() in data]
+
+
+def test_a_refused_key_ends_at_once_and_uses_no_attempt(bench: MakeBench) -> None:
+    with Loopback({"status": 401, "message": "no such key"}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        result = b.step()
+    assert len(server.requests) == 1
+    assert (result.exit_code, result.state.status, result.state.attempts) == (6, Status.PENDING, 0)
+    error = b.history()[1].response.error
+    assert error is not None
+    assert (error.kind, error.http_status) == (ErrorKind.AUTH, 401)
+    assert KEY not in result.state.reason
+
+
+def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_path: Path) -> None:
+    with Loopback(
+        {"text": command(summary="Late."), "delay": 3, "usage": {"input": 10, "output": 10}}
+    ) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        lines = ["models:"]
+        for name, entry in models(server.url).items():
+            lines += [f"  {name}:", *(f"    {key}: {value}" for key, value in entry.items())]
+        (b.project.home / "config.yaml").write_text("\n".join(lines) + "\n", "utf-8")
+        stepper = step_as_process(b)
+        waiting_for(lambda: bool(server.requests))
+        stepper.send_signal(signal.SIGKILL)
+        stepper.wait()
+        assert b.project.job("j").running()
+        crowd = [step_as_process(b) for _ in range(3)]
+        result = b.step()
+        assert [waiter.wait() for waiter in crowd] == [0, 0, 0]
+    assert len(server.requests) == 1
+    assert result.state.last is not None
+    assert result.state.last.summary == "Late."
+    assert [entry.sequence for entry in b.history()] == [1, 2]
+    assert any("waiting for" in line for line in b.said)
+
+
+def step_as_process(b: Bench) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "logist", "job", "step", "j"],
+        cwd=b.project.home.parent,
+        env=support.process_environment() | {"MY_MODEL": KEY},
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def waiting_for(condition: object, seconds: float = 60.0) -> None:
+    """Until the condition holds; a test that waits this long has failed."""
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.02)
+
+
+def test_the_output_is_lowered_to_what_the_limit_leaves(bench: MakeBench) -> None:
+    b = paid(bench(), "http://127.0.0.1:9/v1")
+    b.create(limits={"cost_threshold": 1})
+    _, plan = preview(b.project, "j", Choice())
+    assert isinstance(plan, StepPlan)
+    assert 2048 <= plan.max_output_tokens < 8192
+    assert plan.reserved_microcents is not None
+    assert plan.reserved_microcents <= 1_000_000
+
+
+def test_too_little_left_halts_before_anything_is_sent(bench: MakeBench) -> None:
+    with Loopback({"text": command()}) as server:
+        b = paid(bench(), server.url)
+        b.create(limits={"cost_threshold": 0.2})
+        result = b.step()
+    assert (result.exit_code, result.state.status) == (7, Status.HALTED_COST)
+    assert server.requests == []
+
+
+def test_an_unknown_price_is_refused_unless_allowed(bench: MakeBench) -> None:
+    with Loopback({"text": command()}) as server:
+        b = paid(bench(), server.url)
+        unknown = models(server.url, input_price=None)
+        b.change(settings=Settings.model_validate({"models": unknown}))
+        b.create()
+        before = b.files()
+        with pytest.raises(InvalidFile, match="price"):
+            b.step()
+        assert {name: data for name, data in b.files().items() if name != "lock"} == {
+            name: data for name, data in before.items() if name != "lock"
+        }
+        assert server.requests == []
+        b.change(settings=Settings.model_validate({"models": unknown, "allow_unknown_price": True}))
+        assert b.step().state.status is Status.REVIEW_REQUIRED

@@ -9,7 +9,8 @@ LogistError                 1   internal: a surprise, or storage that failed
 ├── Refused                 8   the job's state forbids it
 │   └── Busy                8   another process is at work on the job
 ├── ReplayDiffers           9   a recorded run goes another way today
-└── Damaged                10   history or state do not verify; nothing was written
+├── Damaged                10   history or state do not verify; nothing was written
+└── Stopped          130, 143   a person or the system asked to stop: SIGINT, SIGTERM
 
 What an agent says is never an error: it is data, and ends as an interaction.
 """
@@ -76,3 +77,12 @@ class ReplayDiffers(LogistError):
 class Damaged(LogistError):
     exit_code = 10
     code = "damaged"
+
+
+class Stopped(LogistError):
+    exit_code = 130
+    code = "stopped"
+
+    def __init__(self, message: str, *, exit_code: int = 130, fix: str | None = None) -> None:
+        super().__init__(message, fix=fix)
+        self.exit_code = exit_code

@@ -18,7 +18,7 @@ from logist.core.model import (
     Reply,
 )
 from logist.core.step import StepPlan
-from logist.errors import ProviderError
+from logist.errors import ProviderError, Stopped
 from logist.jobs.project import Project
 from logist.jobs.session import Session
 from logist.workspace import Workspace
@@ -79,9 +79,11 @@ def in_place(session: Session, asked: JsonObject) -> Reply:
 def by_courier(session: Session, asked: JsonObject, key: str | None) -> None:
     """Sends the courier and waits for it. A stop leaves it at work: the next command harvests.
 
-    Raises KeyboardInterrupt when a person asked to stop.
+    Raises Stopped when a stop was asked for; before anything was sent, nothing is.
     """
     project, job = session.project, session.job
+    if project.stopping():
+        raise Stopped("stopped before anything was sent", exit_code=project.stopping())
     job.begin_exchange(1, asked)
     assert session.lock is not None
     private = {"api_key": key, "secrets": list(project.secrets)}
@@ -92,7 +94,12 @@ def by_courier(session: Session, asked: JsonObject, key: str | None) -> None:
             return
         except subprocess.TimeoutExpired:
             if project.stopping():
-                raise KeyboardInterrupt from None
+                raise _still_at_work(project) from None
+
+
+def _still_at_work(project: Project) -> Stopped:
+    fix = "the next 'logist job step' records its answer"
+    return Stopped("stopped waiting; the agent is still at work", exit_code=project.stopping(), fix=fix)
 
 
 def settle(session: Session) -> list[Interaction]:

@@ -44,11 +44,16 @@ def replay_job(project: Project, job: JobDir) -> Replayed:
 
 def replay_file(schema: JsonObject, path: Path) -> Replayed:
     """An archived `jobHistory.json`, or a directory that holds one."""
+    return _replay(schema, list(interactions(archived(path))))
+
+
+def archived(path: Path) -> JobDir:
+    """The directory of an archived history, as a job to read. Raises UsageError when there is none."""
     folder = path if path.is_dir() else path.parent
     job = JobDir(folder, folder.name)
     if not job.history_file.is_file():
         raise UsageError(f"no jobHistory.json in {path}", fix="name a job directory or its jobHistory.json")
-    return _replay(schema, list(interactions(job)))
+    return job
 
 
 def _replay(schema: JsonObject, entries: list[Interaction]) -> Replayed:

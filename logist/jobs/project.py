@@ -51,8 +51,8 @@ class Project:
     """`litellm`, or `scripted:PATH`."""
     say: Callable[[str], None]
     """Tells the person at the terminal what is going on."""
-    stopping: Callable[[], bool] = lambda: False
-    """True once a person asked to stop: no new work is begun."""
+    stopping: Callable[[], int] = lambda: 0
+    """The exit code of a stop, once one was asked for: no new work is begun. Else 0."""
 
     @cached_property
     def schema(self) -> JsonObject:

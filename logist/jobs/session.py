@@ -9,7 +9,7 @@ from typing import Any
 
 from logist.core import fold
 from logist.core.model import Actor, EffectiveSpec, Interaction, JsonObject, Kind, Place, State, Steward
-from logist.errors import Damaged
+from logist.errors import Damaged, Stopped
 from logist.jobs import specs
 from logist.jobs.project import Project
 from logist.store import Holder, JobDir, Loaded, Lock, Position
@@ -95,12 +95,17 @@ def changing(
     def tell(holder: Holder) -> None:
         project.say(f"waiting for {holder}")
 
+    def look() -> None:
+        if project.stopping():
+            raise Stopped("stopped waiting for the job", exit_code=project.stopping())
+
     with job.lock(
         command=command,
         since=project.clock.timestamp(),
         wait=wait,
         wait_for_courier=wait_for_courier,
         on_wait=tell,
+        on_poll=look,
     ) as lock:
         yield load(project, job, lock)
 

@@ -121,6 +121,7 @@ class JobDir:
         wait: float = 0.0,
         wait_for_courier: bool = False,
         on_wait: Callable[[Holder], None] | None = None,
+        on_poll: Callable[[], None] | None = None,
     ) -> Iterator[Lock]:
         """Hold the job's lock (see lock.acquire); needed by everything here that writes."""
         held = locks.acquire(
@@ -130,6 +131,7 @@ class JobDir:
             wait=wait,
             wait_for_courier=wait_for_courier,
             on_wait=on_wait,
+            on_poll=on_poll,
         )
         try:
             self._sweep()

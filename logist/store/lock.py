@@ -116,12 +116,14 @@ def acquire(
     wait: float = 0.0,
     wait_for_courier: bool = False,
     on_wait: Callable[[Holder], None] | None = None,
+    on_poll: Callable[[], None] | None = None,
 ) -> Lock:
     """Take the lock at `path` for `command`, begun at `since` (UTC).
 
     Held by a live stepper: Busy after `wait` seconds. Held by a courier alone: the same, or with
     `wait_for_courier` it is waited for without limit, and then a little longer for the command that
-    records what it brought. `on_wait` is told once for each holder.
+    records what it brought. `on_wait` is told once for each holder;
+    `on_poll` is called at every look, and may raise to give up.
     """
     require_local(path.parent)
     began = time.monotonic()
@@ -129,6 +131,8 @@ def acquire(
     waited = False
     patience = began
     while (fd := _try(path)) is None:
+        if on_poll:
+            on_poll()
         found = _signers(path, held=True)
         now = time.monotonic()
         waiting = now - began

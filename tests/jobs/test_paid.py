@@ -15,7 +15,7 @@ from logist.config.environment import Environment
 from logist.config.settings import Settings
 from logist.core.model import ErrorKind, Status
 from logist.core.step import StepPlan
-from logist.errors import InvalidFile
+from logist.errors import InvalidFile, Stopped
 from logist.jobs.stepping import Choice, preview
 from tests import support
 from tests.jobs.bench import Bench, Json, command
@@ -167,3 +167,26 @@ def test_an_unknown_price_is_refused_unless_allowed(bench: MakeBench) -> None:
         assert server.requests == []
         b.change(settings=Settings.model_validate({"models": unknown, "allow_unknown_price": True}))
         assert b.step().state.status is Status.REVIEW_REQUIRED
+
+
+def test_a_stop_before_sending_sends_nothing(bench: MakeBench) -> None:
+    b = paid(bench(), "http://127.0.0.1:9/v1")
+    b.create()
+    b.change(stopping=lambda: 143)
+    with pytest.raises(Stopped) as stopped:
+        b.step()
+    assert stopped.value.exit_code == 143
+    assert len(b.history()) == 1
+    assert not (b.folder() / "inflight").exists()
+
+
+def test_a_stop_leaves_the_courier_at_work(bench: MakeBench) -> None:
+    with Loopback({"text": command(summary="Late."), "delay": 2}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        b.change(stopping=lambda: 130 if server.requests else 0)
+        with pytest.raises(Stopped):
+            b.step()
+        b.change(stopping=lambda: 0)
+        assert b.step().state.last is not None
+    assert len(server.requests) == 1

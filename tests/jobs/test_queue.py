@@ -57,7 +57,7 @@ def test_one_broken_job_never_stops_the_others(bench: MakeBench) -> None:
 def test_a_stop_leaves_every_job_steppable(bench: MakeBench) -> None:
     stop = threading.Event()
     b = bench([answer(), answer()])
-    b.change(stopping=stop.is_set)
+    b.change(stopping=lambda: 130 if stop.is_set() else 0)
     for name in ("a", "b", "c"):
         b.create(name)
     list(queue.run_queue(b.project, 1, lambda _: stop.set()))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.errors import Refused, StorageError, UsageError
+from logist.errors import Refused, UsageError
 from logist.store import JobDir, list_jobs
 from tests import support
 
@@ -145,7 +145,7 @@ def test_jobs_are_listed_in_order_and_what_is_no_job_is_not(tmp_path: Path) -> N
     (tmp_path / "link").symlink_to("a")
     assert list(list_jobs(tmp_path)) == ["C-1", "a", "b", "x" * 128]
     assert list(list_jobs(tmp_path / "none")) == []
-    with pytest.raises(StorageError):
+    with pytest.raises(UsageError):
         list(list_jobs(tmp_path / "file"))
 
 

@@ -5,12 +5,7 @@ States are plain words here (a Status is one), so that listings need no pydantic
 
 from __future__ import annotations
 
-_RAISE = {
-    "HALTED_COST": "cost_threshold=CENTS",
-    "HALTED_TIME": "time_threshold_minutes=MINUTES",
-    "HALTED_ITERATION": "max_allowed_iterations=N",
-}
-
+_RAISE = "logist job config{job} --set limits.%s, then: logist job resume{job}"
 _COMMANDS = {
     "DRAFT": "logist job activate{job}",
     "PENDING": "logist job step{job}",
@@ -19,6 +14,9 @@ _COMMANDS = {
     "APPROVAL_REQUIRED": 'logist job approve{job}, or: logist job reject{job} --note "..."',
     "STUCK": 'logist job resubmit{job} --note "..."',
     "SUSPENDED": "logist job resume{job}",
+    "HALTED_COST": _RAISE % "cost_threshold=CENTS",
+    "HALTED_TIME": _RAISE % "time_threshold_minutes=MINUTES",
+    "HALTED_ITERATION": _RAISE % "max_allowed_iterations=N",
     "SUCCESS": "logist job history{job}",
     "FAILED": "logist job rerun{job}",
     "CANCELED": "logist job rerun{job}",
@@ -44,8 +42,6 @@ _EXIT_CODES = {
 def next_command(status: str, stuck_kind: str | None = None, job: str | None = None) -> str:
     """The command that answers the state a job is in."""
     name = f" --job {job}" if job else ""
-    if status in _RAISE:
-        return f"logist job config{name} --set limits.{_RAISE[status]}, then: logist job resume{name}"
     doubt = status == "STUCK" and stuck_kind == "in_doubt"
     return (_IN_DOUBT if doubt else _COMMANDS[status]).replace("{job}", name)
 

@@ -24,7 +24,9 @@ from logist.jobs.session import Session
 from logist.workspace import Workspace
 
 CHANGES_RECORDED = 1000
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.5
+LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
+"""Couriers nobody waits for any more; kept, for a Popen that is dropped complains of its child."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,11 @@ def by_courier(session: Session, asked: JsonObject, key: str | None) -> None:
     process = courier.launch(job, session.lock, asked, private, project.environment.child())
     while True:
         try:
-            process.wait(POLL_SECONDS * 10)
+            process.wait(POLL_SECONDS)
             return
         except subprocess.TimeoutExpired:
             if project.stopping():
+                LEFT_AT_WORK.append(process)
                 raise _still_at_work(project) from None
 
 

@@ -94,6 +94,7 @@ def _returned(
     workspace = session.project.workspace(session.job)
     kept = workspace.checkpoint(f"before {kind}").commit
     if commit:
+        session.job.begin_restore(session.state.revision + len(changed) + 1, kept)
         workspace.restore(commit)
     entry = session.entry(
         kind,
@@ -105,6 +106,7 @@ def _returned(
         checkpoint_after=commit or kept,
     )
     recorded = session.record(*changed, entry, back=back)
+    session.job.end_restore()
     return Result(session.job.id, session.state, (*settled, *recorded))
 
 

@@ -107,7 +107,17 @@ def changing(
         on_wait=tell,
         on_poll=look,
     ) as lock:
-        yield load(project, job, lock)
+        session = load(project, job, lock)
+        _undo(session)
+        yield session
+
+
+def _undo(session: Session) -> None:
+    """Puts the workspace back where a restep or rerun was cut off before it was recorded."""
+    kept = session.job.unfinished_restore(session.state.revision)
+    if kept:
+        session.project.workspace(session.job).restore(kept)
+    session.job.end_restore()
 
 
 def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:

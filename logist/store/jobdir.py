@@ -57,6 +57,7 @@ class JobDir:
         self.attachments = path / "attachments"
         self.logs = path / "logs"
         self.inflight = path / "inflight"
+        self.restoring = path / "restoring"
 
     @classmethod
     @contextmanager
@@ -277,6 +278,23 @@ class JobDir:
     def end_exchanges(self) -> None:
         """Forget the paid calls: the history has them. A power cut may bring them back (see inflight.end)."""
         inflight.end(self.inflight)
+
+    def begin_restore(self, sequence: int, kept: str) -> None:
+        """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
+        files.replace_file(self.restoring, files.dump_json({"sequence": sequence, "kept": kept}))
+
+    def unfinished_restore(self, revision: int) -> str | None:
+        """The checkpoint to go back to, if a restore was cut off before its interaction was recorded."""
+        data = files.read_bytes(self.restoring)
+        if data is None:
+            return None
+        begun = json.loads(data)
+        return None if int(begun["sequence"]) <= revision else str(begun["kept"])
+
+    def end_restore(self) -> None:
+        """Forget the restore: it is recorded, or undone."""
+        with files.storage(self.restoring), suppress(FileNotFoundError):
+            os.unlink(self.restoring)
 
     def write_log(self, name: str, data: bytes) -> Path:
         """Keep `data` as logs/<name>, durably."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from logist.jobs import looking
@@ -32,3 +33,6 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
                 continue
             assert looking.verify(one.project, job) == []
             assert looking.replay_job(one.project, job).differences == ()
+            for entry in looking.interactions(job):
+                if entry.request.command:
+                    jsonschema.validate({"request": entry.request.command}, one.project.schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,9 @@ def left_in_flight(b: Bench, *, reserved: int = 1_500_000) -> tuple[JobDir, Json
         return session.job, envelope
 
 
-def response(text: str, **more: object) -> Json:
-    reply = Reply(
-        text=text, usage=Usage(cost_cents=3, input_tokens=7, source="provider", seconds=2.5), **more
-    )  # type: ignore[arg-type]
-    dumped: Json = reply.model_dump(mode="json")
+def response(text: str) -> Json:
+    usage = Usage(cost_cents=3, input_tokens=7, source="provider", seconds=2.5)
+    dumped: Json = Reply(text=text, usage=usage).model_dump(mode="json")
     return dumped
 
 
@@ -169,7 +168,12 @@ def test_damage_is_refused_and_no_byte_changes(bench: MakeBench) -> None:
     history = b.folder() / "jobHistory.json"
     history.write_bytes(history.read_bytes().replace(b"Do it.", b"Do IT."))
     before = b.files()
-    for call in (b.step, lambda: b.give(command()), lambda: deciding.decide(b.project, "j", Kind.CANCEL)):
+    calls: list[Callable[[], object]] = [
+        b.step,
+        lambda: b.give(command()),
+        lambda: deciding.decide(b.project, "j", Kind.CANCEL),
+    ]
+    for call in calls:
         with pytest.raises(Damaged):
             call()
     assert b.files() == before
@@ -280,3 +284,34 @@ def test_reject_goes_back_with_the_note(bench: MakeBench) -> None:
     assert (result.state.status, result.state.note) == (Status.PENDING, "Too long.")
     b.step()
     assert "Too long." in b.history()[-1].request.prompt
+
+
+def test_a_restep_that_was_cut_off_never_happened(bench: MakeBench) -> None:
+    b = bench([answer(files={"a.txt": "1"}), answer(command("RETRY")), answer(files={"a.txt": "2"})])
+    b.create()
+    for _ in range(3):
+        b.step()
+    kept = b.state().checkpoint
+    start = b.state().start_checkpoint
+    assert kept is not None
+    assert start is not None
+    with changing(b.project, "j", "job restep") as session:  # killed after the restore, before the append
+        session.job.begin_restore(session.state.revision + 1, kept)
+        b.project.workspace(session.job).restore(start)
+    assert not (b.workspace() / "a.txt").exists()
+    deciding.decide(b.project, "j", Kind.SUSPEND)
+    assert (b.workspace() / "a.txt").read_text("utf-8") == "2"
+    assert not (b.folder() / "restoring").exists()
+
+
+def test_a_restep_that_was_recorded_stays(bench: MakeBench) -> None:
+    b = bench([answer(files={"a.txt": "1"}), answer(command("RETRY")), answer(files={"a.txt": "2"})])
+    b.create()
+    for _ in range(3):
+        b.step()
+    before = b.state().checkpoint
+    assert before is not None
+    deciding.restep(b.project, "j", 3)
+    b.project.job("j").begin_restore(b.state().revision, before)  # killed before the note of it went away
+    deciding.decide(b.project, "j", Kind.SUSPEND)
+    assert (b.workspace() / "a.txt").read_text("utf-8") == "1"

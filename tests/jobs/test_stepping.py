@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -210,12 +211,13 @@ def test_ended_jobs_refuse_and_keep_every_byte(bench: MakeBench) -> None:
     b.create(review=False, approval=False)
     b.step()
     before = b.files()
-    for call in (
+    calls: list[Callable[[], object]] = [
         b.step,
         lambda: b.give(command()),
         lambda: deciding.decide(b.project, "j", Kind.CANCEL),
         lambda: deciding.decide(b.project, "j", Kind.RESUBMIT),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(Refused):
             call()
     assert b.files() == before

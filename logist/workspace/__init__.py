@@ -1,0 +1,17 @@
+"""The workspace of a job: checkpoints in a repository of its own, differences, and opening files safely."""
+
+from logist.workspace.listing import Listing
+from logist.workspace.reading import FileText
+from logist.workspace.scan import DEFAULT_CACHES
+from logist.workspace.source import find_repository, uncommitted
+from logist.workspace.workspace import Checkpoint, Workspace
+
+__all__ = [
+    "DEFAULT_CACHES",
+    "Checkpoint",
+    "FileText",
+    "Listing",
+    "Workspace",
+    "find_repository",
+    "uncommitted",
+]

@@ -1,0 +1,107 @@
+"""Opening what lies beneath a directory, component by component, never through a link."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK a pipe that an agent left would hold us for ever.
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO)
+"""What opening says when the thing is not there (any more), or is of another kind."""
+
+
+NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
+
+
+@contextmanager
+def root(path: Path) -> Iterator[int]:
+    """The directory itself, opened; the descriptor lives as long as the block."""
+    descriptor = os.open(path, DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_directory(parent: int, name: bytes) -> int:
+    """A directory in `parent`; one the owner has locked is unlocked (modes of directories are not kept)."""
+    try:
+        return os.open(name, DIRECTORY, dir_fd=parent)
+    except PermissionError:
+        unlock(parent, name)
+        return os.open(name, DIRECTORY, dir_fd=parent)
+
+
+@contextmanager
+def directory(top: int, parts: Sequence[bytes]) -> Iterator[int]:
+    """The directory `parts` beneath `top`, opened."""
+    descriptor = os.dup(top)
+    try:
+        for part in parts:
+            below = open_directory(descriptor, part)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def regular(top: int, parts: Sequence[bytes]) -> Iterator[int]:
+    """The regular file `parts` beneath `top`, opened for reading; anything else is an OSError of GONE."""
+    with directory(top, parts[:-1]) as parent:
+        descriptor = _open_file(parent, parts[-1])
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ENXIO, "not a regular file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_file(parent: int, name: bytes) -> int:
+    # Looked at first: opening a device can already do something.
+    if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+        raise OSError(errno.ENXIO, "not a regular file")
+    try:
+        return os.open(name, FILE, dir_fd=parent)
+    except PermissionError:
+        unlock(parent, name)
+        return os.open(name, FILE, dir_fd=parent)
+
+
+def unlock(parent: int, name: bytes) -> None:
+    """Gives the owner back reading and writing (and entering); never through a link, never to a second name."""
+    handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        found = os.fstat(handle)
+        if stat.S_ISDIR(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1):
+            wanted = 0o700 if stat.S_ISDIR(found.st_mode) else 0o600
+            os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(found.st_mode) | wanted)
+    finally:
+        os.close(handle)
+
+
+def exactly(descriptor: int, size: int, chunk: int = 1 << 20) -> Iterator[bytes]:
+    """`size` bytes from the file; one that shrinks meanwhile is filled up with zeros."""
+    while size > 0:
+        data = os.read(descriptor, min(chunk, size)) or bytes(min(chunk, size))
+        size -= len(data)
+        yield data
+
+
+def link_target(parent: int, name: bytes) -> bytes:
+    """Where a symbolic link points; something else is an OSError of GONE."""
+    try:
+        return os.readlink(name, dir_fd=parent)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise OSError(errno.ENXIO, "not a symbolic link") from None
+        raise

@@ -1,0 +1,144 @@
+"""The one way git is called: the repository named, nothing of the caller's or the agent's configuration."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from logist.errors import StorageError
+
+GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+IDENTITY = "Logist <logist@localhost>"
+
+SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.fsync=all",
+    "core.pager=cat",
+    "core.quotePath=false",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.autocrlf=false",
+    "core.protectNTFS=false",
+    "core.protectHFS=false",
+    "core.logAllRefUpdates=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "diff.external=",
+    "submodule.recurse=false",
+    "safe.directory=*",
+    "init.defaultBranch=main",
+    # Always a pack, never loose objects: then two directories are all there is to make durable.
+    "fastimport.unpackLimit=0",
+    "fetch.unpackLimit=1",
+)
+
+UPLOAD_PACK = "git -c safe.directory='*' upload-pack"
+"""git hides the caller's settings from the sender, so what it needs is said again (this goes through sh)."""
+
+Argument = str | bytes | Path
+
+
+def environment(path: str) -> dict[str, str]:
+    """The complete environment of a git process; `path` is where programs are looked for."""
+    return {
+        "PATH": path,
+        "HOME": "/nonexistent",
+        "XDG_CONFIG_HOME": "/nonexistent",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_ALLOW_PROTOCOL": "file",
+        "GIT_DEFAULT_HASH": "sha1",
+        "GIT_DEFAULT_REF_FORMAT": "files",
+        "GIT_AUTHOR_NAME": "Logist",
+        "GIT_AUTHOR_EMAIL": "logist@localhost",
+        "GIT_COMMITTER_NAME": "Logist",
+        "GIT_COMMITTER_EMAIL": "logist@localhost",
+    }
+
+
+@dataclass(frozen=True)
+class Git:
+    """git on one repository; every call waits for the end and fails with a StorageError."""
+
+    git_dir: Path
+    path: str = GIT_PATH
+
+    def run(self, *arguments: Argument) -> bytes:
+        """What git printed. Raises StorageError with git's own last word."""
+        with self.streaming(*arguments) as process:
+            assert process.stdout is not None
+            return process.stdout.read()
+
+    @contextmanager
+    def streaming(
+        self, *arguments: Argument, stdin: int | IO[bytes] = subprocess.DEVNULL
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A running git with its stdout on a pipe; ended and judged when the block is left."""
+        with tempfile.TemporaryFile() as complaints:
+            process = self._start(arguments, stdin, complaints)
+            ended_early = False
+            try:
+                yield process
+            except BrokenPipeError:
+                ended_early = True
+            except BaseException:
+                process.kill()
+                raise
+            finally:
+                _end(process)
+            if process.returncode or ended_early:
+                raise self._failure(process.returncode, complaints, arguments)
+
+    def _start(
+        self, arguments: Sequence[Argument], stdin: int | IO[bytes], complaints: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        settings = [part for setting in SETTINGS for part in ("-c", setting)]
+        try:
+            return subprocess.Popen(
+                ["git", f"--git-dir={self.git_dir}", "--literal-pathspecs", *settings, *arguments],
+                env=environment(self.path),
+                cwd="/",
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                umask=0o077,
+            )
+        except FileNotFoundError:
+            raise StorageError(
+                "git is not installed", where=self.path, fix="install git 2.36 or newer"
+            ) from None
+
+    def _failure(self, status: int, complaints: IO[bytes], arguments: Sequence[Argument]) -> StorageError:
+        complaints.seek(0)
+        said = _last_word(complaints.read()) or f"it ended with status {status}"
+        return StorageError(f"git {arguments[0]!s} failed: {said}", where=str(self.git_dir))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+    process.wait()
+
+
+def _last_word(complaints: bytes) -> str:
+    lines = [
+        line.strip() for line in complaints.decode("utf-8", "backslashreplace").splitlines() if line.strip()
+    ]
+    fatal = [line for line in lines if line.startswith(("fatal:", "error:"))]
+    return (fatal or lines or [""])[-1]

@@ -1,0 +1,18 @@
+"""What a killed git leaves in a repository: locks and half-made packs. The caller holds the job's lock."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+NAMES = (".lock",)
+PREFIXES = ("fast_import_crash_", "tmp_")
+
+
+def remove(git_dir: Path) -> None:
+    """Removes them; the two-letter directories of loose objects are never locked and not looked at."""
+    for place, directories, files in os.walk(git_dir):
+        directories[:] = [name for name in directories if len(name) != 2]
+        for name in files:
+            if name.endswith(NAMES) or name.startswith(PREFIXES):
+                Path(place, name).unlink(missing_ok=True)

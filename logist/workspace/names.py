@@ -1,0 +1,88 @@
+"""File names: as git can store them, as people see them, as an agent gives them.
+
+git refuses a component `.git` in any case and knows no empty directories. `.git` is stored as `.logist~.git`, a name
+that begins with `.logist~` gets another `.logist~`, and an empty directory holds an entry `.logist~`. All of it can be
+undone, and no other name is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+PREFIX = b".logist~"
+PLACEHOLDER = PREFIX
+
+
+def stored(raw: bytes) -> bytes:
+    """The path under which git keeps the file `raw`."""
+    if b".git" not in raw.lower() and PREFIX not in raw:
+        return raw
+    return b"/".join(map(_escape, raw.split(b"/")))
+
+
+def unstored(path: bytes) -> bytes:
+    """The path in the workspace of a stored one; a placeholder gives `<directory>/`."""
+    if PREFIX not in path:
+        return path
+    parts = path.split(b"/")
+    if parts[-1] == PLACEHOLDER:
+        parts[-1] = b""
+    return b"/".join(map(_unescape, parts))
+
+
+def _escape(name: bytes) -> bytes:
+    return PREFIX + name if name.lower() == b".git" or name.startswith(PREFIX) else name
+
+
+def _unescape(name: bytes) -> bytes:
+    rest = name.removeprefix(PREFIX)
+    return rest if rest and _escape(rest) == name else name
+
+
+def is_placeholder(path: bytes) -> bool:
+    """Whether a stored path stands for an empty directory."""
+    return path == PLACEHOLDER or path.endswith(b"/" + PLACEHOLDER)
+
+
+def is_sound(raw: bytes) -> bool:
+    """Whether a path of a tree may be written into a workspace: inside it, and not in its own `.git`."""
+    parts = raw.split(b"/")
+    return not any(part in (b"", b".", b"..") for part in parts) and parts[0].lower() != b".git"
+
+
+def parents(paths: Iterable[bytes]) -> set[bytes]:
+    """All directories above these paths, without the root."""
+    found: set[bytes] = set()
+    for path in paths:
+        add_parents(found, path)
+    return found
+
+
+def add_parents(found: set[bytes], path: bytes) -> None:
+    """Adds the directories above a path to a set that holds, with every directory, those above it."""
+    above = path.rpartition(b"/")[0]
+    while above and above not in found:
+        found.add(above)
+        above = above.rpartition(b"/")[0]
+
+
+def shown(raw: bytes) -> str:
+    """A path as valid text; bytes that are not UTF-8 as `\\xNN`."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def given(path: str) -> list[bytes] | None:
+    """The components of a path an agent gave; None if it cannot be one of a file in the workspace."""
+    parts = [part for part in path.encode("utf-8", "backslashreplace").split(b"/") if part != b"."]
+    if not parts or b"\0" in path.encode("utf-8", "replace") or not is_sound(b"/".join(parts)):
+        return None
+    return parts
+
+
+def to_json(path: bytes) -> str:
+    """A path as a JSON string can hold it, whatever its bytes."""
+    return path.decode("utf-8", "surrogateescape")
+
+
+def from_json(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

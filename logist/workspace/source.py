@@ -1,0 +1,112 @@
+"""Where a workspace comes from: the user's repository, which is only read, and the `.git` for the agent's tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from logist.errors import StorageError, UsageError
+from logist.workspace import names
+from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
+from logist.workspace.objects import BRANCH
+
+FETCH = (
+    "fetch",
+    "--quiet",
+    "--depth=1",
+    "--update-head-ok",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+    "--no-recurse-submodules",
+    f"--upload-pack={UPLOAD_PACK}",
+    "--",
+)
+
+
+def find_repository(start: Path) -> Path | None:
+    """The git work tree that holds `start`: the nearest directory upward with a `.git` that is a repository's."""
+    here = start.absolute()
+    return next((place for place in (here, *here.parents) if _is_work_tree(place)), None)
+
+
+def _is_work_tree(place: Path) -> bool:
+    marker = place / ".git"
+    try:
+        return _is_repository(marker) or (marker.is_file() and marker.read_bytes().startswith(b"gitdir:"))
+    except PermissionError:
+        return False
+
+
+def _is_repository(place: Path) -> bool:
+    return (place / "HEAD").is_file() and (place / "objects").is_dir() and (place / "refs").is_dir()
+
+
+def resolve(source: Path) -> Path:
+    """The repository to fetch from: a bare one itself, else the work tree around. Raises UsageError."""
+    bare = _is_repository(source) and source.name != ".git"
+    found = source.absolute() if bare else find_repository(source)
+    if found is None:
+        raise UsageError(
+            "not in a git repository", where=str(source), fix="name one, or start without a repository"
+        )
+    return found
+
+
+def head_commit(repository: Path, path: str = GIT_PATH) -> str | None:
+    """The commit HEAD names; None while there are no commits."""
+    nowhere = Git(Path("/nonexistent"), path)
+    try:
+        listed = nowhere.run("ls-remote", f"--upload-pack={UPLOAD_PACK}", "--", repository, "HEAD").split()
+    except StorageError as error:
+        raise StorageError(
+            error.message, where=str(repository), fix="is it a sound git repository?"
+        ) from None
+    return listed[0].decode("ascii") if listed else None
+
+
+def make_repository(git: Git, object_format: str) -> None:
+    """An empty bare one, with nothing from the machine's templates."""
+    git.git_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    git.run("init", "--quiet", "--bare", "--template=", f"--object-format={object_format}")
+
+
+def fetch_head(git: Git, repository: Path) -> None:
+    """Copies the commit at HEAD, without its ancestors, to be the first checkpoint. Nothing is shared or linked."""
+    git.run(*FETCH, repository, f"HEAD:{BRANCH}")
+
+
+def give_git(git: Git, root: Path, object_format: str) -> None:
+    """Makes `root/.git` for the agent's own use, with the first checkpoint as its only commit.
+
+    Logist never reads it again. The base is fetched, so that nothing in it leads anywhere else.
+    """
+    inner = Git(root / ".git", git.path)
+    inner.run("init", "--quiet", "--template=", f"--object-format={object_format}")
+    inner.run(*FETCH, git.git_dir, f"{BRANCH}:refs/heads/main")
+    inner.run(f"--work-tree={root}", "reset", "--quiet", "--mixed")
+
+
+def uncommitted(repo: Path) -> list[str]:
+    """Paths that differ from the last commit, or are new and not ignored. Runs nothing that the repository sets up."""
+    git = Git(repo / ".git")
+    listed = git.run(
+        *_without_filters(git),
+        f"--work-tree={repo}",
+        "status",
+        "--porcelain",
+        "-z",
+        "--no-renames",
+        "--untracked-files=normal",
+        "--ignore-submodules=dirty",
+    )
+    return [names.shown(line[3:]) for line in listed.split(b"\0") if line]
+
+
+def _without_filters(git: Git) -> list[str]:
+    """Settings that take the place of the repository's own filter drivers, which are programs."""
+    listed = git.run("config", "--list", "--name-only", "-z").decode("utf-8", "surrogateescape").split("\0")
+    drivers = {name.rpartition(".")[0] for name in listed if name.startswith("filter.")}
+    settings = [
+        f"{driver}.{key}" for driver in sorted(drivers) for key in ("clean=", "process=", "required=false")
+    ]
+    return [part for setting in settings for part in ("-c", setting)]

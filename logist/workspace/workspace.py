@@ -1,0 +1,171 @@
+"""One job's workspace: the directory an agent works in, and the repository of its checkpoints out of reach."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from logist.core.model import Change, Evidence
+from logist.errors import StorageError
+from logist.workspace import (
+    baseline,
+    beneath,
+    changes,
+    checkpoint,
+    leftovers,
+    listing,
+    names,
+    objects,
+    reading,
+    restore,
+    snapshot,
+    source,
+)
+from logist.workspace.baseline import Baseline
+from logist.workspace.git import GIT_PATH, Git
+from logist.workspace.listing import Listing
+from logist.workspace.reading import FileText
+from logist.workspace.scan import DEFAULT_CACHES, DIRECTORY_MODE, Rules, Unstored, scan
+from logist.workspace.snapshot import Reading, Snapshot
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A commit, and what it does not hold, each as `path (reason)`."""
+
+    commit: str
+    skipped: tuple[str, ...] = ()
+
+
+class Workspace:
+    """The caller holds the job's lock for everything that writes: populate, checkpoint, restore."""
+
+    def __init__(
+        self,
+        root: Path,
+        git_dir: Path,
+        *,
+        caches: Sequence[str] = DEFAULT_CACHES,
+        max_checkpoint_bytes: int = 1_000_000_000,
+        path: str | None = None,
+    ) -> None:
+        """`path` is where git is looked for, as in PATH."""
+        self.root = root.absolute()
+        self.git = Git(git_dir.absolute(), path or GIT_PATH)
+        self.caches = frozenset(os.fsencode(name) for name in caches)
+        self.max_bytes = max_checkpoint_bytes
+        self.source_has_no_commits = False
+
+    def populate(self, source_path: Path | None) -> str:
+        """Makes the repository, the workspace and its throw-away `.git`; returns the first checkpoint.
+
+        From a git repository (or a place in one), its commit at HEAD is the first checkpoint; without one, or where
+        it has no commit yet (`source_has_no_commits`), the workspace starts empty. The source is only read.
+        """
+        with self._storage():
+            repository = source.resolve(source_path) if source_path is not None else None
+            head = source.head_commit(repository, self.git.path) if repository is not None else None
+            self.source_has_no_commits = repository is not None and head is None
+            object_format = "sha256" if head is not None and len(head) == 64 else "sha1"
+            source.make_repository(self.git, object_format)
+            if repository is not None and head is not None:
+                source.fetch_head(self.git, repository)
+                checkpoint.make_durable(self.git)
+            commit = self._first_checkpoint()
+            source.give_git(self.git, self.root, object_format)
+            return commit
+
+    def _first_checkpoint(self) -> str:
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        commit = objects.tip(self.git)
+        if commit is None:
+            return self.checkpoint("Empty workspace").commit
+        self.restore(commit)
+        return commit
+
+    def checkpoint(self, message: str) -> Checkpoint:
+        """Stores what the workspace holds, durably. If nothing changed, it is the last checkpoint, and no git runs."""
+        with self._storage(), beneath.root(self.root) as top:
+            last = baseline.load(self.git)
+            shot = self._look(top, last, last.held())
+            if shot.same_as(last) and last.commit is not None:
+                commit = last.commit
+            else:
+                leftovers.remove(self.git.git_dir)
+                commit = checkpoint.write(self.git, self._reading(top, last), shot, message)
+            current = Baseline(commit, shot.tree, shot.unstored, shot.stamps)
+            if current != last:
+                baseline.save(self.git, current)
+            return Checkpoint(commit, _skipped(shot.unstored))
+
+    def restore(self, commit: str) -> None:
+        """Makes the workspace equal to a checkpoint, which is then the last one. Raises Damaged if it is not there.
+
+        Its `.git`, caches, and what no checkpoint holds stay, unless they stand in the way.
+        """
+        with self._storage():
+            (unstored,) = objects.unstored(self.git, commit)
+            target = objects.tree(self.git, commit)
+            leftovers.remove(self.git.git_dir)
+            self.root.mkdir(mode=0o700, exist_ok=True)
+            with beneath.root(self.root) as top:
+                last = baseline.load(self.git)
+                shot = self._look(top, last, last.held() | baseline.directories_of(target))
+                written = restore.apply(self.git, top, shot, target)
+            kept = {path: stamp for path, stamp in shot.stamps.items() if shot.tree[path] == target.get(path)}
+            stamps = kept | baseline.settled(written, baseline.now(self.git))
+            self._move_tip(last.commit, commit)
+            baseline.save(self.git, Baseline(commit, target, unstored, stamps))
+
+    def _move_tip(self, old: str | None, new: str) -> None:
+        """What was checked in after the checkpoint stays reachable."""
+        if old == new:
+            return
+        if old is not None:
+            self.git.run("update-ref", f"refs/kept/{old}", old)
+        self.git.run("update-ref", objects.BRANCH, new)
+        checkpoint.make_durable(self.git)
+
+    def changes(self, before: str, after: str, limit: int = 1000) -> tuple[list[Change], int]:
+        """What differs between two checkpoints, sorted by path, at most `limit`; and how many more there are."""
+        with self._storage():
+            return changes.between(self.git, before, after, limit)
+
+    def listing(self, limit: int = 500) -> Listing:
+        """The regular files, without `.git` and caches, sorted."""
+        with self._storage():
+            return listing.of(self.root, self.caches, limit)
+
+    def read_file(self, path: str, max_bytes: int) -> FileText:
+        """A file for a prompt. Whatever is wrong with it is a note, never an error."""
+        return reading.read_file(self.root, path, max_bytes)
+
+    def evidence(self, path: str) -> Evidence:
+        """Whether a file that an agent named is there. Whatever is wrong with it: it is not."""
+        return reading.evidence(self.root, path, self.max_bytes)
+
+    def _look(self, top: int, last: Baseline, held: frozenset[bytes]) -> Snapshot:
+        found = scan(top, Rules(self.caches, held))
+        return snapshot.take(self.git, self._reading(top, last), found)
+
+    def _reading(self, top: int, last: Baseline) -> Reading:
+        return Reading(top, last, self.max_bytes)
+
+    @contextmanager
+    def _storage(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            place = error.filename if isinstance(error.filename, str) else None
+            raise StorageError(error.strerror or str(error), where=place or str(self.root)) from error
+
+
+def _skipped(things: dict[bytes, Unstored]) -> tuple[str, ...]:
+    return tuple(f"{_shown(path, things[path])} ({things[path].why})" for path in sorted(things))
+
+
+def _shown(path: bytes, thing: Unstored) -> str:
+    return names.shown(path + b"/" if thing.mode == DIRECTORY_MODE else path)

@@ -1,0 +1,434 @@
+"""Checkpoints: exact, durable, cheap when nothing changed, and healed after a crash."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from logist.errors import Damaged, StorageError
+from logist.workspace import Workspace, baseline, beneath, checkpoint, names, objects, snapshot
+from logist.workspace.scan import Rules, Stamp, scan
+from tests import support
+
+Contents = dict[bytes, tuple[str, bytes]]
+
+
+def new(tmp_path: Path, max_checkpoint_bytes: int = 100_000_000) -> Workspace:
+    workspace = Workspace(
+        tmp_path / "job" / "workspace", tmp_path / "job" / "git", max_checkpoint_bytes=max_checkpoint_bytes
+    )
+    workspace.populate(None)
+    return workspace
+
+
+def look(root: Path) -> Contents:
+    """What is in a workspace, but its own `.git`: kind (with the x bit) and bytes of everything."""
+    found: Contents = {}
+    for place, directories, files in os.walk(os.fsencode(root)):
+        for name in directories + files:
+            path = os.path.join(place, name)
+            found[os.path.relpath(path, os.fsencode(root))] = _kind(path)
+        if place == os.fsencode(root):
+            directories[:] = [name for name in directories if name != b".git"]
+    found.pop(b".git", None)
+    return found
+
+
+def _kind(path: bytes) -> tuple[str, bytes]:
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        return "link", os.readlink(path)
+    if stat.S_ISDIR(mode):
+        return "directory", b""
+    with open(path, "rb") as file:
+        return "program" if mode & stat.S_IXUSR else "file", file.read()
+
+
+def awkward(root: Path) -> None:
+    """Everything that a version control system likes to change, refuse or forget."""
+    (root / ".gitattributes").write_text("* text=auto\n*.txt filter=x ident\n*.big -diff\n")
+    (root / ".gitignore").write_text("ignored/\n*.log\n")
+    (root / "ignored").mkdir()
+    (root / "ignored" / "kept.log").write_bytes(b"ignored, and kept\n")
+    (root / "crlf.txt").write_bytes(b"one\r\ntwo\nthree\r$Id$\n")
+    (root / "nothing").touch()
+    (root / "large.big").write_bytes(random.Random(1).randbytes(5_000_000))
+    (root / "binary").write_bytes(bytes(range(256)))
+    (root / "run").write_text("#!/bin/sh\n")
+    (root / "run").chmod(0o755)
+    for link, target in [("in", "run"), ("out", "/etc/passwd"), ("dangling", "no/where"), ("up", "../..")]:
+        (root / link).symlink_to(target)
+    (root / "empty" / "deeper").mkdir(parents=True)
+    for name in [
+        b"new\nline",
+        b"tab\t",
+        b'quo"te',
+        b"back\\slash",
+        b"-rf",
+        b" ",
+        b"\xff\xfe",
+        b"\xc3\xa9",
+        b":!x",
+    ]:
+        Path(os.fsdecode(os.fsencode(root) + b"/" + name)).write_bytes(name)
+    (root / "x" / ".git" / "hooks").mkdir(parents=True)
+    (root / "x" / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
+    (root / "x" / ".GIT").write_text("a file\n")
+    (root / ".logist~").write_text("the placeholder's own name\n")
+    (root / ".logist~.git").write_text("an escaped name\n")
+    (root / ".logist~x").mkdir()
+    support.make_repository(root / "nested clone")
+
+
+def test_a_round_trip_is_exact_to_the_byte(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    empty = workspace.checkpoint("start").commit
+    awkward(workspace.root)
+    before = look(workspace.root)
+    full = workspace.checkpoint("everything")
+    assert full.skipped == ()
+
+    workspace.restore(empty)
+    assert look(workspace.root) == {}
+    workspace.restore(full.commit)
+    assert look(workspace.root) == before
+
+
+def test_restoring_into_a_lost_workspace_brings_everything_back(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    awkward(workspace.root)
+    before = look(workspace.root)
+    commit = workspace.checkpoint("everything").commit
+    workspace.root.rename(tmp_path / "lost")
+    workspace.restore(commit)
+    assert look(workspace.root) == before
+    assert stat.S_IMODE(workspace.root.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"a/b",
+        b".git/x",
+        b"a/.GiT",
+        b".logist~",
+        b".logist~/a",
+        b".logist~.git",
+        b".logist~.logist~",
+        b".gitignore",
+    ],
+)
+def test_every_name_is_stored_under_one_that_git_takes_and_comes_back(raw: bytes) -> None:
+    stored = names.stored(raw)
+    assert names.unstored(stored) == raw
+    assert b".git" not in stored.lower().split(b"/")
+    assert not names.is_placeholder(stored)
+
+
+def test_an_unchanged_workspace_keeps_its_checkpoint_and_starts_no_git(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    awkward(workspace.root)
+    commit = workspace.checkpoint("everything")
+    without_git = Workspace(workspace.root, workspace.git.git_dir, path="/nonexistent")
+    assert without_git.checkpoint("again") == commit
+
+    (workspace.root / "nothing").write_text("something")
+    with pytest.raises(StorageError, match="git is not installed"):
+        without_git.checkpoint("changed")
+    assert workspace.checkpoint("changed").commit != commit.commit
+
+
+def test_without_its_stamps_an_unchanged_workspace_still_keeps_its_checkpoint(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    awkward(workspace.root)
+    commit = workspace.checkpoint("everything")
+    stamps = workspace.git.git_dir / baseline.FILE
+    stamps.unlink()
+    assert workspace.checkpoint("again") == commit
+    stamps.write_bytes(stamps.read_bytes()[:-7])
+    assert workspace.checkpoint("again") == commit
+
+
+def test_stamps_of_an_older_checkpoint_are_not_believed(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    stamps = workspace.git.git_dir / baseline.FILE
+    old = stamps.read_bytes()
+    (workspace.root / "a").write_text("a")
+    commit = workspace.checkpoint("a")
+    stamps.write_bytes(old)
+    assert workspace.checkpoint("again") == commit
+
+
+def test_a_change_within_one_tick_of_the_clock_is_noticed(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    file = workspace.root / "counter"
+    seen = set()
+    for count in range(60):
+        with open(file, "r+b" if count else "wb") as out:
+            out.write(b"%03d" % count)
+        os.utime(file, ns=(0, 0))
+        seen.add(_content_id(workspace))
+    assert len(seen) == 60
+
+
+def _content_id(workspace: Workspace) -> str:
+    """As a checkpoint sees the counter; the stamps are kept as a checkpoint keeps them, without the time git takes."""
+    last = baseline.load(workspace.git)
+    with beneath.root(workspace.root) as top:
+        found = scan(top, Rules(frozenset()))
+        shot = snapshot.take(workspace.git, snapshot.Reading(top, last, 1000), found)
+    baseline.save(workspace.git, baseline.Baseline(last.commit, shot.tree, {}, shot.stamps))
+    return shot.tree[b"counter"].id
+
+
+def test_a_stamp_of_the_tick_in_which_it_was_taken_is_not_relied_on() -> None:
+    stamps = {name: Stamp(1, 1, changed, 1, 0) for name, changed in ((b"old", 4), (b"now", 5), (b"later", 6))}
+    assert set(baseline.settled(stamps, since=5)) == {b"old"}
+
+
+def test_the_time_of_a_file_may_be_set_back_after_a_change(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    file = workspace.root / "a"
+    file.write_text("one")
+    os.utime(file, ns=(1, 1))
+    first = workspace.checkpoint("one").commit
+    file.write_text("two")
+    os.utime(file, ns=(1, 1))
+    second = workspace.checkpoint("two").commit
+    assert [change.kind for change in workspace.changes(first, second)[0]] == ["modified"]
+
+
+def test_what_is_no_file_is_named_and_not_stored(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    os.mkfifo(workspace.root / "pipe")
+    (workspace.root / "d").mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        os.chdir(workspace.root / "d")
+        listener.bind("s")
+    assert workspace.checkpoint("special").skipped == ("d/s (socket)", "pipe (fifo)")
+
+
+def test_caches_are_named_and_a_change_in_one_is_noticed(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    module = workspace.root / "web" / "node_modules" / "left-pad" / "index.js"
+    module.parent.mkdir(parents=True)
+    module.write_text("1")
+    first = workspace.checkpoint("one")
+    assert first.skipped == ("web/node_modules/ (cache)",)
+    assert workspace.checkpoint("same") == first
+
+    module.write_text("22")
+    second = workspace.checkpoint("two")
+    (change,) = workspace.changes(first.commit, second.commit)[0]
+    assert (change.path, change.kind, change.mode) == ("web/node_modules/", "modified", "040000")
+    workspace.restore(first.commit)
+    assert module.read_text() == "22"
+
+
+def test_a_git_directory_in_a_cache_is_part_of_its_digest(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    hidden = workspace.root / "node_modules" / ".git" / "config"
+    hidden.parent.mkdir(parents=True)
+    hidden.write_text("1")
+    first = workspace.checkpoint("one")
+    hidden.write_text("22")
+    assert workspace.checkpoint("two") != first
+
+
+def test_beyond_the_limit_the_largest_new_files_are_left_out_and_named(tmp_path: Path) -> None:
+    workspace = new(tmp_path, max_checkpoint_bytes=1000)
+    for name, size in [("a", 400), ("b", 700), ("c", 500), ("huge", 1001)]:
+        (workspace.root / name).write_bytes(name[:1].encode() * size)
+    first = workspace.checkpoint("one")
+    assert first.skipped == ("b (too large)", "huge (too large)")
+    assert workspace.checkpoint("the rest").skipped == ("huge (too large)",)
+
+    (workspace.root / "huge").write_bytes(b"h" * 2000)
+    last = workspace.checkpoint("three")
+    changes = {change.path: change.kind for change in workspace.changes(first.commit, last.commit)[0]}
+    assert changes == {"b": "modified", "huge": "modified"}
+
+
+def test_content_that_only_moved_is_not_new(tmp_path: Path) -> None:
+    workspace = new(tmp_path, max_checkpoint_bytes=1000)
+    for name in ("a", "b"):
+        (workspace.root / name).write_bytes(name.encode() * 900)
+        assert workspace.checkpoint(name).skipped == ()
+    (workspace.root / "sub").mkdir()
+    for name in ("a", "b"):
+        (workspace.root / name).rename(workspace.root / "sub" / name)
+    assert workspace.checkpoint("moved").skipped == ()
+
+
+def test_directories_beyond_the_depth_that_is_followed_are_named(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    (workspace.root / "/".join("d" * 250)).mkdir(parents=True)
+    (skipped,) = workspace.checkpoint("deep").skipped
+    assert skipped == "d/" * 101 + " (too deep)"
+
+
+def test_what_its_owner_locked_is_stored_all_the_same(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    empty = workspace.checkpoint("start").commit
+    locked = workspace.root / "locked" / "secret"
+    locked.parent.mkdir()
+    locked.write_text("kept")
+    locked.chmod(0)
+    locked.parent.chmod(0)
+    commit = workspace.checkpoint("locked")
+    assert commit.skipped == ()
+    locked.parent.chmod(0o500)
+    workspace.restore(empty)
+    assert look(workspace.root) == {}
+    workspace.restore(commit.commit)
+    assert locked.read_text() == "kept"
+
+
+def test_what_a_killed_git_left_behind_is_healed(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    first = workspace.checkpoint("start").commit
+    git_dir = workspace.git.git_dir
+    left = [
+        git_dir / name
+        for name in (
+            "HEAD.lock",
+            "config.lock",
+            "packed-refs.lock",
+            "index.lock",
+            "shallow.lock",
+            "fast_import_crash_1",
+        )
+    ]
+    left += [
+        git_dir / "refs/heads/checkpoints.lock",
+        git_dir / "objects/pack/tmp_pack_x",
+        git_dir / "logist-stamps.new",
+    ]
+    for place in left:
+        place.touch()
+    (workspace.root / "a").write_text("a")
+    second = workspace.checkpoint("a").commit
+    for place in left:
+        place.touch()
+    workspace.restore(first)
+    assert look(workspace.root) == {}
+    workspace.restore(second)
+    assert look(workspace.root) == {b"a": ("file", b"a")}
+    assert not any(place.exists() for place in left[:-1])
+
+
+def test_checkpoints_stay_reachable_after_going_back(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    start = workspace.checkpoint("start").commit
+    (workspace.root / "a").write_text("a")
+    left = workspace.checkpoint("a").commit
+    workspace.restore(start)
+    assert workspace.checkpoint("again").commit == start
+    (workspace.root / "b").write_text("b")
+    new_tip = workspace.checkpoint("b").commit
+    git_dir = workspace.git.git_dir
+    assert support.git(git_dir, "rev-parse", f"{new_tip}^").strip() == start
+    assert left in support.git(git_dir, "rev-list", "--all")
+    assert support.git(git_dir, "fsck", "--strict", "--unreachable").strip() == ""
+
+
+def test_the_same_work_gives_the_same_id(tmp_path: Path) -> None:
+    ids = set()
+    for name in ("one", "two"):
+        workspace = new(tmp_path / name)
+        (workspace.root / "a").write_text("a")
+        (workspace.root / "node_modules").mkdir()
+        ids.add(workspace.checkpoint("everything").commit)
+    assert len(ids) == 1
+
+
+def test_nothing_of_the_repository_is_open_to_others(tmp_path: Path) -> None:
+    os.umask(0)
+    workspace = new(tmp_path)
+    (workspace.root / "a").write_text("a")
+    workspace.checkpoint("a")
+    for place in [workspace.root, workspace.git.git_dir, *workspace.git.git_dir.rglob("*")]:
+        assert stat.S_IMODE(place.stat().st_mode) & 0o077 == 0, place
+
+
+def test_a_message_may_hold_anything(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    (workspace.root / "node_modules").mkdir()
+    commit = workspace.checkpoint('Logist-Unstored: {"a": 1}\n\0 from x\n\ndone\n \ud800').commit
+    (workspace.git.git_dir / baseline.FILE).unlink()
+    assert workspace.checkpoint("again").skipped == ("node_modules/ (cache)",)
+    assert workspace.checkpoint("again").commit == commit
+
+
+def test_a_checkpoint_that_is_not_there_is_damage(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    (workspace.root / "a").write_text("a")
+    for commit in ("0" * 40, "HEAD", "--output=x", ""):
+        with pytest.raises(Damaged, match="lacks"):
+            workspace.restore(commit)
+    assert (workspace.root / "a").read_text() == "a"
+
+
+def test_a_failing_git_says_why(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    objects = workspace.git.git_dir / "objects"
+    objects.rename(objects.with_name("moved"))
+    objects.touch()
+    (workspace.root / "a").write_text("a")
+    with pytest.raises(StorageError, match=r"git \S+ failed: fatal: "):
+        workspace.checkpoint("a")
+    objects.unlink()
+    objects.with_name("moved").rename(objects)
+    assert workspace.checkpoint("a").skipped == ()
+
+
+def test_a_lost_workspace_is_said_to_be_lost(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    workspace.root.rename(tmp_path / "lost")
+    with pytest.raises(StorageError, match="No such file") as raised:
+        workspace.checkpoint("a")
+    assert raised.value.where == str(workspace.root)
+
+
+def test_what_is_sent_counts_not_what_was_looked_at(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    for name in ("changed", "gone", "shorter"):
+        (workspace.root / name).write_text(name)
+    last = baseline.load(workspace.git)
+    with beneath.root(workspace.root) as top:
+        reading = snapshot.Reading(top, last, 1000)
+        shot = snapshot.take(workspace.git, reading, scan(top, Rules(frozenset())))
+        (workspace.root / "changed").write_text("CHANGED")
+        (workspace.root / "gone").unlink()
+        (workspace.root / "shorter").write_text("s")
+        commit = checkpoint.write(workspace.git, reading, shot, "meanwhile")
+    assert set(shot.tree) == {b"changed", b"shorter"}
+    assert shot.tree == objects.tree(workspace.git, commit)
+    assert shot.stamps.keys() & {b"changed", b"shorter"} == set()
+    workspace.restore(commit)
+    assert look(workspace.root) == {b"changed": ("file", b"CHANGED"), b"shorter": ("file", b"s\0\0\0\0\0\0")}
+
+
+def test_a_file_that_is_written_to_meanwhile_does_not_break_the_checkpoint(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    file = workspace.root / "busy"
+    script = 'while :; do head -c $((RANDOM * 9)) /dev/zero > "$0"; rm -f "$0"; done'
+    writer = subprocess.Popen(["bash", "-c", script, str(file)])
+    try:
+        for count in range(20):
+            workspace.checkpoint(str(count))
+    finally:
+        writer.kill()
+        writer.wait()
+    before = look(workspace.root)
+    commit = workspace.checkpoint("quiet").commit
+    file.unlink(missing_ok=True)
+    workspace.restore(commit)
+    assert look(workspace.root) == before
+    assert support.git(workspace.git.git_dir, "fsck", "--strict") == ""

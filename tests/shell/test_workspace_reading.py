@@ -1,0 +1,142 @@
+"""Files an agent named: only regular ones inside, of one name, are there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from logist.workspace import Listing, Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    made = Workspace(tmp_path / "job" / "workspace", tmp_path / "job" / "git", max_checkpoint_bytes=100_000)
+    made.populate(None)
+    (made.root / "src").mkdir()
+    (made.root / "src" / "app.py").write_text("ANSWER = 42\n")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("secret")
+    return made
+
+
+@pytest.mark.parametrize("path", ["src/app.py", "./src/app.py", "src/./app.py"])
+def test_a_file_inside_is_evidence_and_can_be_read(workspace: Workspace, path: str) -> None:
+    found = workspace.evidence(path)
+    assert (found.path, found.exists) == (path, True)
+    assert found.sha256 == hashlib.sha256(b"ANSWER = 42\n").hexdigest()
+    assert workspace.read_file(path, 100).text == "ANSWER = 42\n"
+
+
+REFUSED = [
+    "",
+    ".",
+    "..",
+    "/",
+    "/etc/passwd",
+    "../outside/secret",
+    "src/../src/app.py",
+    "src/../../outside/secret",
+    "src",
+    "src/",
+    "src/app.py/",
+    "src//app.py",
+    "src/app.py/x",
+    "src/missing",
+    "src/app.py\0",
+    "\0",
+    ".git/config",
+    "./.git/config",
+    ".GIT/config",
+    "a" * 300,
+    "a/" * 3000 + "b",
+    "\ud800",
+    "~/x",
+    "linked",
+    "directory/secret",
+    "directory/../secret",
+    "dangling",
+    "hard",
+    "fifo",
+    "socket",
+    "loop",
+]
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_anything_else_is_not_there(workspace: Workspace, tmp_path: Path, path: str) -> None:
+    root, outside = workspace.root, tmp_path / "outside"
+    (root / "linked").symlink_to(outside / "secret")
+    (root / "directory").symlink_to(outside)
+    (root / "dangling").symlink_to("missing")
+    (root / "loop").symlink_to("loop")
+    os.link(outside / "secret", root / "hard")
+    os.mkfifo(root / "fifo")
+    with socket.socket(socket.AF_UNIX) as listener:
+        os.chdir(root)
+        listener.bind("socket")
+    found = workspace.evidence(path)
+    assert (found.exists, found.sha256) == (False, None)
+    found.model_dump_json().encode()
+    read = workspace.read_file(path, 100)
+    assert read.text is None
+    assert read.note == "not there, or not a regular file of the workspace"
+
+
+def test_a_lost_workspace_has_no_evidence(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.root.rename(tmp_path / "lost")
+    assert not workspace.evidence("src/app.py").exists
+
+
+def test_a_file_swapped_for_a_link_while_it_is_opened_is_never_followed(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    """The directory turns into a link outside and back while files in it are opened."""
+    (tmp_path / "outside" / "app.py").write_text("secret")
+    (workspace.root / "link").symlink_to(tmp_path / "outside")
+    turn = (
+        "import ctypes,sys\n"
+        "swap = ctypes.CDLL(None).renameat2\n"
+        "while True: swap(-100, b'src', -100, b'link', 2)\n"
+    )
+    swapper = subprocess.Popen([sys.executable, "-c", turn], cwd=workspace.root)
+    try:
+        seen = {workspace.evidence("src/app.py").sha256 for _ in range(3000)}
+    finally:
+        swapper.kill()
+        swapper.wait()
+    assert seen <= {None, hashlib.sha256(b"ANSWER = 42\n").hexdigest()}
+
+
+def test_a_file_beyond_what_is_stored_is_there_but_not_weighed(workspace: Workspace) -> None:
+    with open(workspace.root / "sparse", "wb") as file:
+        file.truncate(10**12)
+    found = workspace.evidence("sparse")
+    assert (found.exists, found.sha256) == (True, None)
+
+
+def test_why_there_is_no_text_is_said(workspace: Workspace) -> None:
+    for name, data in [("binary", b"a\0b"), ("latin", b"\xe9\xff"), ("long", b"x" * 101), ("empty", b"")]:
+        (workspace.root / name).write_bytes(data)
+    assert workspace.read_file("binary", 100).note == "not text: 3 bytes"
+    assert workspace.read_file("latin", 100).note == "not text: 2 bytes"
+    assert workspace.read_file("long", 100).note == "too large: 101 bytes, at most 100 are shown"
+    assert workspace.read_file("empty", 100).text == ""
+    assert workspace.read_file("empty", 100).note is None
+
+
+def test_the_listing_has_regular_files_in_order_and_counts_the_rest(workspace: Workspace) -> None:
+    root = workspace.root
+    for path in ["b", "a", "node_modules/x", "src/__pycache__/x", "src/.git/config", ".github/ci.yml"]:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("x")
+    (root / "link").symlink_to("a")
+    os.mkfifo(root / "fifo")
+    Path(os.fsdecode(os.fsencode(root) + b"/\xff")).write_text("x")
+    assert workspace.listing() == Listing((".github/ci.yml", "a", "b", "src/app.py", "\\xff"), 0)
+    assert workspace.listing(limit=2) == Listing((".github/ci.yml", "a"), 3)

@@ -1,0 +1,263 @@
+"""Where a workspace comes from: any shape of repository, which stays as it was to the byte."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from logist.errors import StorageError, UsageError
+from logist.workspace import Workspace, find_repository, uncommitted
+from tests import support
+
+
+def new(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path / "job" / "workspace", tmp_path / "job" / "git")
+
+
+def state(root: Path) -> dict[str, tuple[int, int, int, bytes]]:
+    """Everything below `root` by path: mode, time, number of names, content."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        seen = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(seen.st_mode) else b""
+        found[str(path)] = (seen.st_mode, seen.st_mtime_ns, seen.st_nlink, content)
+    return found
+
+
+def test_the_workspace_is_the_committed_head_and_the_source_is_untouched(
+    tmp_path: Path, git_repo: Path
+) -> None:
+    (git_repo / "README.md").write_text("changed, not committed\n")
+    (git_repo / "new").write_text("new\n")
+    before = state(git_repo)
+    workspace = new(tmp_path)
+    base = workspace.populate(git_repo)
+    assert uncommitted(git_repo) == ["README.md", "new"]
+    assert state(git_repo) == before
+
+    assert base == support.git(git_repo, "rev-parse", "HEAD").strip()
+    assert (workspace.root / "README.md").read_text() == "# Example\n"
+    assert os.access(workspace.root / "run.sh", os.X_OK)
+    assert workspace.listing().paths == ("README.md", "run.sh", "src/app.py")
+    assert workspace.checkpoint("nothing done").commit == base
+    assert stat.S_IMODE(workspace.root.stat().st_mode) == 0o700
+    assert not workspace.source_has_no_commits
+
+
+def test_nothing_is_shared_with_the_source(tmp_path: Path, git_repo: Path) -> None:
+    workspace = new(tmp_path)
+    workspace.populate(git_repo)
+    for place in (tmp_path / "job").rglob("*"):
+        assert place.is_dir() or place.lstat().st_nlink == 1
+        assert place.name != "alternates"
+        assert place.is_dir() or str(git_repo).encode() not in place.read_bytes()
+
+
+def test_the_job_directory_may_be_moved(tmp_path: Path, git_repo: Path) -> None:
+    base = new(tmp_path).populate(git_repo)
+    (tmp_path / "job").rename(tmp_path / "moved")
+    git_repo.rename(tmp_path / "gone")
+    workspace = Workspace(tmp_path / "moved" / "workspace", tmp_path / "moved" / "git")
+    assert workspace.checkpoint("same").commit == base
+    assert support.git(workspace.root, "status", "--porcelain") == ""
+
+
+def test_the_agents_git_is_clean_and_knows_only_the_base(tmp_path: Path, git_repo: Path) -> None:
+    workspace = new(tmp_path)
+    base = workspace.populate(git_repo)
+    assert support.git(workspace.root, "status", "--porcelain") == ""
+    assert support.git(workspace.root, "log", "--format=%H").split() == [base]
+    assert support.git(workspace.root, "remote") == ""
+    (workspace.root / "README.md").write_text("# Better\n")
+    assert "+# Better" in support.git(workspace.root, "diff")
+    support.git(workspace.root, "commit", "--quiet", "--all", "--message", "the agent's own")
+    after = workspace.checkpoint("after").commit
+    assert support.git(workspace.git.git_dir, "rev-parse", f"{after}^").strip() == base
+
+
+def test_without_a_source_the_workspace_is_empty_and_the_agents_git_works(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    base = workspace.populate(None)
+    assert workspace.listing().paths == ()
+    assert support.git(workspace.root, "log", "--format=%H %s").strip() == f"{base} Empty workspace"
+    assert support.git(workspace.root, "status", "--porcelain") == ""
+
+
+def test_a_source_without_commits_is_empty_and_says_so(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    support.git(source, "init", "--quiet")
+    (source / "file").write_text("not committed")
+    workspace = new(tmp_path)
+    workspace.populate(source)
+    assert workspace.source_has_no_commits
+    assert workspace.listing().paths == ()
+    assert uncommitted(source) == ["file"]
+
+
+def test_a_place_inside_a_repository_means_the_whole(tmp_path: Path, git_repo: Path) -> None:
+    workspace = new(tmp_path)
+    workspace.populate(git_repo / "src")
+    assert "README.md" in workspace.listing().paths
+
+
+def test_a_detached_head(tmp_path: Path, git_repo: Path) -> None:
+    support.git(git_repo, "checkout", "--quiet", "--detach", "HEAD~1")
+    workspace = new(tmp_path)
+    assert workspace.populate(git_repo) == support.git(git_repo, "rev-parse", "HEAD").strip()
+    assert workspace.listing().paths == ("README.md",)
+
+
+def test_a_shallow_source(tmp_path: Path, git_repo: Path) -> None:
+    shallow = tmp_path / "shallow"
+    support.git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{git_repo}", str(shallow))
+    workspace = new(tmp_path)
+    assert workspace.populate(shallow) == support.git(git_repo, "rev-parse", "HEAD").strip()
+    assert workspace.checkpoint("same").commit == support.git(git_repo, "rev-parse", "HEAD").strip()
+
+
+def test_a_linked_work_tree(tmp_path: Path, git_repo: Path) -> None:
+    linked = tmp_path / "linked"
+    support.git(git_repo, "worktree", "add", "--quiet", "--detach", str(linked), "HEAD~1")
+    (linked / "new").write_text("new")
+    workspace = new(tmp_path)
+    assert workspace.populate(linked) == support.git(git_repo, "rev-parse", "HEAD~1").strip()
+    assert uncommitted(linked) == ["new"]
+
+
+def test_a_bare_source(tmp_path: Path, git_repo: Path) -> None:
+    bare = tmp_path / "bare.git"
+    support.git(tmp_path, "clone", "--quiet", "--bare", str(git_repo), str(bare))
+    workspace = new(tmp_path)
+    assert workspace.populate(bare) == support.git(git_repo, "rev-parse", "HEAD").strip()
+
+
+def test_a_source_with_long_object_names(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    support.git(source, "init", "--quiet", "--object-format=sha256")
+    (source / "file").write_text("one")
+    support.git(source, "add", "file")
+    support.git(source, "commit", "--quiet", "--message", "one")
+    workspace = new(tmp_path)
+    base = workspace.populate(source)
+    assert len(base) == 64
+    assert workspace.checkpoint("same").commit == base
+    (workspace.root / "file").write_text("two")
+    assert [each.path for each in workspace.changes(base, workspace.checkpoint("two").commit)[0]] == ["file"]
+
+
+def test_a_source_with_an_awkward_path(tmp_path: Path, git_repo: Path) -> None:
+    awkward = tmp_path / "it's 100%41 'odd' $(touch x) : -v\n"
+    git_repo.rename(awkward)
+    assert len(new(tmp_path).populate(awkward)) == 40
+
+
+def test_a_source_of_somebody_else(tmp_path: Path, git_repo: Path) -> None:
+    """Only root can make one; for others it is one of their own."""
+    if os.getuid() == 0:
+        for path in [git_repo, *git_repo.rglob("*")]:
+            os.lchown(path, 65534, 65534)
+    assert len(new(tmp_path).populate(git_repo)) == 40
+    assert uncommitted(git_repo) == []
+
+
+def test_a_place_outside_any_repository_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not in a git repository"):
+        new(tmp_path).populate(tmp_path)
+    assert find_repository(tmp_path) is None
+
+
+def test_a_broken_source_is_named(tmp_path: Path, git_repo: Path) -> None:
+    (git_repo / ".git" / "config").write_text("[broken")
+    with pytest.raises(StorageError, match="git ls-remote failed") as raised:
+        new(tmp_path).populate(git_repo)
+    assert raised.value.where == str(git_repo)
+
+
+def test_submodules_are_carried_along_and_files_that_look_like_caches_are_kept(
+    tmp_path: Path, git_repo: Path
+) -> None:
+    commit = support.git(git_repo, "rev-parse", "HEAD").strip()
+    (git_repo / "node_modules").mkdir()
+    (git_repo / "node_modules" / "patched.js").write_text("1")
+    support.git(git_repo, "add", "--force", "node_modules")
+    support.git(git_repo, "update-index", "--add", "--cacheinfo", f"160000,{commit},vendor/sub")
+    support.git(git_repo, "commit", "--quiet", "--message", "a submodule and a committed cache")
+    workspace = new(tmp_path)
+    base = workspace.populate(git_repo)
+    assert support.git(workspace.root, "status", "--porcelain") == ""
+    assert (workspace.root / "vendor" / "sub").is_dir()
+    assert workspace.checkpoint("same").commit == base
+
+    (workspace.root / "node_modules" / "patched.js").write_text("2")
+    (workspace.root / "new").write_text("new")
+    after = workspace.checkpoint("after").commit
+    changes = [(each.kind, each.path) for each in workspace.changes(base, after)[0]]
+    assert changes == [("created", "new"), ("modified", "node_modules/patched.js")]
+    listed = support.git(workspace.git.git_dir, "ls-tree", after, "vendor/sub")
+    assert listed.startswith(f"160000 commit {commit}")
+
+    (workspace.root / "vendor" / "sub").rmdir()
+    gone = workspace.checkpoint("gone").commit
+    assert [(each.kind, each.path) for each in workspace.changes(after, gone)[0]] == [
+        ("deleted", "vendor/sub")
+    ]
+    workspace.restore(base)
+    assert (workspace.root / "vendor" / "sub").is_dir()
+
+
+def test_a_committed_cache_that_was_made_anew_is_restored_exactly(tmp_path: Path, git_repo: Path) -> None:
+    module = Path("node_modules", "patched.js")
+    (git_repo / module.parent).mkdir()
+    (git_repo / module).write_text("1")
+    support.git(git_repo, "add", "--force", "node_modules")
+    support.git(git_repo, "commit", "--quiet", "--message", "a committed cache")
+    workspace = new(tmp_path)
+    base = workspace.populate(git_repo)
+    (workspace.root / module).unlink()
+    (workspace.root / module.parent).rmdir()
+    workspace.checkpoint("removed")
+    (workspace.root / module.parent).mkdir()
+    (workspace.root / module.parent / "other").write_text("2")
+    assert workspace.checkpoint("made anew").skipped == ("node_modules/ (cache)",)
+    workspace.restore(base)
+    assert [path.name for path in (workspace.root / module.parent).iterdir()] == ["patched.js"]
+    assert workspace.checkpoint("same").commit == base
+
+
+def test_line_ends_of_the_base_are_those_in_the_repository(tmp_path: Path, git_repo: Path) -> None:
+    (git_repo / ".gitattributes").write_text("*.txt text eol=crlf\n")
+    (git_repo / "a.txt").write_text("one\ntwo\n")
+    support.git(git_repo, "add", "--all")
+    support.git(git_repo, "commit", "--quiet", "--message", "attributes")
+    workspace = new(tmp_path)
+    base = workspace.populate(git_repo)
+    assert (workspace.root / "a.txt").read_bytes() == b"one\ntwo\n"
+    assert support.git(workspace.root, "status", "--porcelain") == ""
+    assert workspace.checkpoint("same").commit == base
+
+
+def test_the_nearest_repository_upward_is_found(tmp_path: Path, git_repo: Path) -> None:
+    assert find_repository(git_repo) == git_repo
+    assert find_repository(git_repo / "src") == git_repo
+    assert find_repository(git_repo / "src" / "app.py") == git_repo
+    (git_repo / "src" / ".git").mkdir()
+    assert find_repository(git_repo / "src") == git_repo
+    assert find_repository(tmp_path / "nowhere") is None
+
+
+def test_what_is_uncommitted_is_listed_by_name(git_repo: Path) -> None:
+    assert uncommitted(git_repo) == []
+    (git_repo / "src" / "app.py").write_text("changed")
+    (git_repo / "run.sh").unlink()
+    (git_repo / "added").write_text("added")
+    support.git(git_repo, "add", "added")
+    (git_repo / "d").mkdir()
+    (git_repo / "d" / "new\nline").write_text("untracked")
+    (git_repo / ".gitignore").write_text("*.log\n")
+    (git_repo / "x.log").write_text("ignored")
+    assert sorted(uncommitted(git_repo)) == [".gitignore", "added", "d/", "run.sh", "src/app.py"]

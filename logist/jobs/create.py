@@ -11,7 +11,7 @@ from logist.core.model import Actor, Interaction, JobSpec, Kind, State, Steward
 from logist.errors import UsageError
 from logist.jobs import specs
 from logist.jobs.project import Project
-from logist.jobs.session import dump, dump_state
+from logist.jobs.session import dump, dump_state, interaction_of
 from logist.store import JobDir, Position, replace_file
 from logist.workspace import find_repository, uncommitted
 
@@ -56,7 +56,7 @@ def create(project: Project, job_id: str, spec: JobSpec, *, draft: bool = False,
         written = text or documents.dumped(_named(spec, job_id))
         replace_file(job.spec_file, written.encode("utf-8"))
         done = job.append(Position(0, None, 0), [dump(entry)])
-        state = fold.apply(None, Interaction.model_validate(done.entries[0]))
+        state = fold.apply(None, interaction_of(done.entries[0]))
         job.write_state(dump_state(state, done.position))
     return Created(project.job(job_id), state, _warnings(source))
 

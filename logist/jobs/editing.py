@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from logist.core.machine import next_command
+from logist.core.model import TERMINAL
+from logist.errors import Refused
 from logist.jobs import asking, specs
 from logist.jobs.project import Project
 from logist.jobs.session import changing
@@ -15,6 +18,9 @@ def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], obje
     """
     with changing(project, job_id, "job config") as session:
         settled = asking.settle(session)
+        if session.state.status in TERMINAL:
+            fix = next_command(session.state.place(), job_id)
+            raise Refused(f"the job has ended: {session.state.status}", fix=fix)
         specs.edit(session.job, changes)
         _, changed = session.changed_spec({"changed": [".".join(path) for path in changes]})
         recorded = session.record(*changed) if changed else []

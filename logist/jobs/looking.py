@@ -12,13 +12,13 @@ from logist.core.fold import fold
 from logist.core.model import Interaction, JsonObject
 from logist.errors import UsageError
 from logist.jobs.project import Project
-from logist.jobs.session import dump_state, load
+from logist.jobs.session import dump_state, interaction_of, load
 from logist.store import JobDir, Problem
 
 
 def interactions(job: JobDir) -> Iterator[Interaction]:
     """The whole history, checked line by line. Raises Damaged at the first bad entry."""
-    return (Interaction.model_validate(entry) for entry in job.entries())
+    return (interaction_of(entry) for entry in job.entries())
 
 
 def interaction(job: JobDir, sequence: int) -> Interaction:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from logist.core import fold
 from logist.core.model import Actor, EffectiveSpec, Interaction, JsonObject, Kind, Place, State, Steward
@@ -13,6 +15,8 @@ from logist.errors import Damaged, Stopped
 from logist.jobs import specs
 from logist.jobs.project import Project
 from logist.store import Holder, JobDir, Loaded, Lock, Position
+
+Value = TypeVar("Value", Interaction, State)
 
 STORED_ONLY = frozenset({"head", "checksum"})
 """What state.json has beside the fold: where the store found it."""
@@ -53,7 +57,7 @@ class Session:
     def record(self, *entries: Interaction, back: State | None = None) -> list[Interaction]:
         """Makes the entries durable in one append, then replaces state.json."""
         done = self.job.append(self.position, [dump(entry) for entry in entries], self.torn)
-        recorded = [Interaction.model_validate(entry) for entry in done.entries]
+        recorded = [interaction_of(entry) for entry in done.entries]
         for entry in recorded:
             self.state = fold.apply(self.state, entry, back)
         self.position, self.torn = done.position, b""
@@ -82,7 +86,7 @@ class Session:
         return spec
 
     def history(self) -> list[Interaction]:
-        return [Interaction.model_validate(entry) for entry in self.job.entries()]
+        return [interaction_of(entry) for entry in self.job.entries()]
 
 
 @contextmanager
@@ -129,14 +133,28 @@ def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
 
 def state_of(job: JobDir, loaded: Loaded) -> State:
     """state.json brought up to the end of the history."""
-    tail = [Interaction.model_validate(entry) for entry in loaded.entries]
+    tail = [interaction_of(entry) for entry in loaded.entries]
     if loaded.state is None or any(entry.kind is Kind.RESTEP for entry in tail):
-        return fold.fold(Interaction.model_validate(entry) for entry in job.entries())
+        return fold.fold(interaction_of(entry) for entry in job.entries())
     own = {name: value for name, value in loaded.state.items() if name not in STORED_ONLY}
-    state: State = State.model_validate(own)
+    state = _checked(State, own, "state.json")
     for entry in tail:
         state = fold.apply(state, entry)
     return state
+
+
+def interaction_of(entry: JsonObject) -> Interaction:
+    """An entry of a history as a value. Raises Damaged for one that this version can't read."""
+    return _checked(Interaction, entry, f"interaction {entry.get('sequence')}")
+
+
+def _checked(model: type[Value], data: JsonObject, what: str) -> Value:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise Damaged(f"{what} does not read: {field}: {first['msg']}", fix="logist job verify") from error
 
 
 def dump(entry: Interaction) -> JsonObject:

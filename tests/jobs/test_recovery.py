@@ -15,7 +15,7 @@ from logist.errors import Damaged, Refused
 from logist.jobs import asking, deciding, looking
 from logist.jobs.session import changing
 from logist.jobs.stepping import Choice, preview
-from logist.store import JobDir
+from logist.store import JobDir, Position
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
 
@@ -315,3 +315,12 @@ def test_a_restep_that_was_recorded_stays(bench: MakeBench) -> None:
     b.project.job("j").begin_restore(b.state().revision, before)  # killed before the note of it went away
     deciding.decide(b.project, "j", Kind.SUSPEND)
     assert (b.workspace() / "a.txt").read_text("utf-8") == "1"
+
+
+def test_an_entry_that_does_not_read_is_damage(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    archive = JobDir(tmp_path / "archive", "archive")
+    with JobDir.creating(tmp_path, "archive") as job:
+        job.append(Position(0, None, 0), [{"kind": "create", "state_before": "NOWHERE"}])
+    with pytest.raises(Damaged, match="interaction 1 does not read"):
+        looking.replay_file(b.project.schema, archive.path)

@@ -10,7 +10,7 @@ import pytest
 from logist.core.model import Kind, Phase, Status, StuckKind, Usage
 from logist.core.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
-from logist.jobs import deciding
+from logist.jobs import deciding, editing
 from logist.jobs.stepping import Answer, Choice, poststep, preview
 from tests.jobs.bench import answer, command
 from tests.jobs.conftest import MakeBench
@@ -216,6 +216,7 @@ def test_ended_jobs_refuse_and_keep_every_byte(bench: MakeBench) -> None:
         lambda: b.give(command()),
         lambda: deciding.decide(b.project, "j", Kind.CANCEL),
         lambda: deciding.decide(b.project, "j", Kind.RESUBMIT),
+        lambda: editing.configure(b.project, "j", {("title",): "New."}),
     ]
     for call in calls:
         with pytest.raises(Refused):
@@ -284,14 +285,12 @@ def test_limits_halt_before_the_call(bench: MakeBench, limits: dict[str, float],
 
 
 def test_resume_wants_a_raised_limit(bench: MakeBench) -> None:
-    from logist.jobs.editing import configure
-
     b = bench([answer()])
     b.create(limits={"max_allowed_iterations": 0})
     b.step()
     with pytest.raises(Refused, match="not raised"):
         deciding.decide(b.project, "j", Kind.RESUME)
-    configure(b.project, "j", {("limits", "max_allowed_iterations"): 5})
+    editing.configure(b.project, "j", {("limits", "max_allowed_iterations"): 5})
     assert deciding.decide(b.project, "j", Kind.RESUME).state.status is Status.PENDING
     assert b.step().state.status is Status.REVIEW_REQUIRED
 

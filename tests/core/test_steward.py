@@ -1,0 +1,94 @@
+"""What people and the system ask of a job."""
+
+from __future__ import annotations
+
+import pytest
+
+from logist.core import steward
+from logist.core.event import Action
+from logist.core.model import JsonObject, Kind, Phase, Place, Status, StuckKind
+from logist.errors import Refused, UsageError
+from tests.core.builders import spec, stuck
+
+PENDING = Place(status=Status.PENDING, attempts=1)
+ACTIVE = Place(status=Status.PENDING)
+HALTED = Place(status=Status.HALTED_TIME, attempts=1, before=PENDING, halted_at=60.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "here", "command", "after"),
+    [
+        (Kind.CREATE, None, {"draft": True}, Place(status=Status.DRAFT)),
+        (Kind.CREATE, None, {"draft": False}, ACTIVE),
+        (Kind.CREATE, None, {}, ACTIVE),
+        (Kind.SPEC, PENDING, {"changed": ["rank"]}, PENDING),
+        (Kind.SPEC, Place(status=Status.SUCCESS), {}, Place(status=Status.SUCCESS)),
+        (Kind.ACTIVATE, Place(status=Status.DRAFT), {}, ACTIVE),
+        (
+            Kind.APPROVE,
+            Place(status=Status.APPROVAL_REQUIRED, awaiting="end"),
+            {},
+            Place(status=Status.SUCCESS),
+        ),
+        (Kind.REJECT, Place(status=Status.APPROVAL_REQUIRED, awaiting="end"), {"note": "no"}, ACTIVE),
+        (Kind.RESUBMIT, stuck(attempts=3), {"note": "x"}, ACTIVE),
+        (Kind.RESUBMIT, stuck(attempts=3), {"review": True}, Place(status=Status.REVIEW_REQUIRED)),
+        (Kind.RESUBMIT, stuck(), {"step": "task"}, ACTIVE),
+        (Kind.SUSPEND, PENDING, {}, Place(status=Status.SUSPENDED, attempts=1, before=PENDING)),
+        (Kind.RESUME, Place(status=Status.SUSPENDED, before=stuck()), {}, stuck()),
+        (Kind.CANCEL, PENDING, {}, Place(status=Status.CANCELED)),
+        (Kind.FAIL, stuck(), {}, Place(status=Status.FAILED)),
+        (Kind.RERUN, Place(status=Status.SUCCESS), {"clean_git": True}, ACTIVE),
+        (Kind.HALT, PENDING, {"limit": "HALTED_TIME"}, HALTED),
+    ],
+)
+def test_where_it_leads(kind: Kind, here: Place | None, command: JsonObject, after: Place) -> None:
+    assert steward.decide(kind, here, command, spec()) == after
+
+
+def test_restep_goes_back_to_the_place_before() -> None:
+    ended = Place(status=Status.SUCCESS)
+    assert steward.decide(Kind.RESTEP, ended, {"to": 3}, spec(), PENDING) == PENDING
+    with pytest.raises(Refused):
+        steward.decide(Kind.RESTEP, ended, {"to": 3}, spec(), None)
+
+
+def test_a_rejected_manual_step_is_stuck_with_the_note() -> None:
+    manual = Place(status=Status.APPROVAL_REQUIRED, awaiting="manual")
+    after = steward.decide(Kind.REJECT, manual, {"note": "not possible", "role": "pat"}, spec())
+    assert after.stuck is not None
+    assert (after.stuck.kind, after.stuck.phase) == (StuckKind.AGENT, Phase.DOER)
+    assert (after.stuck.reason, after.stuck.role) == ("not possible", "pat")
+
+
+def test_every_kind_of_a_steward_is_an_action_of_the_machine() -> None:
+    made_by_agents_or_later = {
+        *(Kind.ASK, Kind.RECOVER, Kind.SPEC, Kind.ROLE),
+        *(Kind.FORK, Kind.SPAWN, Kind.COLLECT, Kind.MERGE),
+    }
+    assert set(steward.ACTIONS) == set(Kind) - made_by_agents_or_later
+    assert all(action.value == kind.value for kind, action in steward.ACTIONS.items())
+    assert set(Action) >= set(steward.ACTIONS.values())
+
+
+@pytest.mark.parametrize("limit", [None, "", "HALTED", "PENDING", "nonsense", 3, [], {}])
+def test_a_halt_names_a_limit(limit: object) -> None:
+    with pytest.raises(Refused):
+        steward.decide(Kind.HALT, PENDING, {"limit": limit} if limit is not None else {}, spec())
+
+
+def test_only_the_system_halts() -> None:
+    with pytest.raises(Refused):
+        steward.decide(Kind.HALT, Place(status=Status.DRAFT), {"limit": "HALTED_COST"}, spec())
+
+
+@pytest.mark.parametrize("name", ["deploy", 7, ["task"]])
+def test_an_unknown_step(name: object) -> None:
+    with pytest.raises(UsageError, match="no step"):
+        steward.decide(Kind.RESUBMIT, stuck(), {"step": name}, spec())
+
+
+def test_an_approval_after_a_review_is_the_last_where_no_step_follows() -> None:
+    waiting = Place(status=Status.APPROVAL_REQUIRED, awaiting="review")
+    after = steward.decide(Kind.APPROVE, waiting, {}, spec(approval="each"))
+    assert after == Place(status=Status.SUCCESS)

@@ -1,0 +1,43 @@
+"""An answer that a person gives instead of asking for it, wherever it comes from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from logist.core import exit_command, money
+from logist.core.model import Usage
+from logist.errors import UsageError
+from logist.jobs import looking
+from logist.jobs.project import Project
+from logist.jobs.stepping import Answer
+
+
+def usage(charge: float | None) -> Usage:
+    """What a person says an answer has cost, in cents."""
+    if charge is None:
+        return Usage()
+    cents, fraction = money.split(round(charge * 1_000_000))
+    return Usage(cost_cents=cents, cost_microcents=fraction, source="steward")
+
+
+def given(
+    project: Project,
+    job_id: str,
+    source: str | None,
+    text: str | None,
+    sequence: int | None,
+    charge: Usage,
+) -> Answer:
+    """The answer from the one place that was named: an interaction, a text, or a file (`-`: standard input)."""
+    if sequence is not None:
+        entry = looking.interaction(project.job(job_id), sequence)
+        return Answer(entry.response.raw_response, charge=charge)
+    if text is not None:
+        return Answer(exit_command.clean(text)[0], charge=charge)
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else Path(str(source)).read_bytes()
+    except OSError as error:
+        raise UsageError(f"can't read the answer: {error.strerror}", where=str(source)) from error
+    decoded, broken = exit_command.decode(data)
+    return Answer(decoded, broken=broken, charge=charge)

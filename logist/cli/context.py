@@ -1,0 +1,101 @@
+"""Puts a Project together from files, environment and options, for the commands that change jobs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import click
+
+from logist.cli import render
+from logist.cli.options import here, job_id
+from logist.config.environment import Environment
+from logist.config.settings import load_settings
+from logist.core.model import JsonObject
+from logist.errors import UsageError
+from logist.jobs.project import SCRIPTED, Clock, Project
+from logist.resources import resource
+from logist.roles import Roles, load_roles
+from logist.store import JobDir
+
+
+class _Stop:
+    """What the signal handlers leave for the work to see."""
+
+    code = 0
+
+
+_stop = _Stop()
+
+
+def open_job(
+    environment: Environment, argument: str | None, option: str | None, jobs_dir: str | None
+) -> JobDir:
+    """The job a reading command is about; needs no config that validates, and no role."""
+    chosen = job_id(environment, argument, option)
+    return JobDir.open(environment.jobs_dir(jobs_dir, Path(here())), chosen)
+
+
+def clock() -> Clock:
+    """The machine's."""
+    return Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
+
+
+def project(environment: Environment, jobs_dir: str | None = None, agent: str | None = None) -> Project:
+    """The project around the current directory. Raises InvalidFile for a config that does not validate."""
+    cwd = Path(here())
+    home = environment.find_home(cwd).path
+    loaded = load_settings(home, environment.user_config_dir())
+    return Project(
+        home=home,
+        jobs_dir=environment.jobs_dir(jobs_dir, cwd),
+        settings=loaded.settings,
+        roles=known_roles(environment),
+        environment=environment,
+        clock=clock(),
+        steward=environment.user_name(),
+        agent=_agent(agent or environment.agent() or loaded.settings.agent),
+        say=lambda text: render.say(text, environment),
+        stopping=stopping,
+    )
+
+
+def known_roles(environment: Environment) -> Roles:
+    """The shipped roles, under the user's, under the project's."""
+    home = environment.find_home(Path(here())).path
+    return load_roles([resource("roles"), environment.user_config_dir() / "roles", home / "roles"])
+
+
+def chat_schema() -> JsonObject:
+    """llm-chat-schema.json, for what needs no project."""
+    loaded: JsonObject = json.loads(resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
+    return loaded
+
+
+def _agent(chosen: str) -> str:
+    if chosen != "litellm" and not chosen.startswith(SCRIPTED):
+        raise UsageError(f"unknown agent {chosen!r}", where="--agent", fix="litellm, or scripted:PATH")
+    return chosen
+
+
+def stopping() -> int:
+    """The exit code of the stop that was asked for: 130 for Ctrl-C, 143 for SIGTERM; else 0."""
+    return _stop.code
+
+
+def stop_on_signals() -> None:
+    """Ctrl-C or SIGTERM lets the work in hand reach a place where it can stop; a second one ends at once."""
+
+    def stop(number: int, frame: object) -> None:
+        if _stop.code:
+            raise SystemExit(128 + number)
+        _stop.code = 128 + number
+
+    _stop.code = 0
+    close = click.get_current_context().call_on_close
+    for number in (signal.SIGINT, signal.SIGTERM):
+        close(partial(signal.signal, number, signal.signal(number, stop)))

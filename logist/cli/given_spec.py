@@ -1,0 +1,86 @@
+"""What a new job is to be: a spec file, with the options of `job create` over it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from logist import documents
+from logist.core.ids import JOB_ID_PATTERN, is_job_id
+from logist.core.model import JobSpec
+from logist.errors import UsageError
+
+PROMPT_FILES = (".md", ".txt")
+
+
+def read(options: dict[str, Any]) -> tuple[str, JobSpec]:
+    """`(job.yaml as given, or empty, and the spec)`."""
+    changes = _changes(options)
+    if options["spec_file"] is None:
+        document = documents.parse(documents.dumped(_nested(changes)), "options")
+        return "", documents.checked(JobSpec, document)
+    name, text = _read(options["spec_file"], "spec")
+    if name.endswith(PROMPT_FILES):
+        raise UsageError(f"{name} is not a spec", where="SPEC", fix=f"--file {name}")
+    edited = documents.edited(text, name, changes) if changes else text
+    spec = documents.checked(JobSpec, documents.parse(edited, name))
+    return ("" if name.endswith(".json") or edited.lstrip().startswith("{") else edited), spec
+
+
+def _changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
+    if options["prompt"] is not None and options["prompt_file"]:
+        raise UsageError("two prompts", where="--file", fix="give --prompt or --file")
+    if options["repo"] and options["no_repo"]:
+        raise UsageError("--repo and --no-repo exclude each other", where="--no-repo")
+    prompt = options["prompt"]
+    if options["prompt_file"]:
+        prompt = _read(options["prompt_file"], "prompt")[1]
+    if prompt is not None and not prompt.strip():
+        raise UsageError("the prompt is empty", where="--prompt")
+    job_id = options["job_id"]
+    if job_id is not None and not is_job_id(job_id):
+        raise UsageError(f"{job_id!r} is not a job id", where="--id", fix=f"an id matches {JOB_ID_PATTERN}")
+    given: dict[tuple[str, ...], object | None] = {
+        ("id",): job_id,
+        ("title",): options["title"],
+        ("prompt",): prompt,
+        ("task_type",): options["task_type"],
+        ("role",): options["role"],
+        ("repo",): False if options["no_repo"] else options["repo"] and str(Path(options["repo"]).absolute()),
+        ("review",): options["review"],
+        ("approval",): options["approval"],
+        ("rank",): options["rank"],
+    }
+    for name in ("cost_threshold", "time_threshold_minutes", "max_allowed_iterations", "max_attempts"):
+        given["limits", name] = options[name]
+    return {path: value for path, value in given.items() if value is not None}
+
+
+def _nested(changes: dict[tuple[str, ...], object | None]) -> dict[str, object]:
+    data: dict[str, Any] = {}
+    for path, value in changes.items():
+        place = data
+        for key in path[:-1]:
+            place = place.setdefault(key, {})
+        place[path[-1]] = value
+    return data
+
+
+def _read(name: str, what: str) -> tuple[str, str]:
+    try:
+        if name == "-":
+            return "standard input", sys.stdin.buffer.read().decode("utf-8")
+        return name, Path(name).read_bytes().decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"can't read the {what}: {error.strerror}", where=name) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the {what} is not UTF-8 text", where=name) from error
+
+
+def new_id(spec: JobSpec) -> str:
+    """Words of the title, and a few random characters, so that two jobs never meet."""
+    words = re.findall(r"[a-z0-9]+", (spec.title or spec.prompt or "job").lower())
+    return "-".join([*words[:5], secrets.token_hex(3)])[-128:]

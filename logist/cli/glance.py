@@ -1,0 +1,80 @@
+"""What `job list` and `job status` read off a state.json, as the JSON object it is. Imports little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logist.cli.output import Span
+from logist.core import advice, amounts
+
+UNKNOWN = "?"
+"""Shown for a job whose state can't be read."""
+RUNNING = {"PENDING": "RUNNING", "REVIEW_REQUIRED": "REVIEWING"}
+"""What is shown, and never written, while an agent is out."""
+STATUSES = (*advice.STATUSES, *RUNNING.values(), UNKNOWN)
+
+COLORS = {
+    "SUCCESS": "green",
+    "STUCK": "red bold",
+    "FAILED": "red",
+    "CANCELED": "red",
+    "APPROVAL_REQUIRED": "yellow bold",
+    "HALTED_COST": "red",
+    "HALTED_TIME": "red",
+    "HALTED_ITERATION": "red",
+    "SUSPENDED": "yellow",
+    "RUNNING": "blue bold",
+    "REVIEWING": "blue bold",
+    UNKNOWN: "red bold",
+}
+
+State = dict[str, Any]
+
+
+def status_span(status: str) -> Span:
+    """A status in its colour."""
+    return Span(status, COLORS.get(status, "cyan"))
+
+
+def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
+    """A job in a listing, as JSON. Raises KeyError, TypeError or ValueError for a state nobody wrote."""
+    status, stuck, usage = state["status"], state["stuck"], state["usage"]
+    kind = stuck["kind"] if stuck else None
+    return {
+        "id": job_id,
+        "status": RUNNING[status] if running else status,
+        "awaiting": state["awaiting"],
+        "stuck_kind": kind,
+        "role": str(state["agent_role"]),
+        "badge": str(state["badge"]),
+        "cost_cents": int(usage["cumulative_cost"]),
+        "cost_microcents": int(usage["cumulative_cost_microcents"]),
+        "rank": int(state["rank"]),
+        "tags": list(state["tags"]),
+        "title": str(state["title"]),
+        "created_at": str(state["created_at"]),
+        "updated_at": str(state["updated_at"]),
+        "next_command": advice.next_command(status, stuck_kind=kind, job=job_id),
+    }
+
+
+def unknown_row(job_id: str) -> dict[str, Any]:
+    """A job whose state can't be read, in a listing."""
+    empty = dict.fromkeys(("awaiting", "stuck_kind", "role", "badge", "cost_cents", "cost_microcents"))
+    rest = {"rank": 0, "tags": [], "title": "", "created_at": "", "updated_at": ""}
+    return {
+        "id": job_id,
+        "status": UNKNOWN,
+        **empty,
+        **rest,
+        "next_command": f"logist job verify --job {job_id}",
+    }
+
+
+def cells(shown: dict[str, Any]) -> tuple[Span | str, ...]:
+    """A row as a person sees it: id, status, role with its badge, cost, title."""
+    if shown["status"] == UNKNOWN:
+        return shown["id"], status_span(UNKNOWN), "", "", ""
+    cost = amounts.dollars(amounts.join(shown["cost_cents"], shown["cost_microcents"]))
+    role = f"{shown['badge']} {shown['role']}" if shown["badge"] else shown["role"]
+    return shown["id"], status_span(shown["status"]), role, cost, shown["title"]

@@ -1,0 +1,54 @@
+"""`logist init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from logist.cli.options import json_option
+from logist.cli.output import Output
+from logist.config.environment import Environment
+
+CONFIG = """\
+# Logist settings of this project. Every line is optional; `logist config show` lists them all.
+#
+# limits:
+#   cost_threshold: 1000          # US cents a job
+#   time_threshold_minutes: 60
+#   max_allowed_iterations: 50
+# models:
+#   my-model:
+#     provider_model: openai/my-model
+#     endpoint: http://127.0.0.1:8000/v1
+#     api_key_env: MY_MODEL_KEY
+#     input_price: 0.20           # US dollars a million tokens
+#     output_price: 1.50
+"""
+
+
+@click.command("init")
+@json_option
+@click.pass_obj
+def init(environment: Environment) -> Output:
+    """Make a .logist directory here: settings, roles, jobs. What is there already stays as it is."""
+    home = Path.cwd() / ".logist"
+    made = [name for name in ("", "roles", "jobs") if _make(home / name)]
+    files = {".gitignore": "jobs/\ncurrent_job\n", "config.yaml": CONFIG}
+    made += [name for name, text in files.items() if _write(home / name, text)]
+    what = "made" if made else "already there"
+    return Output({"home": str(home), "made": [name or "." for name in made]}, (f"{what}: {home}",))
+
+
+def _make(folder: Path) -> bool:
+    if folder.is_dir():
+        return False
+    folder.mkdir(mode=0o700, parents=True)
+    return True
+
+
+def _write(file: Path, text: str) -> bool:
+    if file.exists():
+        return False
+    file.write_text(text, "utf-8")
+    return True

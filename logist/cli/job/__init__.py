@@ -1,0 +1,1 @@
+"""`logist job ...`: one command a file."""

@@ -1,0 +1,88 @@
+"""`logist job list`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from logist.cli import glance
+from logist.cli.options import here, jobs_dir_option, listing_options
+from logist.cli.output import Diagnostic, Output, Table
+from logist.config.environment import Environment
+from logist.store.listing import Glance, glances
+
+HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
+
+Row = dict[str, Any]
+
+
+@click.command("list")
+@click.option("--stuck", is_flag=True, help="Only those that wait for a steward.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(glance.STATUSES, case_sensitive=False),
+    metavar="STATUS",
+    help="Only those in this status; may be given more than once.",
+)
+@click.option("--tag", metavar="TAG", help="Only those with this tag.")
+@jobs_dir_option
+@listing_options
+@click.pass_obj
+def list_(
+    environment: Environment, jobs_dir: str | None, stuck: bool, statuses: tuple[str, ...], tag: str | None
+) -> Output:
+    """List jobs, in rank order, then by age.
+
+    In a pipe the columns are separated by tabs: id, status, role, cost, title. RUNNING and REVIEWING
+    are PENDING and REVIEW_REQUIRED with an agent at work; ? is a job whose state can't be read.
+    """
+    folder = environment.jobs_dir_name(jobs_dir, here())
+    rows, problems = _read(folder)
+    wanted = {*statuses, "STUCK"} if stuck else set(statuses)
+    if wanted:
+        rows = [row for row in rows if row["status"] in wanted]
+    if tag is not None:
+        rows = [row for row in rows if tag in row["tags"]]
+    rows.sort(key=_place)
+    table = Table(HEAD, map(glance.cells, rows)) if rows else None
+    return Output(rows, diagnostics=problems or _nothing(rows, folder), table=table)
+
+
+def _place(row: Row) -> tuple[int, str, str]:
+    return row["rank"], row["created_at"], row["id"]
+
+
+def _nothing(rows: list[Row], folder: str) -> tuple[Diagnostic, ...]:
+    if rows:
+        return ()
+    return (Diagnostic("info", "no_jobs", "no jobs to list", folder, 'logist job create --prompt "..."'),)
+
+
+def _read(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
+    """The row of every job, and what is wrong with those that can't be read."""
+    rows: list[Row] = []
+    problems: list[Diagnostic] = []
+    for seen in glances(folder):
+        problem = seen.problem
+        if seen.state is not None:
+            try:
+                rows.append(glance.row(seen.id, seen.state, running=seen.asked and _held(folder, seen)))
+                continue
+            except (AttributeError, KeyError, TypeError, ValueError):
+                problem = "state.json is not what Logist writes"
+        rows.append(glance.unknown_row(seen.id))
+        fix = f"logist job verify --job {seen.id}"
+        problems.append(Diagnostic("warning", "unreadable", problem or "", f"{folder}/{seen.id}", fix))
+    return rows, tuple(problems)
+
+
+def _held(folder: str, seen: Glance) -> bool:
+    """Whether somebody is at work on a job that has an exchange in flight."""
+    from pathlib import Path
+
+    from logist.store import JobDir
+
+    return JobDir(Path(folder, seen.id), seen.id).holder() is not None

@@ -1,0 +1,60 @@
+"""`logist job poststep`."""
+
+from __future__ import annotations
+
+import click
+
+from logist.cli.options import job_id, job_options, wait_option
+from logist.cli.output import Output
+from logist.config.environment import Environment
+from logist.errors import UsageError
+
+
+@click.command("poststep")
+@job_options
+@wait_option
+@click.option("--response-file", metavar="FILE", help="A file with the answer, or - for standard input.")
+@click.option("--response-string", metavar="TEXT", help="The answer itself.")
+@click.argument("dash", metavar="[-]", required=False, type=click.Choice(["-"]))
+@click.option("--from-history", type=int, metavar="SEQ", help="The answer of an earlier interaction.")
+@click.option("--role", metavar="NAME", help="Whose answer it is  [default: the role whose turn it is]")
+@click.option("--charge", type=click.FloatRange(min=0), metavar="CENTS", help="What the answer has cost.")
+@click.option("--dry-run", is_flag=True, help="Say what would happen; write nothing.")
+@click.pass_obj
+def poststep(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    wait: float,
+    response_file: str | None,
+    response_string: str | None,
+    dash: str | None,
+    from_history: int | None,
+    role: str | None,
+    charge: float | None,
+    dry_run: bool,
+) -> Output:
+    """Give an answer instead of asking for it: archived, made by hand, or from another program.
+
+    Exactly one of --response-file, --response-string, --from-history, or - for standard input.
+    """
+    from logist.cli import answer, context
+    from logist.cli.view import result_output
+    from logist.jobs.stepping import Choice
+    from logist.jobs.stepping import poststep as give
+
+    project = context.project(environment, jobs_dir)
+    if job_argument == "-":
+        job_argument, dash = None, "-"
+    given = [item for item in (dash, response_file, response_string, from_history) if item is not None]
+    if len(given) != 1:
+        raise UsageError(
+            "exactly one answer is needed",
+            fix="--response-file F, --response-string S, --from-history N, or -",
+        )
+    chosen = job_id(environment, job_argument, job_option)
+    found = answer.given(
+        project, chosen, dash or response_file, response_string, from_history, answer.usage(charge)
+    )
+    return result_output(give(project, chosen, found, Choice(role, None, wait), dry_run=dry_run))

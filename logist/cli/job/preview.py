@@ -1,0 +1,106 @@
+"""`logist job preview`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logist.cli.options import agent_option, job_id, job_options
+from logist.cli.output import Diagnostic, Output, notes
+from logist.config.environment import Environment
+from logist.core import advice, amounts
+
+if TYPE_CHECKING:
+    from logist.core.model import Status
+    from logist.core.step import StepPlan
+
+
+@click.command("preview")
+@click.option("--role", metavar="NAME", help="Who would be asked, instead of the role whose turn it is.")
+@click.option("--model", metavar="NAME", help="The model for this one step.")
+@click.option("--user", is_flag=True, help="Only the part about the work, not the role's instructions.")
+@agent_option
+@job_options
+@click.pass_obj
+def preview(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    role: str | None,
+    model: str | None,
+    agent: str | None,
+    user: bool,
+) -> Output:
+    """Print exactly the prompt that `logist job step` would send now; nothing is sent or written.
+
+    The prompt goes to standard output as it is; who would be asked, where and at what cost to
+    standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
+    """
+    from logist.cli.context import project
+    from logist.core.step import StepPlan
+    from logist.jobs.stepping import Choice
+    from logist.jobs.stepping import preview as look
+
+    chosen = job_id(environment, job_argument, job_option)
+    state, found = look(project(environment, jobs_dir, agent), chosen, Choice(role, model))
+    if isinstance(found, StepPlan):
+        return _planned(chosen, state.status, found, user)
+    status = getattr(found, "limit", state.status).value
+    kind = state.stuck.kind.value if state.stuck else None
+    return _nothing(chosen, status, found.reason, advice.next_command(status, stuck_kind=kind, job=chosen))
+
+
+def _nothing(chosen: str, status: str, reason: str, fix: str) -> Output:
+    data = {**_empty(chosen, status), "reason": reason, "next_command": fix}
+    told = Diagnostic("warning", "nothing_to_ask", f"{status}: {reason}" if reason else status, chosen, fix)
+    return Output(data, (), (told,), advice.exit_code(status))
+
+
+def _empty(chosen: str, status: str) -> dict[str, Any]:
+    unknown = (
+        "role",
+        "phase",
+        "model",
+        "provider_model",
+        "endpoint",
+        "attempt",
+        "max_output_tokens",
+        "worst_case_cents",
+    )
+    return {"job": chosen, "status": status, **dict.fromkeys(unknown), "files": [], "request": None}
+
+
+def _planned(chosen: str, status: Status, plan: StepPlan, user: bool) -> Output:
+    request = plan.request
+    start = int(request.metadata["user_start"]) if user else 0
+    worst = plan.reserved_microcents
+    data = {
+        "job": chosen,
+        "status": status.value,
+        "role": plan.role.name,
+        "phase": plan.phase.value,
+        "model": plan.model.name,
+        "provider_model": plan.model.provider_model,
+        "endpoint": plan.model.endpoint,
+        "attempt": plan.attempt,
+        "max_output_tokens": plan.max_output_tokens,
+        "worst_case_cents": None if worst is None else worst / amounts.MICROCENTS,
+        "files": request.files_context,
+        "request": request.model_dump(mode="json", exclude_none=True),
+        "reason": "",
+        "next_command": advice.next_command(status, job=chosen),
+    }
+    return Output(data, (), notes(_told(data, worst)), raw=request.prompt[start:])
+
+
+def _told(data: dict[str, Any], worst: int | None) -> list[str]:
+    files = ", ".join(data["files"]) or "none"
+    where = data["endpoint"] or "the provider's own"
+    return [
+        f"role: {data['role']} ({data['phase']}), attempt {data['attempt']}",
+        f"model: {data['model']} = {data['provider_model']}, endpoint: {where}",
+        f"at most {data['max_output_tokens']} output tokens, worst case {'unknown' if worst is None else amounts.dollars(worst)}",
+        f"files in the prompt: {files}",
+    ]

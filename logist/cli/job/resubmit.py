@@ -1,0 +1,40 @@
+"""`logist job resubmit`."""
+
+from __future__ import annotations
+
+import click
+
+from logist.cli.options import job_id, job_options, note_option, wait_option
+from logist.cli.output import Output
+from logist.config.environment import Environment
+
+
+@click.command("resubmit")
+@click.option("--review", is_flag=True, help="The work is good enough to look at: ask the reviewer.")
+@click.option("--to", "step", metavar="STEP", help="The step to go on at  [default: the one that got stuck]")
+@job_options
+@wait_option
+@note_option()
+@click.pass_obj
+def resubmit(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    wait: float,
+    note: str | None,
+    review: bool,
+    step: str | None,
+) -> Output:
+    """Resolve a STUCK job: have it tried again, with all its attempts, and your note in the prompt."""
+    from logist.cli.context import project
+    from logist.cli.view import result_output
+    from logist.core.model import Kind
+    from logist.jobs.deciding import decide
+
+    command = {**({"review": True} if review else {}), **({"step": step} if step else {})}
+    chosen = job_id(environment, job_argument, job_option)
+    made = decide(
+        project(environment, jobs_dir), chosen, Kind.RESUBMIT, note=note, command=command, wait=wait
+    )
+    return result_output(made)

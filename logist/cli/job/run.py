@@ -1,0 +1,50 @@
+"""`logist job run`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from logist.cli import render
+from logist.cli.options import agent_option, job_id, job_named, json_flag
+from logist.cli.output import Output
+from logist.config.environment import Environment
+
+if TYPE_CHECKING:
+    from logist.jobs.stepping import Result
+
+
+@click.command("run")
+@agent_option
+@job_named
+@json_flag
+@click.pass_obj
+def run(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    agent: str | None,
+    as_json: bool,
+) -> Output:
+    """Step a job until it waits for a person, ends, or its provider is out.
+
+    Ctrl-C lets a step in hand that costs nothing end; a paid one goes on, and the next command records it.
+    """
+    from logist.cli import context
+    from logist.cli.view import result_output, step_lines
+    from logist.jobs.queue import run_job
+
+    context.stop_on_signals()
+    project = context.project(environment, jobs_dir, agent)
+    steps: list[Result] = []
+
+    def stepped(result: Result) -> None:
+        steps.append(result)
+        if not as_json:
+            render.print_lines(step_lines(result), environment)
+
+    last = run_job(project, job_id(environment, job_argument, job_option), stepped)
+    output = result_output(last, steps=steps)
+    return output._replace(exit_code=project.stopping() or output.exit_code)

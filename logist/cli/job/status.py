@@ -1,0 +1,179 @@
+"""`logist job status`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from logist.cli import glance
+from logist.cli.options import here, job_id, job_options
+from logist.cli.output import Diagnostic, Line, Output, Span, warnings
+from logist.config.environment import Environment
+from logist.core import amounts
+from logist.core.ids import is_job_id
+from logist.store.settled import settled
+
+State = dict[str, Any]
+
+NEAR, REACHED = 75, 100
+"""Percent of a limit from which it is shown in yellow, and in red."""
+
+
+@click.command("status")
+@click.option("-v", "--verbose", is_flag=True, help="More: paths, times, tokens, artefacts.")
+@job_options
+@click.pass_obj
+def status(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    verbose: bool,
+) -> Output:
+    """Show where a job stands, what it has used, and the command that answers it."""
+    chosen = job_id(environment, job_argument, job_option)
+    folder = os.path.join(environment.jobs_dir_name(jobs_dir, here()), chosen)
+    state = settled(folder) if is_job_id(chosen) else None
+    notes: tuple[str, ...] = ()
+    if state is None:
+        from logist.cli.job.rebuilt import rebuilt
+
+        state, notes = rebuilt(os.path.dirname(folder), chosen)
+    holder = _holder(folder, chosen) if os.path.exists(os.path.join(folder, "inflight")) else None
+    data = _data(chosen, folder, state, holder)
+    return Output(
+        data, _lines(data, verbose), warnings(notes, "state_rebuilt") + _left_over(data, folder, holder)
+    )
+
+
+def _holder(folder: str, chosen: str) -> dict[str, Any] | None:
+    """Who is at work, as JSON."""
+    from pathlib import Path
+
+    from logist.store import JobDir
+
+    found = JobDir(Path(folder), chosen).holder()
+    if found is None:
+        return None
+    process = found.stepper or found.courier
+    return {
+        "text": str(found),
+        "pid": process.pid if process else None,
+        "since": process.since if process else None,
+        "courier_alone": found.courier_alone,
+    }
+
+
+def _left_over(data: State, folder: str, holder: object) -> tuple[Diagnostic, ...]:
+    if holder or not os.path.exists(os.path.join(folder, "inflight", "1.request")):
+        return ()
+    message = "a command was killed while an agent was out; the next step concludes what it left"
+    return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
+
+
+def _data(chosen: str, folder: str, state: State, holder: State | None) -> State:
+    resting = state["status"]
+    asked = (
+        holder and resting in glance.RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
+    )
+    listed = glance.row(chosen, state, running=bool(asked))
+    return {
+        **listed,
+        "resting": resting,
+        "held_by": holder,
+        "reason": state["reason"],
+        "stuck": state["stuck"],
+        "role_source": state["agent_role_source"],
+        "step": state["step"],
+        "attempts": state["attempts"],
+        "limits": _limits(state["limits"], state["usage"]),
+        "usage": state["usage"],
+        "last": state["last"],
+        "note": state["note"],
+        "artefacts": state["artefacts"],
+        "revision": state["revision"],
+        "path": folder,
+    }
+
+
+def _limits(limits: State, usage: State) -> list[State]:
+    """What is used of each limit; `level` is ok, near or reached."""
+    spent = amounts.join(usage["cumulative_cost"], usage["cumulative_cost_microcents"]) / amounts.MICROCENTS
+    used = (
+        ("cost_threshold", spent, "cents"),
+        ("time_threshold_minutes", usage["cumulative_time_seconds"] / 60, "minutes"),
+        ("max_allowed_iterations", usage["current_action_count"], "runs"),
+    )
+    return [_limit(name, value, limits[name], unit) for name, value, unit in used]
+
+
+def _limit(name: str, used: float, limit: float, unit: str) -> State:
+    percent = int(100 * used / limit) if limit else REACHED
+    level = "reached" if percent >= REACHED else "near" if percent >= NEAR else "ok"
+    return {
+        "name": name,
+        "used": round(used, 6),
+        "limit": limit,
+        "unit": unit,
+        "percent": percent,
+        "level": level,
+    }
+
+
+def _lines(data: State, verbose: bool) -> list[Line]:
+    lines: list[Line] = [_first(data), ("  ", Span(data["title"], "bold"))]
+    if data["reason"]:
+        lines.append(f"  reason: {_flat(data['reason'])}")
+    if data["held_by"]:
+        lines.append(f"  at work: {data['held_by']['text']}")
+    role = " ".join(filter(None, (data["badge"], data["role"])))
+    failed = f", failed attempts: {data['attempts']}" if data["attempts"] else ""
+    lines += [f"  role: {role} ({data['role_source']})", f"  step: {data['step']}{failed}"]
+    lines += [line for limit in data["limits"] for line in _limit_lines(limit, data["id"])]
+    if data["last"]:
+        last = data["last"]
+        lines.append(f"  last: #{last['sequence']} {last['role']} {last['action']}: {_flat(last['summary'])}")
+    if data["note"]:
+        lines.append(f"  note for the next agent: {_flat(data['note'])}")
+    lines += _more(data) if verbose else []
+    return [*lines, (Span(f"next: {data['next_command']}", "dim"),)]
+
+
+def _first(data: State) -> Line:
+    what = data["stuck_kind"] or data["awaiting"]
+    return Span(data["id"], "bold"), " is ", glance.status_span(data["status"]), f" ({what})" if what else ""
+
+
+def _limit_lines(limit: State, job: str) -> list[Line]:
+    style = {"ok": "", "near": "yellow", "reached": "red"}[limit["level"]]
+    lines: list[Line] = [("  ", Span(f"{_used(limit)} ({limit['percent']} %)", style))]
+    if limit["level"] == "reached":
+        advised = f"logist job config --job {job} --set limits.{limit['name']}=..."
+        lines.append(("    ", Span(f"raise it: {advised}", "red")))
+    return lines
+
+
+def _used(limit: State) -> str:
+    used, most, unit = limit["used"], limit["limit"], limit["unit"]
+    if unit == "cents":
+        shown = [amounts.dollars(round(value * amounts.MICROCENTS)) for value in (used, most)]
+        return f"cost: {shown[0]} of {shown[1]}"
+    return f"time: {used:.1f} of {most:g} minutes" if unit == "minutes" else f"runs: {used} of {most}"
+
+
+def _more(data: State) -> list[Line]:
+    usage = data["usage"]
+    return [
+        f"  tokens: {usage['input_tokens']} in, {usage['output_tokens']} out",
+        f"  rank: {data['rank']}, tags: {', '.join(data['tags']) or 'none'}",
+        f"  created: {data['created_at']}, changed: {data['updated_at']}, interactions: {data['revision']}",
+        f"  artefacts: {', '.join(data['artefacts']) or 'none'}",
+        f"  directory: {data['path']}",
+        f"  workspace: {os.path.join(data['path'], 'workspace')}",
+    ]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,37 @@
+"""`logist job step`."""
+
+from __future__ import annotations
+
+import click
+
+from logist.cli.options import agent_option, job_id, job_options, wait_option
+from logist.cli.output import Output
+from logist.config.environment import Environment
+
+
+@click.command("step")
+@job_options
+@wait_option
+@click.option("--role", metavar="NAME", help="Who is asked, instead of the role whose turn it is.")
+@click.option("--model", metavar="NAME", help="The model for this one step.")
+@agent_option
+@click.pass_obj
+def step(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    wait: float,
+    role: str | None,
+    model: str | None,
+    agent: str | None,
+) -> Output:
+    """Ask one agent for one piece of work, check its answer, record it, move the job on."""
+    from logist.cli import context
+    from logist.cli.view import result_output
+    from logist.jobs.stepping import Choice, do_step
+
+    context.stop_on_signals()
+    project = context.project(environment, jobs_dir, agent)
+    chosen = job_id(environment, job_argument, job_option)
+    return result_output(do_step(project, chosen, Choice(role, model, wait)))

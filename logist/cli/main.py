@@ -1,0 +1,175 @@
+"""The entry point: the groups, and the one place that turns errors into exit codes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from logist import __version__
+from logist.cli import render
+from logist.cli.lazy import Entry, LazyGroup
+from logist.cli.output import Output
+from logist.config.environment import Environment
+from logist.errors import LogistError, StorageError, UsageError
+
+INTERRUPTED, TERMINATED = 130, 143
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""How writing to standard output fails, where no file is named."""
+
+JOB = {
+    "create": Entry("job.create:create", "Make a job from a prompt, a file or a spec."),
+    "list": Entry("job.list:list_", "List jobs, in rank order."),
+    "show": Entry("job.show:show", "Show what was asked and what came out."),
+    "status": Entry("job.status:status", "Show where a job stands and what to do next."),
+    "config": Entry("job.config:config", "Show or change job.yaml."),
+    "activate": Entry("job.decide:activate", "Start a draft."),
+    "select": Entry("job.select:select", "Choose the current job."),
+    "rank": Entry("job.rank:rank", "Set a job's place in the queue."),
+    "preview": Entry("job.preview:preview", "Show exactly what a step would send."),
+    "step": Entry("job.step:step", "Ask one agent for one piece of work."),
+    "poststep": Entry("job.poststep:poststep", "Give an answer instead of asking for it."),
+    "run": Entry("job.run:run", "Step a job until it waits or ends."),
+    "approve": Entry("job.decide:approve", "Accept what waits for approval."),
+    "reject": Entry("job.decide:reject", "Send it back with a note."),
+    "resubmit": Entry("job.resubmit:resubmit", "Resolve a STUCK job: have it tried again."),
+    "suspend": Entry("job.decide:suspend", "Set a job aside."),
+    "resume": Entry("job.decide:resume", "Take up a suspended or halted job."),
+    "cancel": Entry("job.decide:cancel", "End a job: not wanted any more."),
+    "fail": Entry("job.decide:fail", "End a job: it failed."),
+    "restep": Entry("job.restep:restep", "Go back to before an interaction."),
+    "rerun": Entry("job.rerun:rerun", "Start a job over."),
+    "history": Entry("job.history:history", "Show what happened."),
+    "replay": Entry("job.replay:replay", "Run a recorded history through today's rules."),
+    "verify": Entry("job.verify:verify", "Check a job's files against each other."),
+}
+ROLE = {
+    "list": Entry("role.list:list_", "List the roles."),
+    "show": Entry("role.show:show", "Show one role whole."),
+    "validate": Entry("role.validate:validate", "Check every role file."),
+}
+
+
+@click.group("job", cls=LazyGroup, entries=JOB, short_help="Work with one job.")
+def job_group() -> None:
+    """Work with one job.
+
+    The job is the argument or --job, else LOGIST_JOB_ID, else the one chosen with `logist job select`.
+    """
+
+
+@click.group("role", cls=LazyGroup, entries=ROLE)
+def role_group() -> None:
+    """Who does the work: models and their instructions."""
+
+
+@click.group("config", cls=LazyGroup, entries={"show": Entry("config_show:show", "Show every setting.")})
+def config_group() -> None:
+    """The settings, and where each comes from."""
+
+
+ROOT = {
+    "init": Entry("init:init", "Make a .logist directory here."),
+    "demo": Entry("demo:demo", "Run the main job with archived answers; no key needed."),
+    "doctor": Entry("doctor:doctor", "Check this machine and this project."),
+    "config": Entry("main:config_group", "The settings, and where each comes from."),
+    "completion": Entry("completion:completion", "Print a completion script for a shell."),
+    "run": Entry("run:run", "Run every ready job, in rank order."),
+    "job": Entry("main:job_group", "Work with one job."),
+    "role": Entry("main:role_group", "Who does the work."),
+}
+
+
+@click.group("logist", cls=LazyGroup, entries=ROOT, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="logist", message="%(prog)s %(version)s")
+def root() -> None:
+    """LLM-agent work as plain directories.
+
+    A job is a directory; `logist job step` asks one agent for one piece of work, checks its answer and
+    records everything. `logist demo` shows it, with no key.
+    """
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command line and exits with the code that tells the outcome."""
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.exit(run(sys.argv[1:] if args is None else list(args)))
+
+
+def run(args: list[str]) -> int:  # noqa: C901 - one place for every kind of end
+    """Runs one command and returns its exit code."""
+    environment = Environment.read()
+    mode = output_mode(args)
+    try:
+        output = root.main(args, prog_name="logist", standalone_mode=False, obj=environment)
+        return render.show(output, mode, environment) if isinstance(output, Output) else int(output or 0)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        return _no_command(error, mode, environment)
+    except click.UsageError as error:
+        return render.show_error(_usage(error), mode, environment)
+    except click.ClickException as error:
+        return render.show_error(UsageError(error.format_message()), mode, environment)
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _pipe_closed()
+    except LogistError as error:
+        return render.show_error(error, mode, environment)
+    except Exception as error:
+        if environment.debugging():
+            raise
+        if isinstance(error, OSError) and (error.filename or error.errno in NO_ROOM):
+            return _storage_failed(error, mode, environment)
+        surprise = f"{type(error).__name__}: {error}"
+        fix = "this is a defect of logist; LOGIST_DEBUG=1 shows where"
+        return render.show_error(LogistError(surprise, fix=fix), mode, environment)
+
+
+def output_mode(args: list[str]) -> str:
+    """`json`, `jsonl` or `text`: read off the arguments, so that a usage error is shown in it too."""
+    options = args[: args.index("--")] if "--" in args else args
+    return "json" if "--json" in options else "jsonl" if "--jsonl" in options else "text"
+
+
+def _usage(error: click.UsageError) -> UsageError:
+    command = error.ctx.command_path if error.ctx else "logist"
+    return UsageError(error.format_message(), fix=f"{command} --help")
+
+
+def _no_command(error: click.exceptions.NoArgsIsHelpError, mode: str, environment: Environment) -> int:
+    """A group without a command: its help, on standard error, for nothing was done."""
+    if mode == "json":
+        return render.show_error(_usage(click.UsageError("no command given", error.ctx)), mode, environment)
+    render.say_lines(error.format_message())
+    return UsageError.exit_code
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    sys.exit(TERMINATED)
+
+
+def _pipe_closed() -> int:
+    """The reader has gone (`| head`): not an error, and nothing more to say."""
+    _drop_output()
+    return 0
+
+
+def _storage_failed(error: OSError, mode: str, environment: Environment) -> int:
+    """A file, or standard output itself, can't be read or written."""
+    if error.filename is None:
+        _drop_output()
+    where = str(error.filename or "standard output")
+    failed = StorageError(error.strerror or str(error), where=where, fix="check the disk and the permissions")
+    return render.show_error(failed, mode if error.filename else "text", environment)
+
+
+def _drop_output() -> None:
+    """What is still buffered for standard output goes nowhere, so that ending fails at nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,137 @@
+"""The options that commands share, and the current job. Imports nothing but click and the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from logist.config.environment import Environment
+from logist.errors import UsageError
+from logist.store.listing import job_ids
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CURRENT = "current_job"
+"""File in the home directory that `logist job select` writes."""
+
+
+def json_option(command: F) -> F:
+    """--json: one JSON document instead of text. The entry point reads it off the arguments."""
+    return click.option("--json", "as_json", is_flag=True, expose_value=False, help="One JSON document.")(
+        command
+    )
+
+
+def json_flag(command: F) -> F:
+    """--json for a command that prints while it works, and so must know."""
+    return click.option("--json", "as_json", is_flag=True, help="One JSON document, at the end.")(command)
+
+
+def listing_options(command: F) -> F:
+    """--json, and --jsonl: one JSON object a line."""
+    lines = click.option("--jsonl", is_flag=True, expose_value=False, help="One JSON object a line.")
+    return lines(json_option(command))
+
+
+def jobs_dir_option(command: F) -> F:
+    """--jobs-dir: where the jobs lie."""
+    return click.option(
+        "--jobs-dir", metavar="DIR", help="Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]"
+    )(command)
+
+
+def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Ids of jobs, for the shell's completion."""
+    found = Environment.read().jobs_dir_name(ctx.params.get("jobs_dir"), here())
+    return [job_id for job_id in job_ids(found) if job_id.startswith(incomplete)]
+
+
+def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of roles, for the shell's completion; by their files, since reading those takes long."""
+    from logist.resources import resource
+
+    environment = Environment.read()
+    user = environment.user_config_dir()
+    folders = (resource("roles"), user / "roles", environment.home_name(here())[0] + "/roles")
+    names = {name.rpartition(".")[0] for folder in folders for name in _names(str(folder))}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def job_named(command: F) -> F:
+    """The job as argument or --job, and --jobs-dir."""
+    argument = click.argument("job_argument", metavar="[JOB]", required=False, shell_complete=complete_job)
+    option = click.option(
+        "--job",
+        "job_option",
+        metavar="ID",
+        help="The job (instead of the argument).",
+        shell_complete=complete_job,
+    )
+    return argument(option(jobs_dir_option(command)))
+
+
+def job_options(command: F) -> F:
+    """The job as argument or --job, --jobs-dir, --json."""
+    return job_named(json_option(command))
+
+
+def agent_option(command: F) -> F:
+    """--agent: who answers."""
+    text = "litellm, or scripted:PATH for archived answers."
+    return click.option("--agent", metavar="AGENT", help=text)(command)
+
+
+def note_option(*, required: bool = False) -> Callable[[F], F]:
+    """--note: what the steward has to say; it is in the history and in the next prompt."""
+    text = "Why; the next agent reads it."
+    return click.option("--note", metavar="TEXT", required=required, help=text)
+
+
+def wait_option(command: F) -> F:
+    """--wait: how long to wait for another stepper."""
+    return click.option(
+        "--wait",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="SECONDS",
+        help="Wait this long for another command to finish.",
+    )(command)
+
+
+def job_id(environment: Environment, argument: str | None, option: str | None) -> str:
+    """The job a command is about: argument, --job, LOGIST_JOB_ID, then the selected one."""
+    if argument and option and argument != option:
+        raise UsageError(f"two jobs named: {argument} and {option}", where="--job", fix="name one")
+    chosen = argument or option or environment.job_id() or selected(environment)
+    if not chosen:
+        raise UsageError("no job named", fix="name one, or: logist job select JOB")
+    return chosen
+
+
+def selected(environment: Environment) -> str | None:
+    """The id that `logist job select` chose, if any."""
+    try:
+        with open(os.path.join(environment.home_name(here())[0], CURRENT), encoding="utf-8") as file:
+            return file.read().strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def here() -> str:
+    """The current directory; UsageError when it was removed under the person's feet."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise UsageError(
+            "the current directory does not exist any more", fix="cd to one that does"
+        ) from error

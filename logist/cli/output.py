@@ -1,0 +1,62 @@
+"""What a command gives back: one result that is rendered as text or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+SCHEMA_VERSION = 1
+
+
+class Span(NamedTuple):
+    """A piece of a line. `text` may come from an agent: it is cleaned before it is printed."""
+
+    text: str
+    style: str = ""
+    """Names of click styles, separated by blanks: `bold`, `dim`, or a colour."""
+
+
+Line = str | tuple[Span | str, ...]
+
+
+class Table(NamedTuple):
+    """Rows of cells: aligned and cut to its width on a terminal, tab-separated and whole in a pipe."""
+
+    head: tuple[str, ...]
+    rows: Iterable[tuple[Span | str, ...]]
+
+
+class Diagnostic(NamedTuple):
+    """Something a person should know beside the data."""
+
+    severity: str
+    """`error`, `warning` or `info`."""
+    code: str
+    message: str
+    target: str | None = None
+    fix: str | None = None
+
+
+class Output(NamedTuple):
+    """The result of a command."""
+
+    data: Any
+    """What `--json` shows under `data`; for a listing, the rows that `--jsonl` shows a line each."""
+    lines: Iterable[Line] = ()
+    """What a person sees on standard output."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """Shown on standard error, or in the JSON document."""
+    exit_code: int = 0
+    raw: str | None = None
+    """Text for standard output as it is, byte for byte (prompts, completion scripts, archived answers)."""
+    table: Table | None = None
+
+
+def warnings(messages: Iterable[str], code: str = "warning") -> tuple[Diagnostic, ...]:
+    """One diagnostic a message."""
+    return tuple(Diagnostic("warning", code, message) for message in messages)
+
+
+def notes(messages: Iterable[str]) -> tuple[Diagnostic, ...]:
+    """One note a message."""
+    return tuple(Diagnostic("info", "note", message) for message in messages)

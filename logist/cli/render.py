@@ -1,0 +1,209 @@
+"""The only place that prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import TextIO
+
+import click
+
+from logist.cli.output import SCHEMA_VERSION, Diagnostic, Line, Output, Span, Table
+from logist.config.environment import Environment
+from logist.errors import LogistError
+
+MARKS = {"error": ("error: ", "red"), "warning": ("warning: ", "yellow"), "info": ("", "dim")}
+WIDTH = 80
+"""Of a terminal that does not say how wide it is."""
+
+
+def show(output: Output, mode: str, environment: Environment) -> int:
+    """Prints a result in `mode` text, json or jsonl, and returns the exit code."""
+    if mode == "json":
+        data = list(output.data) if isinstance(output.data, Iterator) else output.data
+        _write_json(_document(data, output.diagnostics))
+    elif mode == "jsonl":
+        for row in output.data if isinstance(output.data, list | Iterator) else [output.data]:
+            _write_json(row)
+        diagnose(output.diagnostics, environment)
+    else:
+        _show_text(output, environment)
+        diagnose(output.diagnostics, environment)
+    sys.stdout.flush()
+    return output.exit_code
+
+
+def _show_text(output: Output, environment: Environment) -> None:
+    if output.raw is not None:
+        _write_raw(output.raw)
+    if output.table is not None:
+        _write_table(output.table, environment)
+    print_lines(output.lines, environment)
+
+
+def print_lines(lines: Iterable[Line], environment: Environment) -> None:
+    """Lines for people, on standard output, at once."""
+    color = environment.color(sys.stdout.isatty())
+    for line in lines:
+        _write(sys.stdout, styled(line, color) + "\n")
+    sys.stdout.flush()
+
+
+def show_error(error: LogistError, mode: str, environment: Environment) -> int:
+    """Prints an error: one line on standard error, or the JSON document."""
+    diagnostic = Diagnostic("error", error.code, error.message, error.where, error.fix)
+    if mode == "json":
+        _write_json(_document(None, (diagnostic,)))
+    else:
+        sys.stdout.flush()
+        diagnose((diagnostic,), environment)
+    sys.stdout.flush()
+    return error.exit_code
+
+
+def say(text: str, environment: Environment) -> None:
+    """Talk on standard error."""
+    _write(sys.stderr, styled((Span(text, "dim"),), environment.color(sys.stderr.isatty())) + "\n")
+    sys.stderr.flush()
+
+
+def say_lines(text: str) -> None:
+    """Several lines of talk, undimmed."""
+    _write(sys.stderr, clean(text) + "\n")
+    sys.stderr.flush()
+
+
+def styled(line: Line, color: bool) -> str:
+    """A line as it goes to the terminal: cleaned, and coloured if wanted."""
+    spans = (line,) if isinstance(line, str) else line
+    return "".join(_span(span, color) for span in spans)
+
+
+def _span(span: Span | str, color: bool) -> str:
+    text, style = (span, "") if isinstance(span, str) else span
+    return _colored(clean(text), style) if color and style else clean(text)
+
+
+def _colored(text: str, style: str) -> str:
+    words = style.split()
+    colors = [word for word in words if word not in ("bold", "dim")]
+    return click.style(
+        text, fg=colors[0] if colors else None, bold="bold" in words or None, dim="dim" in words or None
+    )
+
+
+def clean(text: str) -> str:
+    """Text without what could steer a terminal or hide: control, format and surrogate characters."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
+
+
+def _write_table(table: Table, environment: Environment) -> None:
+    tty = sys.stdout.isatty()
+    color = environment.color(tty)
+    if tty:
+        lines = _aligned(table, color, _terminal_width())
+    else:
+        lines = ["\t".join([_cell(cell, color) for cell in row]) for row in table.rows]
+    _write(sys.stdout, "".join([f"{line}\n" for line in lines]))
+
+
+def _cell(cell: Span | str, color: bool) -> str:
+    """One line, whatever the text holds."""
+    if isinstance(cell, str):
+        return cell if cell.isascii() and cell.isprintable() else _one_line(cell)
+    text = _one_line(cell.text)
+    return _colored(text, cell.style) if color and cell.style else text
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def _aligned(table: Table, color: bool, width: int) -> list[str]:
+    """Columns as wide as their widest cell; the last one gets what is left of the line."""
+    head = tuple(Span(name, "dim") for name in table.head)
+    rows = [tuple(_spanned(cell) for cell in row) for row in (head, *table.rows)]
+    widths = [max(display_width(row[n].text) for row in rows) for n in range(len(head) - 1)]
+    left = max(10, width - sum(widths) - 2 * len(widths))
+    return [_aligned_row(row, widths, left, color).rstrip() for row in rows]
+
+
+def _spanned(cell: Span | str) -> Span:
+    text, style = (cell, "") if isinstance(cell, str) else cell
+    return Span(_one_line(text), style)
+
+
+def _aligned_row(row: tuple[Span, ...], widths: list[int], left: int, color: bool) -> str:
+    cells = [
+        (_colored(text, style) if color and style else text) + " " * (width - display_width(text) + 2)
+        for (text, style), width in zip(row, widths, strict=False)
+    ]
+    return "".join(cells) + _cut(row[-1].text, left)
+
+
+def display_width(text: str) -> int:
+    """Columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+
+
+def _cut(text: str, width: int) -> str:
+    if display_width(text) <= width:
+        return text
+    while text and display_width(text) > width - 1:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+def _terminal_width() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
+    except (OSError, ValueError):
+        return WIDTH
+
+
+def _document(data: object, diagnostics: tuple[Diagnostic, ...]) -> dict[str, object]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "data": data,
+        "diagnostics": [diagnostic._asdict() for diagnostic in diagnostics],
+    }
+
+
+def _write_json(value: object) -> None:
+    """ASCII only, so that no terminal is steered and no encoding fails."""
+    _write(sys.stdout, json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n")
+
+
+def diagnose(diagnostics: tuple[Diagnostic, ...], environment: Environment) -> None:
+    """One line each on standard error."""
+    color = environment.color(sys.stderr.isatty())
+    for item in diagnostics:
+        mark, style = MARKS[item.severity]
+        place = f"{item.target}: " if item.target else ""
+        advice = f" ({item.fix})" if item.fix else ""
+        one_line = " ".join(f"{place}{item.message}{advice}".splitlines())
+        _write(sys.stderr, styled((Span(mark, style), one_line), color) + "\n")
+    sys.stderr.flush()
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Characters that the stream can't encode are shown as escapes, never an error."""
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _write_raw(text: str) -> None:
+    """The bytes as they are, in UTF-8; for the eyes of a terminal, without what could steer it."""
+    if sys.stdout.isatty():
+        _write(sys.stdout, clean(text))
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,1 @@
+"""`logist role ...`: one command a file."""

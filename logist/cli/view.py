@@ -1,0 +1,91 @@
+"""How jobs look: the JSON of a result, and the lines a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from logist.cli.glance import status_span
+from logist.cli.output import Line, Output, Span, notes, warnings
+from logist.core.model import Interaction
+from logist.jobs.stepping import Result
+
+
+def result_output(result: Result, *, steps: Sequence[Result] | None = None) -> Output:
+    """What a command that changed a job gives back; `steps` of a run have been printed already."""
+    state = result.state
+    entries = [entry for step in steps or [result] for entry in step.entries]
+    data = {
+        "job": result.job_id,
+        "status": state.status.value,
+        "awaiting": state.awaiting,
+        "revision": state.revision,
+        "reason": state.reason,
+        "stuck": state.stuck.model_dump(mode="json") if state.stuck else None,
+        "attempts": state.attempts,
+        "usage": state.usage.model_dump(mode="json"),
+        "interactions": [entry_row(entry) for entry in entries],
+        "next_command": result.next_command,
+    }
+    lines = [] if steps else step_lines(result)
+    diagnostics = notes(result.notes) + warnings(result.warnings)
+    return Output(data, [*lines, *standing_lines(result)], diagnostics, result.exit_code)
+
+
+def step_lines(result: Result) -> list[Line]:
+    """What a step recorded, in short."""
+    return [line for entry in result.entries for line in entry_lines(entry)]
+
+
+def standing_lines(result: Result) -> list[Line]:
+    """Where a job stands now, and what answers that."""
+    state = result.state
+    lines: list[Line] = [(Span(result.job_id, "bold"), " is ", status_span(state.status.value))]
+    told = bool(result.entries) and result.entries[-1].reason == state.reason
+    if state.reason and not told:
+        lines.append(f"  {' '.join(state.reason.split())}")
+    return [*lines, (Span(f"next: {result.next_command}", "dim"),)]
+
+
+def entry_row(entry: Interaction) -> dict[str, Any]:
+    """An interaction in short, as JSON."""
+    return {
+        "sequence": entry.sequence,
+        "timestamp": entry.timestamp,
+        "kind": entry.kind.value,
+        "actor": entry.actor.value,
+        "role": entry.observed.role if entry.observed else None,
+        "state_before": entry.state_before.value,
+        "state_after": entry.state_after.value,
+        "status": entry.response.status,
+        "actions": entry.response.actions,
+        "summary": entry.response.summary_for_supervisor,
+        "evidence_files": entry.response.evidence_files,
+        "reason": entry.reason,
+        "warnings": entry.response.warnings,
+        "simulated": entry.simulated,
+        "usage": entry.usage.model_dump(mode="json"),
+        "note": entry.steward.note if entry.steward else None,
+    }
+
+
+def entry_lines(entry: Interaction) -> list[Line]:
+    """An interaction in short, for a person: who, what, where to."""
+    who = entry.observed.role if entry.observed else entry.actor.value
+    what = ", ".join(entry.response.actions) or (
+        "no valid answer" if entry.kind == "ask" else entry.kind.value
+    )
+    given = " (given, not asked)" if entry.simulated else ""
+    lines: list[Line] = [
+        (
+            Span(f"#{entry.sequence}", "dim"),
+            " ",
+            Span(who, "bold"),
+            f": {what}{given}, {entry.state_before} -> ",
+            status_span(entry.state_after.value),
+        )
+    ]
+    text = entry.response.summary_for_supervisor or entry.reason
+    if text:
+        lines.append(f"   {' '.join(text.split())}")
+    return lines

@@ -1,0 +1,119 @@
+"""`logist job create`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests import support
+from tests.cli.desk import Desk
+
+SPEC = """\
+# A spec with a comment.
+id: from-spec
+title: A title
+prompt: |
+  Do it.
+limits: {cost_threshold: 50}
+"""
+
+
+def test_what_a_person_sees(desk: Desk, snapshot: SnapshotAssertion) -> None:
+    assert desk.shown(desk("job", "create", "--id", "j1", "--prompt", "Do it.")) == snapshot
+
+
+def test_a_spec_file_is_kept_as_it_is_and_options_win(desk: Desk) -> None:
+    (desk.place / "spec.yaml").write_text(SPEC, "utf-8")
+    assert desk("job", "create", "spec.yaml").code == 0
+    assert (desk.job("from-spec") / "job.yaml").read_text("utf-8") == SPEC
+    options = ["--id", "other", "--title", "Mine", "--cost-threshold", "7", "--no-review"]
+    assert desk("job", "create", "spec.yaml", *options).code == 0
+    text = (desk.job("other") / "job.yaml").read_text("utf-8")
+    assert text.startswith("# A spec with a comment.\nid: other\ntitle: Mine\n")
+    assert desk.state("other")["limits"]["cost_threshold"] == 7
+
+
+def test_json_and_standard_input(desk: Desk) -> None:
+    (desk.place / "spec.json").write_text(json.dumps({"id": "a", "prompt": "From JSON."}), "utf-8")
+    assert desk("job", "create", "spec.json").code == 0
+    assert desk("job", "create", "-", stdin="id: b\nprompt: From a pipe.\n").code == 0
+    assert desk("job", "create", "--id", "c", "--file", "-", stdin="The prompt.\n").code == 0
+    (desk.place / "prompt.md").write_text("# From a file\n", "utf-8")
+    assert desk("job", "create", "--id", "d", "--file", "prompt.md").code == 0
+    prompts = [desk.history(job_id)[0]["spec"]["prompt"] for job_id in "abcd"]
+    assert prompts == ["From JSON.", "From a pipe.", "The prompt.\n", "# From a file\n"]
+
+
+def test_an_id_is_made_of_the_title(desk: Desk) -> None:
+    made = [
+        desk("job", "create", "--prompt", "Rename `foo` to bar!", "--json").json["data"]["job"] for _ in "12"
+    ]
+    assert made[0] != made[1]
+    assert all(job_id.startswith("rename-foo-to-bar-") for job_id in made)
+
+
+def test_the_workspace_starts_from_the_repository_around(desk: Desk) -> None:
+    support.git(desk.place, "init", "--quiet")
+    (desk.place / "kept.txt").write_text("kept", "utf-8")
+    support.git(desk.place, "add", "kept.txt")
+    support.git(desk.place, "commit", "--quiet", "--message", "one")
+    (desk.place / "loose.txt").write_text("loose", "utf-8")
+    ran = desk("job", "create", "--id", "j1", "--prompt", "x")
+    assert (desk.job() / "workspace" / "kept.txt").read_text("utf-8") == "kept"
+    assert not (desk.job() / "workspace" / "loose.txt").exists()
+    assert ran.err.startswith(f"warning: the workspace holds the committed HEAD of {desk.place}; not in it: ")
+    assert "loose.txt" in ran.err
+    desk.create("empty", "--no-repo")
+    assert [path.name for path in (desk.job("empty") / "workspace").iterdir()] == [".git"]
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "code", "told"),
+    [
+        ([], "", 2, "a job needs a prompt"),
+        (["--prompt", "  "], "", 2, "the prompt is empty"),
+        (["--prompt", "x", "--file", "y"], "", 2, "two prompts"),
+        (["--prompt", "x", "--repo", ".", "--no-repo"], "", 2, "exclude each other"),
+        (["--prompt", "x", "--repo", "nowhere"], "", 2, "is not a git repository"),
+        (["nowhere.yaml"], "", 2, "can't read the spec: No such file"),
+        (["notes.md"], "", 2, "notes.md is not a spec"),
+        (["-"], "prompt: [\n", 5, "standard input:2:1: is not YAML"),
+        (["-"], "promt: x\n", 5, "did you mean `prompt`?"),
+        (["-"], "just text\n", 5, "standard input"),
+        (["-"], "prompt: 5\n", 5, "prompt"),
+        (["-"], "prompt: &a x\ntitle: *a\n", 5, "standard input"),
+        (["-"], "", 2, "a job needs a prompt"),
+        (["--prompt", "x", "--id", "../x"], "", 2, "'../x' is not a job id"),
+        (["--prompt", "x", "--id", ""], "", 2, "'' is not a job id"),
+        (["-"], "prompt: x\nid: ../x\n", 5, "standard input:2: `id`"),
+        (["--prompt", "x", "--cost-threshold", "-1"], "", 2, "--cost-threshold"),
+        (["--prompt", "x", "--approval", "maybe"], "", 2, "'maybe' is not one of"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(
+    desk: Desk, args: list[str], stdin: str, code: int, told: str
+) -> None:
+    (desk.place / "notes.md").write_text("x", "utf-8")
+    ran = desk("job", "create", *args, stdin=stdin)
+    assert (ran.code, ran.out) == (code, ""), ran.err
+    assert told in ran.err
+    assert ran.err.count("\n") == 1
+    assert list(desk.jobs.iterdir()) == []
+
+
+def test_an_id_that_is_taken(desk: Desk) -> None:
+    desk.create()
+    before = desk.tree()
+    ran = desk("job", "create", "--id", "j1", "--prompt", "Another.")
+    assert (ran.code, ran.out) == (8, "")
+    assert ran.err == f"error: {desk.job()}: the job 'j1' exists already (choose another --id)\n"
+    assert desk.tree() == before
+
+
+def test_a_spec_that_is_no_text(desk: Desk, tmp_path: Path) -> None:
+    (desk.place / "spec.yaml").write_bytes(b"\xff\xfe\x00")
+    ran = desk("job", "create", "spec.yaml")
+    assert (ran.code, ran.err) == (2, "error: spec.yaml: the spec is not UTF-8 text\n")

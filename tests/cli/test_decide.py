@@ -1,0 +1,167 @@
+"""`logist job activate|approve|reject|suspend|resume|cancel|fail|resubmit`: what stewards decide."""
+
+from __future__ import annotations
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from logist.store import JobDir
+from tests.cli.desk import Desk, answer
+
+
+@pytest.fixture
+def approvable(desk: Desk) -> Desk:
+    desk.create()
+    assert desk("job", "run", "j1").code == 11
+    return desk
+
+
+def status(desk: Desk, job_id: str = "j1") -> str:
+    return str(desk.state(job_id)["status"])
+
+
+def test_a_decision_says_where_the_job_stands(approvable: Desk, snapshot: SnapshotAssertion) -> None:
+    ran = approvable("job", "approve", "j1", "--note", "Well done.")
+    assert approvable.shown(ran) == snapshot
+    assert status(approvable) == "SUCCESS"
+    assert approvable.history()[-1]["steward"] == {"name": "ada", "note": "Well done."}
+
+
+def test_activate(desk: Desk) -> None:
+    desk.create("j1", "--draft")
+    assert desk("job", "activate", "j1").code == 0
+    assert status(desk) == "PENDING"
+
+
+def test_a_draft_without_a_prompt_is_not_activated(desk: Desk) -> None:
+    assert desk("job", "create", "--id", "j1", "--draft").code == 0
+    before = desk.history()
+    ran = desk("job", "activate", "j1")
+    assert (ran.code, ran.out) == (8, "")
+    assert "logist job config" in ran.err
+    assert desk.history() == before
+
+
+def test_reject_wants_a_note_and_sends_it_back(approvable: Desk) -> None:
+    assert approvable("job", "reject", "j1").err.startswith("error: Missing option '--note'.")
+    assert approvable("job", "reject", "j1", "--note", "Add a test.").code == 0
+    assert status(approvable) == "PENDING"
+    assert "Add a test." in approvable("job", "preview", "j1").out
+
+
+def test_suspend_and_resume(approvable: Desk) -> None:
+    assert approvable("job", "suspend", "j1").code == 0
+    assert status(approvable) == "SUSPENDED"
+    assert approvable("job", "step", "j1").code == 8
+    assert approvable("job", "resume", "j1").code == 0
+    assert status(approvable) == "APPROVAL_REQUIRED"
+
+
+@pytest.mark.parametrize(("verb", "ended"), [("cancel", "CANCELED"), ("fail", "FAILED")])
+def test_the_end_is_the_end(approvable: Desk, verb: str, ended: str) -> None:
+    assert approvable("job", verb, "j1").code == 0
+    assert status(approvable) == ended
+    before = approvable.tree()
+    for args in (
+        ["approve"],
+        ["reject", "--note", "x"],
+        ["resubmit"],
+        ["suspend"],
+        ["resume"],
+        ["cancel"],
+        ["fail"],
+        ["activate"],
+        ["step"],
+        ["run"],
+        ["poststep", "--response-string", "x"],
+        ["poststep", "--response-string", "x", "--dry-run"],
+    ):
+        ran = approvable("job", args[0], "j1", *args[1:])
+        assert (ran.code, ran.out) == (8, ""), args
+        assert ran.err.startswith("error: ")
+        assert ran.err.count("\n") == 1
+    after = approvable.tree()
+    assert {n for n in after if after[n] != before.get(n)} <= {"jobs/j1/lock"}
+
+
+def test_what_the_state_does_not_allow_names_what_it_does(approvable: Desk) -> None:
+    ran = approvable("job", "resubmit", "j1")
+    assert (ran.code, ran.out) == (8, "")
+    assert "APPROVAL_REQUIRED takes no resubmit (logist job approve" in ran.err
+    in_json = approvable("job", "resubmit", "j1", "--json")
+    assert (in_json.code, in_json.json["data"]) == (8, None)
+    assert in_json.json["diagnostics"][0]["code"] == "refused"
+
+
+def test_resubmit_has_it_tried_again(desk: Desk) -> None:
+    desk.script(answer("?"), answer())
+    desk.create()
+    assert desk("job", "step", "j1").code == 3
+    ran = desk("job", "resubmit", "j1", "--note", "In JSON.", "--to", "task")
+    assert (ran.code, status(desk)) == (0, "PENDING")
+    assert desk.history()[-1]["command"] == {"step": "task", "note": "In JSON."}
+    assert desk("job", "step", "j1").code == 0
+
+
+def test_resubmit_for_review(desk: Desk) -> None:
+    desk.script(answer("?"), answer())
+    desk.create()
+    desk("job", "step", "j1")
+    assert desk("job", "resubmit", "j1", "--review").code == 0
+    assert status(desk) == "REVIEW_REQUIRED"
+    assert desk("job", "step", "j1").code == 11
+
+
+def test_resubmit_to_a_step_that_is_not_there(desk: Desk) -> None:
+    desk.script(answer("?"))
+    desk.create()
+    desk("job", "step", "j1")
+    ran = desk("job", "resubmit", "j1", "--to", "deploy")
+    assert (ran.code, ran.out) == (2, "")
+    assert "no step 'deploy'" in ran.err
+    assert status(desk) == "STUCK"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["step"],
+        ["approve"],
+        ["cancel"],
+        ["config", "--set", "rank=1"],
+        ["rerun"],
+        ["restep", "--to", "2"],
+        ["poststep", "--response-string", "x"],
+    ],
+)
+def test_a_job_that_is_locked(approvable: Desk, args: list[str]) -> None:
+    job = JobDir.open(approvable.jobs, "j1")
+    with job.lock(command="job step", since="2026-01-02T03:04:05Z"):
+        before = approvable.tree()
+        ran = approvable("job", args[0], "j1", *args[1:])
+        assert (ran.code, ran.out) == (8, "")
+        assert ran.err.startswith(f"error: {job.path}: the job is busy: job step (pid ")
+        assert "--wait SECONDS" in ran.err
+        assert ran.err.count("\n") == 1
+        assert approvable.tree() == before
+        for reading in ("status", "show", "history", "verify", "replay", "preview", "config"):
+            assert approvable("job", reading, "j1").code in (0, 11)
+
+
+def test_an_unknown_job_is_unknown_to_every_command(desk: Desk) -> None:
+    from logist.cli.main import JOB
+
+    more = {
+        "poststep": ["--response-string", "x"],
+        "reject": ["--note", "x"],
+        "restep": ["--to", "2"],
+        "rank": ["1"],
+    }
+    for name in sorted(set(JOB) - {"create", "list"}):
+        for job_id, told in (("nope", "there is no job 'nope'"), ("../x", "'../x' is not a job id")):
+            ran = desk("job", name, job_id, *more.get(name, []))
+            assert (ran.code, ran.out) == (2, ""), name
+            assert told in ran.err
+            assert "logist job list" in ran.err
+            assert ran.err.count("\n") == 1
+    assert list(desk.jobs.iterdir()) == []

@@ -1,0 +1,89 @@
+"""`logist job history`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.cli.desk import Desk, answer, command
+
+
+@pytest.fixture
+def told(desk: Desk) -> Desk:
+    """Made, answered well, answered badly, resubmitted, answered by a person."""
+    desk.script(answer(command(summary="Wrote\nit."), usage={"cost_cents": 3}), answer("It is fine. 👍\r\n"))
+    desk.create()
+    desk("job", "run", "j1")
+    desk("job", "resubmit", "j1", "--review", "--note", "Answer in JSON.")
+    desk("job", "poststep", "j1", "--response-string", command(summary="Good."))
+    return desk
+
+
+def test_a_line_or_two_for_each_interaction(told: Desk, snapshot: SnapshotAssertion) -> None:
+    before = told.tree()
+    ran = told("job", "history", "j1")
+    assert told.shown(ran) == snapshot
+    assert told.tree() == before
+
+
+def test_json_and_jsonl_are_the_entries_themselves(told: Desk) -> None:
+    entries = told.history()
+    assert told("job", "history", "j1", "--json").json["data"] == entries
+    lines = told("job", "history", "j1", "--jsonl").out.splitlines()
+    assert [json.loads(line) for line in lines] == entries
+
+
+def test_raw_and_prompt_are_exact(told: Desk) -> None:
+    assert told("job", "history", "j1", "--raw", "3") == (0, "It is fine. 👍\r\n", "")
+    prompt = told.history()[2]["request"]["prompt"]
+    assert told("job", "history", "j1", "--prompt", "3") == (0, prompt, "")
+    assert told("job", "history", "j1", "--raw", "3", "--json").json["data"] == {
+        "sequence": 3,
+        "raw_response": "It is fine. 👍\r\n",
+    }
+    assert told("job", "history", "j1", "--prompt", "3", "--json").json["data"] == {
+        "sequence": 3,
+        "prompt": prompt,
+    }
+
+
+def test_raw_is_exact_whatever_the_encoding_of_the_terminal(told: Desk) -> None:
+    done = told.process("job", "history", "j1", "--raw", "3", env={"PYTHONIOENCODING": "ascii"})
+    assert (done.code, done.out) == (0, "It is fine. 👍\r\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--raw", "99"], "no interaction 99 in j1"),
+        (["--prompt", "0"], "no interaction 0 in j1"),
+        (["--raw", "1"], "interaction 1 (create) has no answer"),
+        (["--prompt", "4"], "interaction 4 (resubmit) has no prompt"),
+        (["--raw", "2", "--prompt", "2"], "--raw and --prompt exclude each other"),
+    ],
+)
+def test_what_is_not_there(told: Desk, args: list[str], message: str) -> None:
+    ran = told("job", "history", "j1", *args)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+
+
+def test_damage_in_the_middle_is_told_after_what_is_good(told: Desk) -> None:
+    file = told.job() / "jobHistory.json"
+    lines = file.read_bytes().split(b"\n")
+    lines[3] = lines[3].replace(b"It is fine", b"It is bad.")
+    file.write_bytes(b"\n".join(lines))
+    before = told.tree()
+    ran = told("job", "history", "j1")
+    assert ran.code == 10
+    assert [line[:2] for line in ran.out.splitlines() if line.startswith("#")] == ["#1", "#2"]
+    assert ran.err.startswith(f"error: {file}: interaction 3 ")
+    assert ran.err.count("\n") == 1
+    broken = told("job", "history", "j1", "--json")
+    assert (broken.code, broken.json["data"]) == (10, None)
+    assert broken.json["diagnostics"][0]["code"] == "damaged"
+    for name in ("replay", "show", "verify"):
+        assert told("job", name, "j1").code == 10
+    assert told.tree() == before

@@ -1,0 +1,227 @@
+"""Every command's `--json`, failures included, against the published schemas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jsonschema
+import pytest
+from referencing import Registry, Resource
+
+from logist.cli.main import JOB, ROLE, ROOT
+from logist.resources import resource
+from tests.cli.desk import Desk, answer, command
+
+SHARED = {"envelope", "shapes"}
+COMMANDS = (
+    *(name for name in ROOT if name not in ("config", "job", "role")),
+    "config show",
+    *(f"job {name}" for name in JOB),
+    *(f"role {name}" for name in ROLE),
+)
+
+
+@cache
+def schemas() -> dict[str, Any]:
+    files = resource("schemas", "cli").glob("*.json")
+    return {file.stem: json.loads(file.read_text("utf-8")) for file in files}
+
+
+def validate(instance: Any, schema: dict[str, Any]) -> None:
+    known = [(each["$id"], Resource.from_contents(each)) for each in schemas().values()]
+    jsonschema.Draft202012Validator(schema, registry=Registry().with_resources(known)).validate(instance)
+
+
+def test_every_command_has_a_schema_and_every_schema_a_command() -> None:
+    assert set(schemas()) - SHARED == {name.replace(" ", "-") for name in COMMANDS}
+    for name, schema in schemas().items():
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert schema["$id"] == f"{name}.json"
+
+
+def pending(desk: Desk) -> None:
+    desk.create("j1", "--title", "Größe")
+
+
+def draft(desk: Desk) -> None:
+    desk.create("j1", "--draft")
+
+
+def approvable(desk: Desk) -> None:
+    pending(desk)
+    desk("job", "run", "j1")
+
+
+def stuck(desk: Desk) -> None:
+    desk.script(answer(command(output={"a": 1}, evidence_files=["a.txt"])), answer("?"))
+    pending(desk)
+    desk("job", "run", "j1")
+
+
+def halted(desk: Desk) -> None:
+    desk.create("j1", "--cost-threshold", "0")
+    desk("job", "step", "j1")
+
+
+def raised(desk: Desk) -> None:
+    halted(desk)
+    desk("job", "config", "j1", "--set", "limits.cost_threshold=10")
+
+
+def unreadable(desk: Desk) -> None:
+    stuck(desk)
+    (desk.job() / "state.json").write_text("{", "utf-8")
+
+
+def torn(desk: Desk) -> None:
+    stuck(desk)
+    file = desk.job() / "jobHistory.json"
+    file.write_bytes(file.read_bytes().replace(b'"sequence":2,', b'"sequence":9,'))
+
+
+def badly_configured(desk: Desk) -> None:
+    pending(desk)
+    desk.settings("limts: 1\n")
+    (desk.home / "roles").mkdir()
+    (desk.home / "roles" / "Poet.yaml").write_text("name: Poet\n", "utf-8")
+
+
+Prepare = Callable[[Desk], None]
+CASES: list[tuple[str, Prepare, list[str], int]] = [
+    ("init", pending, [], 0),
+    ("doctor", stuck, ["--deep"], 0),
+    ("doctor", unreadable, [], 10),
+    ("doctor", badly_configured, [], 5),
+    ("config show", pending, [], 0),
+    ("config show", badly_configured, [], 5),
+    ("completion", pending, ["zsh"], 0),
+    ("completion", pending, ["csh"], 2),
+    ("run", pending, [], 11),
+    ("run", unreadable, [], 10),
+    ("run", approvable, [], 0),
+    ("run", badly_configured, [], 5),
+    ("job create", pending, ["--id", "j2", "--prompt", "x"], 0),
+    ("job create", pending, ["--id", "j1", "--prompt", "x"], 8),
+    ("job create", pending, [], 2),
+    ("job list", stuck, [], 0),
+    ("job list", unreadable, [], 0),
+    ("job list", pending, ["--jobs-dir", "answers.json"], 2),
+    ("job show", stuck, ["j1"], 0),
+    ("job show", unreadable, ["j1"], 10),
+    ("job status", draft, ["j1"], 0),
+    ("job status", stuck, ["j1", "-v"], 0),
+    ("job status", halted, ["j1"], 0),
+    ("job status", approvable, ["j1"], 0),
+    ("job status", unreadable, ["j1"], 10),
+    ("job config", pending, ["j1"], 0),
+    ("job config", pending, ["j1", "--set", "rank=3"], 0),
+    ("job config", pending, ["j1", "--set", "rnk=3"], 5),
+    ("job activate", draft, ["j1"], 0),
+    ("job activate", pending, ["j1"], 8),
+    ("job select", pending, ["j1"], 0),
+    ("job select", pending, ["--clear"], 0),
+    ("job select", pending, [], 2),
+    ("job rank", pending, ["j1", "-3"], 0),
+    ("job rank", pending, ["j1", "x"], 2),
+    ("job preview", pending, ["j1"], 0),
+    ("job preview", stuck, ["j1"], 3),
+    ("job preview", draft, ["j1"], 8),
+    ("job preview", approvable, ["j1"], 11),
+    ("job preview", halted, ["j1"], 7),
+    ("job preview", pending, ["j1", "--role", "Nobody"], 2),
+    ("job step", pending, ["j1"], 0),
+    ("job step", stuck, ["j1"], 3),
+    ("job step", halted, ["j1"], 7),
+    ("job step", draft, ["j1"], 8),
+    ("job step", badly_configured, ["j1"], 5),
+    ("job poststep", pending, ["j1", "--response-string", "?"], 3),
+    ("job poststep", pending, ["j1", "--response-string", "?", "--dry-run"], 3),
+    ("job poststep", pending, ["j1"], 2),
+    ("job run", pending, ["j1"], 11),
+    ("job run", stuck, ["j1"], 3),
+    ("job run", unreadable, ["j1"], 10),
+    ("job approve", approvable, ["j1"], 0),
+    ("job approve", pending, ["j1"], 8),
+    ("job reject", approvable, ["j1", "--note", "x"], 0),
+    ("job reject", approvable, ["j1"], 2),
+    ("job resubmit", stuck, ["j1", "--note", "x"], 0),
+    ("job resubmit", pending, ["j1"], 8),
+    ("job suspend", pending, ["j1"], 0),
+    ("job suspend", unreadable, ["j1"], 10),
+    ("job resume", raised, ["j1"], 0),
+    ("job resume", halted, ["j1"], 8),
+    ("job cancel", stuck, ["j1"], 0),
+    ("job cancel", pending, ["nope"], 2),
+    ("job fail", stuck, ["j1"], 0),
+    ("job fail", pending, ["../x"], 2),
+    ("job restep", stuck, ["j1", "--to", "2"], 0),
+    ("job restep", stuck, ["j1", "--to", "9"], 2),
+    ("job rerun", stuck, ["j1", "--keep-files"], 0),
+    ("job rerun", torn, ["nope"], 2),
+    ("job history", stuck, ["j1"], 0),
+    ("job history", stuck, ["j1", "--raw", "3"], 0),
+    ("job history", stuck, ["j1", "--prompt", "3"], 0),
+    ("job history", torn, ["j1"], 10),
+    ("job replay", stuck, ["j1"], 0),
+    ("job replay", torn, ["j1"], 10),
+    ("job verify", stuck, ["j1"], 0),
+    ("job verify", torn, ["j1"], 10),
+    ("job verify", unreadable, ["j1"], 10),
+    ("role list", pending, [], 0),
+    ("role list", badly_configured, [], 0),
+    ("role show", pending, ["Worker"], 0),
+    ("role show", badly_configured, ["Poet"], 5),
+    ("role show", pending, ["Nobody"], 2),
+    ("role validate", pending, [], 0),
+    ("role validate", badly_configured, [], 5),
+]
+
+
+def test_every_command_is_tried_and_those_that_can_fail_fail() -> None:
+    tried = {name for name, *_ in CASES}
+    assert tried | {"demo"} == set(COMMANDS)
+    assert {name for name, _, _, code in CASES if code} | {"init", "role list", "demo"} == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "prepare", "args", "code"), CASES, ids=lambda value: getattr(value, "__name__", None)
+)
+def test_the_document_is_as_published(
+    desk: Desk, name: str, prepare: Prepare, args: list[str], code: int
+) -> None:
+    prepare(desk)
+    ran = desk(*name.split(), *args, "--json")
+    assert ran.code == code, ran.out
+    assert ran.err.count("error") == 0
+    assert ran.out.count("\n") == 1
+    assert ran.out.isascii()
+    validate(ran.json, schemas()["envelope"])
+    if ran.json["data"] is None:
+        assert code != 0
+        assert [found["severity"] for found in ran.json["diagnostics"]] == ["error"]
+    else:
+        validate(ran.json["data"], schemas()[name.replace(" ", "-")])
+
+
+@pytest.mark.parametrize("name", ["job list", "job history", "config show", "role list"])
+def test_each_line_of_jsonl_is_one_of_the_rows(desk: Desk, name: str) -> None:
+    stuck(desk)
+    args = [*name.split(), *(["j1"] if name == "job history" else [])]
+    rows = [json.loads(line) for line in desk(*args, "--jsonl").out.splitlines()]
+    assert rows == desk(*args, "--json").json["data"]
+    validate(rows, schemas()[name.replace(" ", "-")])
+
+
+def test_the_demo(desk: Desk) -> None:
+    ran = desk.process("demo", "tour", "--json")
+    assert ran.code == 0
+    validate(ran.json, schemas()["envelope"])
+    validate(ran.json["data"], schemas()["demo"])
+
+
+def test_fields_nobody_published_are_found() -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        validate({"home": "x", "made": [], "more": 1}, schemas()["init"])

@@ -1,0 +1,202 @@
+"""`logist job list`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from logist.store import JobDir
+from tests.cli.desk import Desk, answer, command
+
+
+def columns(desk: Desk, *args: str) -> list[list[str]]:
+    ran = desk("job", "list", *args)
+    assert ran.code == 0
+    return [line.split("\t") for line in ran.out.splitlines()]
+
+
+def ids(desk: Desk, *args: str) -> list[str]:
+    return [row[0] for row in columns(desk, *args)]
+
+
+@pytest.fixture
+def three(desk: Desk) -> Desk:
+    """`new` waits for an agent, `stuck` for a steward, `draft` for its start."""
+    desk.script(answer("no JSON here"))
+    desk.create("stuck")
+    desk("job", "step", "stuck")
+    desk.create("new", "--rank", "-1")
+    desk.create("draft", "--draft", "--rank", "5")
+    return desk
+
+
+def test_rank_first_then_age_then_id(desk: Desk) -> None:
+    for job_id, rank in (("c", "0"), ("a", "0"), ("z", "-2"), ("b", "3")):
+        desk.create(job_id, "--rank", rank)
+    for job_id, time in (("c", "2026-01-01T00:00:00Z"), ("a", "2026-01-02T00:00:00Z")):
+        file = desk.job(job_id) / "state.json"
+        file.write_text(json.dumps(desk.state(job_id) | {"created_at": time}), "utf-8")
+    assert ids(desk) == ["z", "c", "a", "b"]
+
+
+def test_columns_in_a_pipe_are_whole(three: Desk) -> None:
+    three.create("long", "--title", "A  very\tlong\ntitle " + "x" * 200)
+    rows = columns(three)
+    assert rows[0] == ["new", "PENDING", "Worker", "$0.00", "Do it."]
+    title = "A very long title " + "x" * 200
+    assert ["long", "PENDING", "Worker", "$0.00", title] in rows
+
+
+def test_a_terminal_gets_a_head_and_a_title_that_fits(desk: Desk) -> None:
+    desk.create("j1", "--title", "Größe 漢字 " + "x" * 200)
+    seen = desk.on_terminal("job", "list", columns=50, env={"NO_COLOR": "1"})
+    assert seen == ("ID  STATUS   ROLE    COST   TITLE\nj1  PENDING  Worker  $0.00  Größe 漢字 xxxxxxxxxx…\n")
+
+
+def test_the_status_is_coloured(three: Desk) -> None:
+    out = three("job", "list", env={"FORCE_COLOR": "1"}).out
+    assert "stuck\t\x1b[31m\x1b[1mSTUCK\x1b[0m\t" in out
+    assert "draft\t\x1b[36mDRAFT\x1b[0m\t" in out
+
+
+def test_the_badge_stands_before_the_role(desk: Desk) -> None:
+    (desk.home / "roles").mkdir()
+    text = "name: Actor\ndescription: d\ninstructions: i\nllm_model: m\n"
+    (desk.home / "roles" / "Actor.yaml").write_text(text, "utf-8")
+    desk.create("j1", "--role", "Actor")
+    assert columns(desk)[0][2] == "⚡ Actor"
+
+
+def test_cost_is_in_dollars(desk: Desk) -> None:
+    desk.create()
+    desk("job", "poststep", "j1", "--response-string", command(), "--charge", "1234.5")
+    assert columns(desk)[0][3] == "$12.345"
+
+
+def test_filters(three: Desk) -> None:
+    three.create("tagged")
+    three("job", "config", "tagged", "--set", "tags=[red, blue]")
+    assert ids(three, "--stuck") == ["stuck"]
+    assert ids(three, "--status", "draft", "--status", "STUCK") == ["stuck", "draft"]
+    assert ids(three, "--stuck", "--status", "DRAFT") == ["stuck", "draft"]
+    assert ids(three, "--tag", "red") == ["tagged"]
+    assert ids(three, "--tag", "red", "--stuck") == []
+
+
+def test_an_unknown_status_is_refused(desk: Desk) -> None:
+    ran = desk("job", "list", "--status", "BUSY")
+    assert (ran.code, ran.out) == (2, "")
+    assert "'BUSY' is not one of" in ran.err
+
+
+def test_no_jobs(desk: Desk) -> None:
+    ran = desk("job", "list")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f'{desk.jobs}: no jobs to list (logist job create --prompt "...")\n'
+
+
+def test_json_and_jsonl_are_the_same_rows(three: Desk) -> None:
+    rows = three("job", "list", "--json").json["data"]
+    assert [row["id"] for row in rows] == ["new", "stuck", "draft"]
+    assert rows[1]["stuck_kind"] == "agent"
+    assert rows[1]["next_command"] == 'logist job resubmit --job stuck --note "..."'
+    lines = three("job", "list", "--jsonl").out.splitlines()
+    assert [json.loads(line) for line in lines] == rows
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (None, "state.json is missing; the next change makes it again from the history"),
+        ("", "state.json is not JSON"),
+        ('{"status": ', "state.json is not JSON"),
+        ("[" * 100_000, "state.json is not JSON"),
+        ("[]", "state.json is not a JSON object"),
+        ("{}", "state.json is not what Logist writes"),
+        ('{"status": "DONE"}', "state.json is not what Logist writes"),
+    ],
+)
+def test_one_bad_state_hides_no_other_job(three: Desk, bad: str | None, why: str) -> None:
+    file = three.job("new") / "state.json"
+    if bad is None:
+        file.unlink()
+    else:
+        file.write_text(bad, "utf-8")
+    before = three.tree()
+    ran = three("job", "list")
+    assert ran.code == 0
+    assert [line.split("\t")[:2] for line in ran.out.splitlines()] == [
+        ["new", "?"],
+        ["stuck", "STUCK"],
+        ["draft", "DRAFT"],
+    ]
+    assert ran.err == f"warning: {three.job('new')}: {why} (logist job verify --job new)\n"
+    assert three.tree() == before
+    assert ids(three, "--status", "?") == ["new"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rank": "first"},
+        {"title": None},
+        {"tags": None},
+        {"usage": {}},
+        {"usage": {"cumulative_cost": "x", "cumulative_cost_microcents": 0}},
+        {"agent_role": 7},
+        {"stuck": []},
+        {"stuck": "x"},
+        {"status": []},
+    ],
+)
+def test_fields_of_any_kind_break_nothing(three: Desk, change: dict[str, object]) -> None:
+    file = three.job("new") / "state.json"
+    file.write_text(json.dumps(three.state("new") | change), "utf-8")
+    for mode in ([], ["--json"], ["--jsonl"]):
+        ran = three("job", "list", *mode)
+        assert ran.code == 0
+        assert "draft" in ran.out
+        assert "defect" not in ran.err
+
+
+def test_running_and_reviewing_are_shown_while_the_lock_is_held(desk: Desk) -> None:
+    for job_id in ("asked", "left", "idle"):
+        desk.create(job_id)
+    desk("job", "step", "left")
+    for job_id in ("asked", "left"):
+        JobDir.open(desk.jobs, job_id).begin_exchange(1, {})
+    with JobDir.open(desk.jobs, "asked").lock(command="job step", since="now"):
+        assert dict(row[:2] for row in columns(desk)) == {
+            "asked": "RUNNING",
+            "left": "REVIEW_REQUIRED",
+            "idle": "PENDING",
+        }
+        assert ids(desk, "--status", "running") == ["asked"]
+    with JobDir.open(desk.jobs, "left").lock(command="job step", since="now"):
+        assert dict(row[:2] for row in columns(desk))["left"] == "REVIEWING"
+
+
+def test_what_is_no_job_is_not_listed(desk: Desk) -> None:
+    desk.create()
+    (desk.jobs / ".new-x-1").mkdir()
+    (desk.jobs / "a file").write_text("", "utf-8")
+    (desk.jobs / "link").symlink_to(desk.job())
+    assert ids(desk) == ["j1"]
+
+
+def test_a_jobs_directory_that_is_none(desk: Desk) -> None:
+    file = desk.place / "file"
+    file.write_text("", "utf-8")
+    ran = desk("job", "list", "--jobs-dir", str(file))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"error: {file}: not a directory of jobs (check --jobs-dir, or $LOGIST_JOBS_DIR)\n"
+
+
+def test_the_jobs_directory_is_the_option_then_the_environment(desk: Desk) -> None:
+    desk.create("here")
+    desk.create("there", "--jobs-dir", "other")
+    assert ids(desk) == ["here"]
+    assert ids(desk, "--jobs-dir", "other") == ["there"]
+    ran = desk("job", "list", env={"LOGIST_JOBS_DIR": "other"})
+    assert ran.out.startswith("there\t")

@@ -1,0 +1,169 @@
+"""What every command shares: help, usage errors, streams, exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from logist import __version__
+from logist.cli.main import JOB, ROLE, ROOT
+from tests.cli.desk import Desk
+from tests.support import RunLogist, logist_command, process_environment
+
+
+def test_version(desk: Desk) -> None:
+    assert desk("--version") == (0, f"logist {__version__}\n", "")
+
+
+@pytest.mark.parametrize("args", [[], ["job"], ["role"], ["config"]])
+def test_a_group_alone_shows_its_help_and_exits_2(desk: Desk, args: list[str]) -> None:
+    ran = desk(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"Usage: {' '.join(['logist', *args])} [OPTIONS] COMMAND")
+    assert desk(*args, "--help").out == ran.err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["jb"], "error: No such command 'jb'."),
+        (["job", "lst"], "error: No such command 'lst'."),
+        (["job", "list", "--foo"], "error: No such option '--foo'."),
+        (["job", "status", "a", "b"], "error: Got unexpected extra argument (b)"),
+        (["job", "step", "--wait", "-1"], "error: Invalid value for '--wait'"),
+    ],
+)
+def test_a_wrong_word_is_one_line(desk: Desk, args: list[str], message: str) -> None:
+    ran = desk(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(message)
+    assert ran.err.endswith(" --help)\n")
+    assert ran.err.count("\n") == 1
+
+
+def test_a_wrong_word_in_json(desk: Desk) -> None:
+    ran = desk("job", "list", "--json", "--foo")
+    assert (ran.code, ran.err) == (2, "")
+    (found,) = ran.json["diagnostics"]
+    assert ran.json["data"] is None
+    assert (found["severity"], found["code"], found["fix"]) == ("error", "usage", "logist job list --help")
+
+
+def test_help_names_every_command_and_none_is_missing(desk: Desk) -> None:
+    for group, entries in ((), ROOT), (("job",), JOB), (("role",), ROLE):
+        text = desk(*group, "--help").out
+        for name in entries:
+            assert f"\n  {name} " in text
+            assert desk(*group, name, "--help").code == 0
+
+
+@pytest.mark.parametrize("group", [[], ["job"], ["role"]])
+def test_help(desk: Desk, group: list[str], snapshot: SnapshotAssertion) -> None:
+    assert desk(*group, "-h").out == snapshot
+
+
+@pytest.mark.parametrize("args", [["job", "list"], ["job", "list", "--json"], ["job", "history", "j1"]])
+def test_output_that_cannot_be_written_is_an_error(desk: Desk, args: list[str]) -> None:
+    desk.create()
+    with open("/dev/full", "wb") as full:
+        done = desk.started(*args, stdout=full, stderr=subprocess.PIPE)
+        _, told = done.communicate()
+    assert done.returncode == 1
+    assert told == b"error: standard output: No space left on device (check the disk and the permissions)\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(desk: Desk) -> None:
+    desk.create()
+    read, write = os.pipe()
+    os.close(read)
+    done = desk.started("job", "history", "j1", "--jsonl", stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    _, told = done.communicate()
+    assert (done.returncode, told) == (0, b"")
+
+
+def test_standard_input_is_not_read_unasked(desk: Desk) -> None:
+    desk.create()
+    read, write = os.pipe()  # never written, never closed: who reads it waits for ever
+    for args in (["job", "step", "j1"], ["job", "list"], ["job", "approve", "j1"], ["job", "create"]):
+        done = desk.started(*args, stdin=read, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        assert done.wait() in (0, 2, 8)
+    os.close(read)
+    os.close(write)
+
+
+def test_a_directory_that_is_gone(desk: Desk) -> None:
+    gone = desk.place / "gone"
+    gone.mkdir()
+    script = 'cd gone && rmdir ../gone && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *logist_command(), "job", "list"],
+        cwd=desk.place,
+        env=process_environment() | desk.env,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == b"error: the current directory does not exist any more (cd to one that does)\n"
+
+
+@pytest.mark.parametrize(
+    ("env", "colored"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "0"}, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colours_in_a_pipe(desk: Desk, env: dict[str, str], colored: bool) -> None:
+    desk.create()
+    assert ("\x1b[" in desk("job", "status", "j1", env=env).out) is colored
+
+
+@pytest.mark.parametrize(
+    ("env", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_colours_on_a_terminal(desk: Desk, env: dict[str, str], colored: bool) -> None:
+    desk.create()
+    assert ("\x1b[" in desk.on_terminal("job", "status", "j1", env=env)) is colored
+
+
+def test_a_directory_where_a_file_belongs_is_one_line(desk: Desk) -> None:
+    (desk.home / "config.yaml").mkdir()
+    ran = desk("config", "show")
+    assert (ran.code, ran.out) == (5, "")
+    assert ran.err.startswith(f"error: {desk.home / 'config.yaml'}: ")
+    assert ran.err.count("\n") == 1
+
+
+def test_arguments_that_are_no_text(desk: Desk) -> None:
+    name = os.fsdecode(b"\xff\x1b[31m")
+    for mode in ([], ["--json"]):
+        done = desk.started("job", "status", name, *mode, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = done.communicate()
+        assert done.returncode == 2
+        assert b"\x1b" not in out + err
+
+
+def test_text_from_an_agent_cannot_steer_the_terminal(desk: Desk) -> None:
+    evil = "\x1b[2J\x1b]0;owned\x07\u202egnol\u200b"
+    desk.script({"text": f"nothing {evil}"}, {"text": "x"})
+    desk.create(prompt=f"Do {evil} it.")
+    desk("job", "step", "j1")
+    for args in (["list"], ["status", "j1", "-v"], ["show", "j1"], ["history", "j1"]):
+        out = desk("job", *args, env={"FORCE_COLOR": "0"}).out
+        assert not {"\x1b", "\x07", "\u202e", "\u200b"} & set(out)
+    seen = desk.on_terminal("job", "history", "j1", "--raw", "2", env={"NO_COLOR": "1"})
+    assert "\x1b" not in seen
+    assert desk("job", "history", "j1", "--raw", "2").out == f"nothing {evil}"
+
+
+def test_without_a_project_the_home_of_the_user_is_enough(cli: RunLogist, tmp_path: Path) -> None:
+    ran = cli("job", "list", cwd=tmp_path)
+    assert (ran.code, ran.out) == (0, "")
+    assert "/xdg/data/logist/jobs: no jobs to list" in ran.err

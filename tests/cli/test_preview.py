@@ -1,0 +1,120 @@
+"""`logist job preview`."""
+
+from __future__ import annotations
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.cli.desk import Desk, answer, command
+
+
+def test_the_prompt_is_what_step_sends(desk: Desk) -> None:
+    desk.create(prompt="Größe ändern.\nJetzt.")
+    before = desk.tree()
+    ran = desk("job", "preview", "j1")
+    assert ran.code == 0
+    assert desk.tree() == before
+    desk("job", "step", "j1")
+    assert desk.history()[1]["request"]["prompt"] == ran.out
+
+
+def test_who_would_be_asked_goes_to_standard_error(desk: Desk, snapshot: SnapshotAssertion) -> None:
+    desk.create()
+    (desk.job() / "workspace" / "notes.md").write_text("Notes.", "utf-8")
+    desk("job", "config", "j1", "--set", "files=[notes.md]")
+    assert desk("job", "preview", "j1").err == snapshot
+
+
+def test_a_model_its_endpoint_and_what_it_may_cost(desk: Desk) -> None:
+    desk.settings(
+        "models: {mine: {provider_model: openai/x, endpoint: 'http://127.0.0.1:9/v1', "
+        "input_price: 1, output_price: 2, max_output_tokens: 3000}}\n"
+    )
+    desk.create()
+    ran = desk("job", "preview", "j1", "--model", "mine", "--agent", "litellm")
+    assert "model: mine = openai/x, endpoint: http://127.0.0.1:9/v1\n" in ran.err
+    assert "at most 3000 output tokens, worst case $0.0" in ran.err
+    data = desk("job", "preview", "j1", "--model", "mine", "--agent", "litellm", "--json").json["data"]
+    assert (data["endpoint"], data["max_output_tokens"]) == ("http://127.0.0.1:9/v1", 3000)
+    assert data["worst_case_cents"] > 0.6
+    assert data["request"]["prompt"] == ran.out
+
+
+def test_an_unknown_price_is_told(desk: Desk) -> None:
+    desk.create()
+    ran = desk("job", "preview", "j1", "--model", "openai/new", "--agent", "litellm")
+    assert (ran.code, "worst case unknown" in ran.err) == (0, True)
+
+
+def test_another_role(desk: Desk) -> None:
+    desk.create()
+    assert "role: Supervisor (doer), attempt 1\n" in desk("job", "preview", "j1", "--role", "Supervisor").err
+    ran = desk("job", "preview", "j1", "--role", "Supervise")
+    assert (ran.code, ran.out) == (2, "")
+    assert "did you mean `Supervisor`?" in ran.err
+
+
+def test_the_part_a_person_may_see(desk: Desk) -> None:
+    desk.create()
+    whole, part = desk("job", "preview", "j1").out, desk("job", "preview", "j1", "--user").out
+    assert whole.endswith(f"\n\n---\n\n{part}")
+    assert "Do it." in part
+    assert "## How to answer" not in part
+
+
+def test_on_a_terminal_nothing_steers_it(desk: Desk) -> None:
+    desk.create(prompt="Do \x1b[2J it.")
+    assert "\x1b[2J" in desk("job", "preview", "j1").out
+    assert "\x1b[2J" not in desk.on_terminal("job", "preview", "j1")
+
+
+@pytest.mark.parametrize(
+    ("first", "code", "told"),
+    [
+        (["job", "poststep", "j1", "--response-string", "?"], 3, "STUCK: invalid answer"),
+        (["job", "suspend", "j1"], 8, "SUSPENDED"),
+        (["job", "config", "j1", "--set", "limits.cost_threshold=0"], 7, "HALTED_COST: cost limit"),
+        (["job", "config", "j1", "--set", "limits.time_threshold_minutes=0"], 7, "HALTED_TIME: time limit"),
+    ],
+)
+def test_nothing_to_ask_exits_as_a_step_would(desk: Desk, first: list[str], code: int, told: str) -> None:
+    desk.create()
+    desk(*first)
+    before = desk.tree()
+    ran = desk("job", "preview", "j1")
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.startswith(f"warning: j1: {told}")
+    assert "(logist job " in ran.err
+    shown = desk("job", "preview", "j1", "--json")
+    assert (shown.code, shown.json["data"]["request"]) == (code, None)
+    assert desk.tree() == before
+
+
+def test_a_job_that_waits_for_approval(desk: Desk) -> None:
+    desk.script(answer(), answer())
+    desk.create()
+    desk("job", "run", "j1")
+    assert desk("job", "preview", "j1").code == 11
+
+
+def test_a_draft_and_an_ended_job(desk: Desk) -> None:
+    desk.create("draft", "--draft")
+    assert desk("job", "preview", "draft").code == 8
+    desk("job", "cancel", "draft")
+    ran = desk("job", "preview", "draft")
+    assert (ran.code, ran.out) == (8, "")
+    assert ran.err.startswith("error: the job has ended: CANCELED")
+
+
+def test_a_role_that_does_not_validate(desk: Desk) -> None:
+    (desk.home / "roles").mkdir()
+    (desk.home / "roles" / "Poet.yaml").write_text("name: Poet\ndescription: d\ninstructions: i\n", "utf-8")
+    desk.create()
+    before = desk.tree()
+    for args in (["preview"], ["step"], ["poststep", "--response-string", command()]):
+        ran = desk("job", args[0], "j1", "--role", "Poet", *args[1:])
+        assert (ran.code, ran.out) == (5, "")
+        assert "`llm_model` is missing" in ran.err
+        assert ran.err.count("\n") == 1
+    changed = {n for n, d in desk.tree().items() if before.get(n) != d}
+    assert changed <= {"jobs/j1/lock"}

@@ -1,0 +1,67 @@
+"""How text goes to a terminal or a pipe."""
+
+from __future__ import annotations
+
+import pytest
+
+from logist.cli import glance, render
+from logist.cli.output import Span
+from logist.core import advice, amounts
+from logist.core.model import Status
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("Größe 漢字 👍", "Größe 漢字 👍"),
+        ("\x1b[31mred\x1b[0m", "[31mred[0m"),
+        ("a\x07b\x00c\x7fd\x9be", "abcde"),
+        ("\u202eright\u200bto\ufeffleft", "righttoleft"),
+        ("lone \udcff surrogate", "lone  surrogate"),
+        ("tabs\tand\nlines", "tabs\tand\nlines"),
+        ("back\rover", "backover"),
+    ],
+)
+def test_clean(text: str, shown: str) -> None:
+    assert render.clean(text) == shown
+
+
+def test_styles_only_where_wanted() -> None:
+    line = (Span("bad", "red bold"), " and ", Span("good"))
+    assert render.styled(line, False) == "bad and good"
+    assert render.styled(line, True) == "\x1b[31m\x1b[1mbad\x1b[0m and good"
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("abc", 3), ("Größe", 5), ("漢字", 4), ("e\u0301", 1), ("⚡", 2)]
+)
+def test_display_width(text: str, width: int) -> None:
+    assert render.display_width(text) == width
+
+
+def test_every_status_has_a_command_and_most_a_colour() -> None:
+    assert set(advice.STATUSES) == set(Status)
+    for status in Status:
+        assert advice.next_command(status, job="j").startswith("logist job ")
+    assert set(glance.COLORS) <= set(glance.STATUSES)
+    assert glance.status_span("PENDING").style == "cyan"
+
+
+@pytest.mark.parametrize(
+    ("microcents", "shown"),
+    [
+        (0, "$0.00"),
+        (1, "<$0.0001"),
+        (9_999, "<$0.0001"),
+        (10_000, "$0.0001"),
+        (14_999, "$0.0001"),
+        (15_000, "$0.0002"),
+        (100_000_000, "$1.00"),
+        (123_456_789_012, "$1,234.5679"),
+        (-250_000_000, "-$2.50"),
+        (99_999_999, "$1.00"),
+    ],
+)
+def test_dollars(microcents: int, shown: str) -> None:
+    assert amounts.dollars(microcents) == shown

@@ -1,0 +1,137 @@
+"""`logist init`, `logist config show`, `logist completion`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.desk import Desk
+from tests.support import RunLogist, logist_command, process_environment
+from tests.test_start import TIMED, heavy
+
+
+def test_init_makes_a_project_and_leaves_what_is_there(cli: RunLogist, tmp_path: Path) -> None:
+    first = cli("init", cwd=tmp_path)
+    assert (first.code, first.out) == (0, f"made: {tmp_path / '.logist'}\n")
+    assert (tmp_path / ".logist" / ".gitignore").read_text("utf-8") == "jobs/\ncurrent_job\n"
+    (tmp_path / ".logist" / "config.yaml").write_text("rank: mine\n", "utf-8")
+    again = cli("init", "--json", cwd=tmp_path)
+    assert again.json["data"] == {"home": str(tmp_path / ".logist"), "made": []}
+    assert (tmp_path / ".logist" / "config.yaml").read_text("utf-8") == "rank: mine\n"
+
+
+def test_the_config_that_init_writes_is_valid(cli: RunLogist, tmp_path: Path) -> None:
+    cli("init", cwd=tmp_path)
+    file = tmp_path / ".logist" / "config.yaml"
+    lines = file.read_text("utf-8").splitlines()[2:]
+    file.write_text("\n".join(line.removeprefix("# ") for line in lines), "utf-8")
+    rows = cli("config", "show", "--json", cwd=tmp_path).json["data"]
+    values = {row["field"]: row["value"] for row in rows}
+    assert values["models.my-model.input_price"] == 0.2
+
+
+def test_config_show_tells_each_source(desk: Desk, tmp_path: Path) -> None:
+    user = tmp_path / "user" / "logist"
+    user.mkdir(parents=True)
+    (user / "config.yaml").write_text("limits: {max_attempts: 7, cost_threshold: 5}\n", "utf-8")
+    desk.settings("limits: {cost_threshold: 6}\non_stuck: [notify, me]\n")
+    env = {"XDG_CONFIG_HOME": str(tmp_path / "user")}
+    ran = desk("config", "show", env=env)
+    assert ran.code == 0
+    rows = {line.split("\t")[0]: line.split("\t")[1:] for line in ran.out.splitlines()}
+    project, shared = str(desk.home / "config.yaml"), str(user / "config.yaml")
+    assert rows["limits.cost_threshold"] == ["6.0", project]
+    assert rows["limits.max_attempts"] == ["7", shared]
+    assert rows["limits.time_threshold_minutes"] == ["60.0", "default"]
+    assert rows["on_stuck"] == ['["notify", "me"]', project]
+    assert rows["models.grok-code-fast-1.provider_model"] == ["xai/grok-code-fast-1", "default"]
+    lines = [json.loads(line) for line in desk("config", "show", "--jsonl", env=env).out.splitlines()]
+    assert lines == desk("config", "show", "--json", env=env).json["data"]
+
+
+def test_a_config_that_does_not_validate(desk: Desk) -> None:
+    desk.create()
+    desk.settings("limits:\n  cost_treshold: 5\n")
+    for args in (["config", "show"], ["job", "step", "j1"], ["job", "create", "--prompt", "x"], ["run"]):
+        ran = desk(*args)
+        assert (ran.code, ran.out) == (5, "")
+        assert ran.err.startswith(f"error: {desk.home / 'config.yaml'}:2: unknown key `limits.cost_treshold`")
+        assert "did you mean `cost_threshold`?" in ran.err
+        assert ran.err.count("\n") == 1
+    for name in ("status", "history", "show", "config"):
+        assert desk("job", name, "j1").code == 0
+
+
+@pytest.mark.parametrize(
+    ("shell", "sign"), [("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --")]
+)
+def test_completion_scripts(desk: Desk, shell: str, sign: str) -> None:
+    ran = desk("completion", shell)
+    assert (ran.code, ran.err) == (0, "")
+    assert sign in ran.out
+    assert f"_LOGIST_COMPLETE={shell}_complete" in ran.out
+    assert desk("completion", shell, "--json").json["data"] == {
+        "shell": shell,
+        "script": ran.out,
+    }
+
+
+def test_completion_of_an_unknown_shell(desk: Desk) -> None:
+    assert desk("completion", "csh").code == 2
+
+
+def completed(desk: Desk, words: str) -> list[str]:
+    env = {
+        "_LOGIST_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    ran = desk.process(env=env)
+    assert (ran.code, ran.err) == (0, "")
+    return [line.split(",", 1)[1] for line in ran.out.splitlines()]
+
+
+def test_what_is_completed(desk: Desk) -> None:
+    for job_id in ("alpha", "beta"):
+        desk.create(job_id)
+    assert completed(desk, "logist ro") == ["role"]
+    assert completed(desk, "logist job re") == ["reject", "resubmit", "resume", "restep", "rerun", "replay"]
+    for name in ("status", "step", "approve", "poststep", "preview", "select", "rank"):
+        assert completed(desk, f"logist job {name} ")[:2] == ["alpha", "beta"]
+    assert completed(desk, "logist job step --job b") == ["beta"]
+    assert completed(desk, "logist role show W") == ["Worker"]
+    assert "--model" in completed(desk, "logist job step --")
+
+
+@pytest.mark.parametrize(
+    "words", ["logist job st", "logist job step ", "logist job create --", "logist run --"]
+)
+def test_completing_loads_nothing_heavy(desk: Desk, words: str) -> None:
+    desk.create()
+    env = {"_LOGIST_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    ran = desk.process(env=env | TIMED)
+    assert ran.out
+    assert heavy(ran.err) == set()
+
+
+def test_the_script_works_in_bash(desk: Desk, tmp_path: Path) -> None:
+    desk.create("alpha")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    logist = programs / "logist"
+    logist.write_text(f'#!/bin/sh\nexec {" ".join(logist_command())} "$@"\n', "utf-8")
+    logist.chmod(0o755)
+    script = 'eval "$(logist completion bash)"; COMP_WORDS=(logist job step a); COMP_CWORD=3; '
+    script += '_logist_completion logist; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=desk.place,
+        env=process_environment() | desk.env | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (b"alpha\n", b"")

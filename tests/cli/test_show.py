@@ -1,0 +1,31 @@
+"""`logist job show`."""
+
+from __future__ import annotations
+
+from syrupy.assertion import SnapshotAssertion
+
+from tests.cli.desk import Desk, answer, command
+
+
+def test_what_was_asked_answered_and_made(desk: Desk, snapshot: SnapshotAssertion) -> None:
+    desk.script(
+        answer(
+            command(summary="Wrote a.", evidence_files=["a.txt"], output={"lines": 1}), files={"a.txt": "A"}
+        ),
+        answer("Looks fine to me."),
+    )
+    desk.create("j1", "--title", "Write a", prompt="Write a.\nNo b.\n")
+    desk("job", "run", "j1")
+    before = desk.tree()
+    ran = desk("job", "show", "j1")
+    assert ran.code == 0
+    assert desk.shown(ran) == snapshot
+    assert desk.tree() == before
+
+
+def test_a_new_job_has_nothing_to_show_but_its_spec(desk: Desk) -> None:
+    desk.create("j1", "--draft", "--rank", "3")
+    data = desk("job", "show", "j1", "--json").json["data"]
+    assert data["spec"] == {"id": "j1", "prompt": "Do it.", "rank": 3}
+    assert (data["answers"], data["artefacts"], data["outputs"]) == ([], [], {})
+    assert data["paths"]["workspace"] == str(desk.job() / "workspace")

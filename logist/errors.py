@@ -5,7 +5,6 @@ LogistError                 1   internal: a surprise, or storage that failed
 ├── UsageError              2   a wrong argument, an unknown job, a bad id
 ├── InvalidFile             5   config, job.yaml, role, workflow or schema does not validate
 ├── ProviderError           6   the model's side: auth, rate, network, time-out, missing extra
-├── LimitReached            7   a limit stands in the way
 ├── Refused                 8   the job's state forbids it
 │   └── Busy                8   another process is at work on the job
 ├── ReplayDiffers           9   a recorded run goes another way today
@@ -53,11 +52,6 @@ class InvalidFile(LogistError):
 class ProviderError(LogistError):
     exit_code = 6
     code = "provider"
-
-
-class LimitReached(LogistError):
-    exit_code = 7
-    code = "limit"
 
 
 class Refused(LogistError):

@@ -10,6 +10,7 @@ from typing import Any
 from logist.core import money
 from logist.core.model import (
     EffectiveSpec,
+    ErrorKind,
     ExitAction,
     Interaction,
     Kind,
@@ -72,7 +73,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "revision": entry.sequence,
         "head": None,
         "updated_at": entry.timestamp,
-        "reason": entry.reason,
+        "reason": base.reason if entry.kind is Kind.SPEC else entry.reason,
         "usage": _totals(base.usage, entry),
         **_placed(entry.after),
         **_noted(base, entry),
@@ -83,6 +84,8 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         changes["start_checkpoint"] = entry.checkpoint_after
     if entry.spec is not None:
         changes.update(_described(entry.spec))
+    if _asks(entry):
+        changes["asked"] = base.asked + 1
     if _is_answered(entry):
         changes.update(_answered(base, entry))
     return base.model_copy(update=changes)
@@ -151,9 +154,20 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
     return changes
 
 
+def _asks(entry: Interaction) -> bool:
+    """Whether an agent was asked here; an answer that was given does not count."""
+    return entry.kind in (Kind.ASK, Kind.RECOVER) and not entry.simulated
+
+
+def _worked(entry: Interaction) -> bool:
+    """Whether the agent that was asked can have been at work: the key was taken, somebody was there."""
+    error = entry.response.error
+    return error is None or error.kind in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT)
+
+
 def _totals(totals: Totals, entry: Interaction) -> Totals:
     usage = entry.usage
-    asked = entry.kind in (Kind.ASK, Kind.RECOVER) and not entry.simulated
+    counts = _asks(entry) and _worked(entry)
     cents, fraction = money.split(
         money.join(totals.cumulative_cost, totals.cumulative_cost_microcents) + cost(usage)
     )
@@ -162,7 +176,7 @@ def _totals(totals: Totals, entry: Interaction) -> Totals:
             "cumulative_cost": cents,
             "cumulative_cost_microcents": fraction,
             "cumulative_time_seconds": round(totals.cumulative_time_seconds + usage.seconds, 3),
-            "current_action_count": totals.current_action_count + int(asked),
+            "current_action_count": totals.current_action_count + int(counts),
             "input_tokens": totals.input_tokens + usage.input_tokens,
             "output_tokens": totals.output_tokens + usage.output_tokens,
         }
@@ -178,6 +192,7 @@ def _returned(base: State, back: State) -> State:
     """The earlier state, with what has been used since and what was asked for since."""
     kept = (
         "usage",
+        "asked",
         "title",
         "rank",
         "tags",

@@ -14,9 +14,13 @@ from logist.core.model import (
     Observed,
     Place,
     Reply,
+    Response,
     State,
 )
 from logist.errors import LogistError
+
+READ_FROM_ANSWER = ("actions", "status", "evidence_files", "summary_for_supervisor", "output", "metadata")
+"""What of a response is read from the agent's words; the rest is what came with them."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,7 @@ class Judged:
     """One interaction as it would end today."""
 
     place: Place
-    status: str
-    actions: Sequence[str]
+    response: Response
 
 
 def replay(interactions: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
@@ -75,10 +78,10 @@ def _compare(
         yield _difference(entry, "state_after", entry.state_after, today.place.status)
     elif _unworded(today.place) != _unworded(entry.after):
         yield _difference(entry, "after", _text(entry.after), _text(today.place))
-    if list(today.actions) != entry.response.actions:
-        yield _difference(entry, "response.actions", entry.response.actions, list(today.actions))
-    if today.status != entry.response.status:
-        yield _difference(entry, "response.status", entry.response.status, today.status)
+    for name in READ_FROM_ANSWER:
+        recorded, now = getattr(entry.response, name), getattr(today.response, name)
+        if recorded != now:
+            yield _difference(entry, f"response.{name}", recorded, now)
 
 
 def _judge(
@@ -88,15 +91,24 @@ def _judge(
     if entry.kind is Kind.ASK and state is not None:
         observed = entry.observed or Observed()
         outcome = step.conclude(spec, state, reply_of(entry), observed, schema)
-        return Judged(outcome.place, outcome.response.status, outcome.response.actions)
+        return Judged(outcome.place, outcome.response)
     if entry.kind is Kind.RECOVER and state is not None:
         outcome = step.in_doubt(spec, state, (entry.observed or Observed()).role)
-        return Judged(outcome.place, outcome.response.status, outcome.response.actions)
+        return Judged(outcome.place, outcome.response)
+    if entry.kind is Kind.HALT and state is not None and not _limit_stands(spec, state, entry):
+        return Judged(state.place(), Response())
     if entry.kind in steward.ACTIONS or entry.kind is Kind.SPEC:
         here = state.place() if state else None
         place = steward.decide(entry.kind, here, entry.command, spec, back.place() if back else None)
-        return Judged(place, "SUCCESS", ())
+        return Judged(place, Response())
     return None
+
+
+def _limit_stands(spec: EffectiveSpec, state: State, entry: Interaction) -> bool:
+    """Whether the limit that halted the job would halt it today."""
+    needed = entry.command.get("needed", 0)
+    halt = step.halted(spec, state.usage, needed if isinstance(needed, int) else 0)
+    return halt is not None and halt.limit == entry.command.get("limit")
 
 
 def reply_of(entry: Interaction) -> Reply:
@@ -112,11 +124,12 @@ def reply_of(entry: Interaction) -> Reply:
 
 
 def _difference(entry: Interaction, field: str, recorded: object, today: object) -> Difference:
-    cause = {
-        "state_before": "the entries before it lead elsewhere",
-        "response.actions": "the rules for the exit command judge this answer in another way",
-        "response.status": "the rules for the exit command judge this answer in another way",
-    }.get(field, "the rules of the state machine lead elsewhere")
+    if field.startswith("response."):
+        cause = "the rules for the exit command judge this answer in another way"
+    elif field == "state_before":
+        cause = "the entries before it lead elsewhere"
+    else:
+        cause = "the rules of the state machine lead elsewhere"
     return Difference(entry.sequence, field, str(recorded), str(today), cause)
 
 

@@ -11,6 +11,7 @@ from logist.core.amounts import MICROCENTS
 from logist.core.event import Action, Event, Who
 from logist.core.machine import next_command, next_place
 from logist.core.model import (
+    Approval,
     EffectiveSpec,
     ErrorKind,
     ExitAction,
@@ -50,6 +51,8 @@ class Halt:
 
     limit: Status
     reason: str
+    needed: int = 0
+    """The least that the next call could have cost, in microcents."""
 
 
 @dataclass(frozen=True)
@@ -120,12 +123,17 @@ def left(spec: EffectiveSpec, usage: Totals) -> int:
     return allowed(spec) - spent(usage)
 
 
-def halted(spec: EffectiveSpec, usage: Totals) -> Halt | None:
-    """The first limit that is reached, in the order cost, time, iterations."""
+def halted(spec: EffectiveSpec, usage: Totals, needed: int = 0) -> Halt | None:
+    """The first limit that is reached, in the order cost, time, iterations.
+
+    `needed`: microcents that the smallest call allowed may cost at worst.
+    """
     limits = spec.limits
-    if left(spec, usage) <= 0:
+    room = left(spec, usage)
+    if room <= 0 or room < needed:
         text = f"{money.dollars(spent(usage))} spent of {money.dollars(allowed(spec))}"
-        return Halt(Status.HALTED_COST, f"cost limit: {text}")
+        more = f", and the next call needs up to {money.dollars(needed)}" if room > 0 else ""
+        return Halt(Status.HALTED_COST, f"cost limit: {text}{more}", needed)
     if usage.cumulative_time_seconds >= limits.time_threshold_minutes * 60:
         text = f"{usage.cumulative_time_seconds / 60:.1f} of {limits.time_threshold_minutes:g} minutes"
         return Halt(Status.HALTED_TIME, f"time limit: agents worked {text}")
@@ -145,18 +153,22 @@ def plan(
     *,
     phase: Phase,
     free: bool,
+    sent: bool = True,
 ) -> StepPlan | Halt:
-    """The exact request of the next step.
+    """The exact request of the next step, or the limit that stands before it.
 
-    `free` agents cost nothing, so no price is needed and nothing is reserved.
+    `free` agents cost nothing, so no price is needed and nothing is reserved. `sent` False: the answer
+    is there already, so no limit applies.
     """
     text, parts, user_start, redactions = prompt.assemble(
         prompt.system_pieces(role), prompt.user_pieces(spec, state, phase, given), bounds.redact
     )
     wanted = role.max_output_tokens or model.max_output_tokens
-    fitted = _fit(spec, state, model, text, wanted, bounds, free)
-    if isinstance(fitted, Halt):
-        return fitted
+    least = None if free else money.worst_case(model, text, min(wanted, bounds.min_output_tokens))
+    halt = halted(spec, state.usage, least or 0) if sent else None
+    if halt:
+        return halt
+    most, reserved = (wanted, 0) if free else _fit(spec, state, model, text, wanted, bounds)
     metadata: JsonObject = {
         "role": role.name,
         "phase": state.status.value,
@@ -164,30 +176,25 @@ def plan(
         "temperature": role.temperature,
         "provider_model": model.provider_model,
         "endpoint": model.endpoint,
-        "max_output_tokens": fitted[0],
+        "max_output_tokens": most,
         "user_start": user_start,
         "redactions": redactions,
     }
     request = Request(
-        prompt=text, files_context=[file.path for file in given.files], metadata=metadata, parts=parts
+        prompt=text,
+        files_context=[bounds.redact(file.path)[0] for file in given.files],
+        metadata=metadata,
+        parts=parts,
     )
-    return StepPlan(phase, role, model, request, state.attempts + 1, fitted[0], fitted[1])
+    return StepPlan(phase, role, model, request, state.attempts + 1, most, reserved)
 
 
 def _fit(
-    spec: EffectiveSpec, state: State, model: Model, text: str, wanted: int, bounds: Bounds, free: bool
-) -> tuple[int, int | None] | Halt:
+    spec: EffectiveSpec, state: State, model: Model, text: str, wanted: int, bounds: Bounds
+) -> tuple[int, int | None]:
     """`(max_output_tokens, worst case in microcents)` such that the cost limit can't be overshot."""
-    if free:
-        return wanted, 0
-    worst = money.worst_case(model, text, wanted)
-    if worst is None:
-        return wanted, None
     room = left(spec, state.usage)
-    fitted = money.fit_output(model, text, wanted, room, bounds.min_output_tokens)
-    if fitted is None:
-        reason = f"cost limit: {money.dollars(room)} left, too little for one more answer of {model.name}"
-        return Halt(Status.HALTED_COST, reason)
+    fitted = money.fit_output(model, text, wanted, room, bounds.min_output_tokens) or wanted
     return fitted, money.worst_case(model, text, fitted)
 
 
@@ -278,12 +285,16 @@ def _verdict(
     if observed.refusals:
         return Action.BREACH, "permission: " + str(observed.refusals[0].get("message", "refused"))
     if command.action is ExitAction.COMPLETED:
-        unseen = missing and observed.phase is Phase.DOER and not spec.review
-        if unseen:
+        if missing and _nobody_looks(spec, observed.phase):
             return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"
         return Action.COMPLETED, ""
     action = Action.RETRY if command.action is ExitAction.RETRY else Action.STUCK
     return action, command.summary or f"the agent said {command.action}"
+
+
+def _nobody_looks(spec: EffectiveSpec, phase: Phase) -> bool:
+    """Whether no reviewer follows the doer, or neither a reviewer nor a steward the reviewer."""
+    return not spec.review if phase is Phase.DOER else spec.approval is Approval.NONE
 
 
 def _response(reply: Reply) -> Response:

@@ -9,6 +9,7 @@ from logist.agents import courier
 from logist.core import step
 from logist.core.model import (
     Actor,
+    Change,
     EffectiveSpec,
     Interaction,
     JsonObject,
@@ -18,10 +19,10 @@ from logist.core.model import (
     Reply,
 )
 from logist.core.step import StepPlan
-from logist.errors import ProviderError, Stopped
+from logist.errors import ProviderError, Refused, Stopped
 from logist.jobs.project import Project
 from logist.jobs.session import Session
-from logist.workspace import Workspace
+from logist.workspace import Checkpoint, Workspace
 
 CHANGES_RECORDED = 1000
 POLL_SECONDS = 0.5
@@ -30,8 +31,8 @@ LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass(frozen=True)
-class Given:
-    """An answer, and what was asked: all that `conclude_and_record` needs, harvested or fresh."""
+class Answered:
+    """An answer, and what was asked: all that `conclude` needs, harvested or fresh."""
 
     spec: EffectiveSpec
     envelope: JsonObject
@@ -58,7 +59,7 @@ def envelope(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: 
         "max_tries": settings.retries.max_tries,
         "backoff_seconds": settings.retries.backoff_seconds,
         "reserved_microcents": plan.reserved_microcents,
-        "index": session.state.usage.current_action_count,
+        "index": session.state.asked,
         "spec": spec.model_dump(mode="json"),
     }
 
@@ -71,10 +72,18 @@ def in_place(session: Session, asked: JsonObject) -> Reply:
     began = clock.monotonic()
     reply = script.ask(courier.ask_from(asked), session.job.workspace)
     text, redactions = session.project.redact(reply.text)
+    error = reply.error
+    if error:
+        error = error.model_copy(update={"message": session.project.redacted(error.message)})
     seconds = round(reply.usage.seconds or clock.monotonic() - began, 3)
     usage = reply.usage.model_copy(update={"seconds": seconds})
     return reply.model_copy(
-        update={"text": text, "redactions": reply.redactions + redactions, "usage": usage}
+        update={
+            "text": text,
+            "redactions": reply.redactions + redactions,
+            "usage": usage,
+            "error": error,
+        }
     )
 
 
@@ -111,18 +120,40 @@ def settle(session: Session) -> list[Interaction]:
     An answer on disk is concluded as if it had just come; nothing sent is as before; sent without an
     answer is in doubt.
     """
-    exchanges = session.job.exchanges()
-    if not exchanges:
-        return []
-    got = courier.collect(exchanges)
-    asked = got.envelope
-    if asked is None or got.kind == "not_sent" or int(asked["sequence"]) <= session.state.revision:
+    got = _collected(session)
+    if got is None or got.envelope is None:
         session.job.end_exchanges()
         return []
+    asked = got.envelope
     spec = EffectiveSpec.model_validate(asked["spec"])
     if got.kind == "in_doubt":
         return [_in_doubt(session, spec, asked, got.reply)]
-    return [conclude(session, Given(spec, asked, got.reply))]
+    return [conclude(session, Answered(spec, asked, got.reply))]
+
+
+def _collected(session: Session) -> courier.Collected | None:
+    """What is in flight and not recorded yet; None if nothing is, or nothing was sent."""
+    got = courier.collect(session.job.exchanges())
+    if got.envelope is None or got.kind == "not_sent":
+        return None
+    return got if int(got.envelope["sequence"]) > session.state.revision else None
+
+
+def unsettled(session: Session) -> bool:
+    """Whether the next changing command concludes or undoes something before it does its own."""
+    return _collected(session) is not None or bool(session.job.unfinished_restore(session.state.revision))
+
+
+def settle_first(session: Session, *, then_refuse: bool) -> list[Interaction]:
+    """Settles, and says so. `then_refuse`: what a person decided did not take this answer into account."""
+    entries = settle(session)
+    if entries:
+        status = session.state.status
+        session.project.say(f"recorded what was in flight: {session.job.id} is {status} now")
+        if then_refuse:
+            fix = f"logist job status --job {session.job.id}, then decide"
+            raise Refused(f"an answer came in meanwhile, and the job is {status} now", fix=fix)
+    return entries
 
 
 def harvest(session: Session) -> Interaction:
@@ -137,13 +168,13 @@ def harvest(session: Session) -> Interaction:
     return entries[0]
 
 
-def conclude(session: Session, given: Given, *, simulated: bool = False) -> Interaction:
+def conclude(session: Session, answered: Answered, *, simulated: bool = False) -> Interaction:
     """Judges an answer and records it; the one way in which any answer enters a history."""
-    asked = given.envelope
+    asked = answered.envelope
     workspace = session.project.workspace(session.job)
     kept = workspace.checkpoint(f"after interaction {session.state.revision + 1}")
-    seen = observe(session.project, workspace, given, asked["checkpoint_before"], kept.commit)
-    outcome = step.conclude(given.spec, session.state, given.reply, seen, session.project.schema)
+    seen = observe(session.project, workspace, answered, asked["checkpoint_before"], kept)
+    outcome = step.conclude(answered.spec, session.state, answered.reply, seen, session.project.schema)
     entry = session.entry(
         Kind.ASK,
         outcome.place,
@@ -153,7 +184,7 @@ def conclude(session: Session, given: Given, *, simulated: bool = False) -> Inte
         reason=outcome.reason,
         request=asked["request"],
         response=outcome.response,
-        usage=given.reply.usage,
+        usage=answered.reply.usage,
         simulated=simulated,
         checkpoint_before=asked["checkpoint_before"],
         checkpoint_after=kept.commit,
@@ -166,24 +197,30 @@ def conclude(session: Session, given: Given, *, simulated: bool = False) -> Inte
 
 
 def observe(
-    project: Project, workspace: Workspace, given: Given, before: str | None, after: str | None
+    project: Project, workspace: Workspace, answered: Answered, before: str | None, after: Checkpoint | None
 ) -> Observed:
     """Everything about the workspace and the limits that judging the answer depends on."""
-    named = step.named_files(given.reply, project.schema)
-    changes, omitted = workspace.changes(before, after, CHANGES_RECORDED) if before and after else ([], 0)
+    named = step.named_files(answered.reply, project.schema)
+    changes: list[Change] = []
+    omitted = 0
+    if before and after:
+        changes, omitted = workspace.changes(before, after.commit, CHANGES_RECORDED)
     return Observed(
-        phase=Phase(given.envelope["phase"]),
-        role=given.envelope["role"],
+        phase=Phase(answered.envelope["phase"]),
+        role=answered.envelope["role"],
         evidence=[workspace.evidence(path) for path in named],
-        changes=changes,
+        changes=[change.model_copy(update={"path": project.redacted(change.path)}) for change in changes],
         changes_omitted=omitted,
+        not_restorable=[project.redacted(name) for name in after.skipped] if after else [],
     )
 
 
 def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
     """Books the worst case, puts the workspace back, and leaves the question to a steward."""
     before = asked["checkpoint_before"]
-    session.project.workspace(session.job).restore(before)
+    workspace = session.project.workspace(session.job)
+    found = workspace.checkpoint("found in doubt").commit
+    workspace.restore(before)
     outcome = step.in_doubt(spec, session.state, asked["role"])
     entry = session.entry(
         Kind.RECOVER,
@@ -195,7 +232,7 @@ def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: R
         request=asked["request"],
         response=outcome.response,
         usage=reply.usage,
-        checkpoint_before=before,
+        checkpoint_before=found,
         checkpoint_after=before,
         observed=Observed(phase=Phase(asked["phase"]), role=asked["role"]),
     )

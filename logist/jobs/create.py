@@ -33,11 +33,16 @@ def create(project: Project, job_id: str, spec: JobSpec, *, draft: bool = False,
     """
     if not spec.prompt and not draft:
         raise UsageError("a job needs a prompt", where="prompt", fix="--prompt TEXT, a spec file, or --draft")
+    specs.known(project, spec)
+    clean = JobSpec.model_validate(specs.redacted(project, spec.model_dump(exclude_unset=True)))
+    if clean != spec:
+        spec, text = clean, ""  # a secret is nobody's comment
     effective = specs.effective(project, spec)
     after = steward.decide(Kind.CREATE, None, {"draft": draft}, effective)
     source = _source(project, spec)
     with JobDir.creating(project.jobs_dir, job_id) as job:
-        start = project.workspace(job).populate(source)
+        workspace = project.workspace(job)
+        start = workspace.populate(source)
         entry = Interaction(
             sequence=1,
             timestamp=project.clock.timestamp(),
@@ -58,7 +63,8 @@ def create(project: Project, job_id: str, spec: JobSpec, *, draft: bool = False,
         done = job.append(Position(0, None, 0), [dump(entry)])
         state = fold.apply(None, interaction_of(done.entries[0]))
         job.write_state(dump_state(state, done.position))
-    return Created(project.job(job_id), state, _warnings(source))
+    empty = workspace.source_has_no_commits
+    return Created(project.job(job_id), state, _no_commits(source) if empty else _warnings(source))
 
 
 def _named(spec: JobSpec, job_id: str) -> dict[str, object]:
@@ -71,11 +77,16 @@ def _source(project: Project, spec: JobSpec) -> Path | None:
     if spec.repo is False:
         return None
     if isinstance(spec.repo, str):
-        found = find_repository(Path(spec.repo).expanduser())
+        named = Path(spec.repo).expanduser()
+        found = find_repository(named) if named.is_dir() else None
         if found is None:
             raise UsageError(f"{spec.repo} is not a git repository", where="repo", fix="--no-repo for none")
         return found
     return find_repository(project.home.parent) if project.home.name == ".logist" else None
+
+
+def _no_commits(source: Path | None) -> tuple[str, ...]:
+    return (f"{source} has no commit yet, so the workspace is empty",)
 
 
 def _warnings(source: Path | None) -> tuple[str, ...]:

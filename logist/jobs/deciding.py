@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-from typing import Any
-
 from logist.core import fold, steward
-from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Place, State
+from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Request, State
 from logist.errors import UsageError
 from logist.jobs import asking
 from logist.jobs.project import Project
@@ -26,11 +23,15 @@ def decide(
     command: JsonObject | None = None,
     wait: float = 0.0,
 ) -> Result:
-    """Records a steward's decision. Raises Refused when the state forbids it; then nothing is written."""
+    """Records a steward's decision.
+
+    Raises Refused when the state forbids it, or when an answer that was in flight had to be recorded
+    first: nobody decides on what they have not seen.
+    """
     note = project.redacted(note) if note else None
     asked = {**(command or {}), **({"note": note} if note else {})}
     with changing(project, job_id, f"job {kind}", wait=wait) as session:
-        settled = asking.settle(session)
+        settled = asking.settle_first(session, then_refuse=kind not in ENDING)
         spec, changed = _spec(session, kind)
         after = steward.decide(kind, session.state.place(), asked, spec)
         entry = session.entry(kind, after, note=note, command=asked, reason=note or "")
@@ -47,14 +48,15 @@ def _spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Interaction
 def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -> Result:
     """Puts state and workspace back to what interaction `to` found. What was used stays used."""
     with changing(project, job_id, "job restep") as session:
-        settled = asking.settle(session)
+        asking.settle_first(session, then_refuse=True)
         if not 2 <= to <= session.state.revision:
             raise UsageError(
                 f"no interaction {to} to go back before", where="--to", fix=f"2 to {session.state.revision}"
             )
         back = fold.state_before(session.history(), to)
-        after = _decided(session, Kind.RESTEP, {"to": to}, back.place())
-        return _returned(session, Kind.RESTEP, after, back.checkpoint, {"to": to}, note, settled, back)
+        command = {"to": to}
+        request = {"action": "restep", "job_id": job_id, "options": {"resume": to}}
+        return _return(session, Kind.RESTEP, command, request, back.checkpoint, note, back)
 
 
 def rerun(
@@ -65,34 +67,30 @@ def rerun(
     `clean` False leaves the workspace as it is; `keep_files` copies the artefacts to `attachments/` first.
     """
     with changing(project, job_id, "job rerun") as session:
-        settled = asking.settle(session)
-        options: dict[str, Any] = {"clean_git": clean, "keep_files": keep_files}
-        after = _decided(session, Kind.RERUN, options, None)
-        if keep_files:
-            _keep(session)
+        asking.settle_first(session, then_refuse=True)
+        options: JsonObject = {"clean_git": clean, "keep_files": keep_files}
+        request = {"action": "rerun", "job_id": job_id, "options": options}
         start = session.state.start_checkpoint if clean else None
-        return _returned(session, Kind.RERUN, after, start, options, note, settled, None)
+        return _return(session, Kind.RERUN, options, request, start, note, None)
 
 
-def _decided(session: Session, kind: Kind, command: JsonObject, back: Place | None) -> Place:
-    return steward.decide(kind, session.state.place(), command, session.changed_spec()[0], back)
-
-
-def _returned(
+def _return(
     session: Session,
     kind: Kind,
-    after: Place,
-    commit: str | None,
     command: JsonObject,
+    request: JsonObject,
+    commit: str | None,
     note: str | None,
-    settled: list[Interaction],
     back: State | None,
 ) -> Result:
-    """Keeps what is there as a checkpoint, restores, then records."""
-    _, changed = session.changed_spec()
+    """Keeps what is there as a checkpoint, restores `commit`, then records."""
+    spec, changed = session.changed_spec()
+    after = steward.decide(kind, session.state.place(), command, spec, back.place() if back else None)
     note = session.project.redacted(note) if note else None
     workspace = session.project.workspace(session.job)
     kept = workspace.checkpoint(f"before {kind}").commit
+    if command.get("keep_files"):
+        _keep(session)
     if commit:
         session.job.begin_restore(session.state.revision + len(changed) + 1, kept)
         workspace.restore(commit)
@@ -102,21 +100,19 @@ def _returned(
         note=note,
         command={**command, **({"note": note} if note else {})},
         reason=note or "",
+        request=Request(command=request),
         checkpoint_before=kept,
         checkpoint_after=commit or kept,
     )
     recorded = session.record(*changed, entry, back=back)
     session.job.end_restore()
-    return Result(session.job.id, session.state, (*settled, *recorded))
+    return Result(session.job.id, session.state, tuple(recorded))
 
 
 def _keep(session: Session) -> None:
     """Copies the artefacts out of the workspace before it is put back."""
-    folder = session.job.path / "attachments" / f"rerun-{session.state.revision + 1}"
+    folder = session.job.attachments / f"rerun-{session.state.revision + 1}"
     workspace = session.project.workspace(session.job)
     for path in session.state.artefacts:
         if workspace.evidence(path).exists:
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            shutil.copyfile(session.job.workspace / path, target, follow_symlinks=False)
-            target.chmod(0o600)
+            workspace.copy_file(path, folder / path)

@@ -17,11 +17,11 @@ def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], obje
     Raises InvalidFile when the result does not validate; then nothing is written.
     """
     with changing(project, job_id, "job config") as session:
-        settled = asking.settle(session)
+        settled = asking.settle_first(session, then_refuse=False)
         if session.state.status in TERMINAL:
             fix = next_command(session.state.place(), job_id)
             raise Refused(f"the job has ended: {session.state.status}", fix=fix)
-        specs.edit(session.job, changes)
+        specs.edit(project, session.job, changes)
         _, changed = session.changed_spec({"changed": [".".join(path) for path in changes]})
         recorded = session.record(*changed) if changed else []
         return Result(job_id, session.state, (*settled, *recorded))

@@ -60,25 +60,32 @@ def _replay(schema: JsonObject, entries: list[Interaction]) -> Replayed:
     return Replayed(len(entries), tuple(replay.replay(entries, schema)))
 
 
-def verify(project: Project, job: JobDir) -> list[Problem]:
+@dataclass(frozen=True)
+class Verified:
+    """What is wrong with a job's files, and what is only worth knowing."""
+
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+
+
+def verify(project: Project, job: JobDir) -> Verified:
     """Hash chain, numbering, files; and that the fold of the history gives state.json."""
-    problems = job.verify()
+    problems = tuple(problem for problem in job.verify() if "state.json is missing" not in problem.message)
     if problems:
-        return problems
+        return Verified(problems)
     session = load(project, job)
     recorded = job.read_state()
-    if recorded is None:
-        return [Problem("state.json is missing; the next command makes it anew", None, None)]
+    if recorded is None or session.behind:
+        what = "missing" if recorded is None else "behind the history"
+        return Verified((), (f"state.json is {what}; the next change makes it anew",))
     expected = dump_state(fold(interactions(job)), session.position)
-    return [
-        Problem(
-            f"state.json: {name} is {_short(recorded.get(name))}, the history gives {_short(value)}",
-            None,
-            None,
+    return Verified(
+        tuple(
+            Problem(f"state.json: {name} is {_short(recorded.get(name))}, not {_short(value)}", None, None)
+            for name, value in expected.items()
+            if recorded.get(name) != value
         )
-        for name, value in expected.items()
-        if recorded.get(name) != value
-    ]
+    )
 
 
 def _short(value: object) -> str:

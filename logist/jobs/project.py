@@ -12,7 +12,7 @@ from pathlib import Path
 from logist.agents.scripted import Scripted
 from logist.config.environment import Environment
 from logist.config.settings import Settings, resolve_model
-from logist.core import redact
+from logist.core import exit_command, redact
 from logist.core.model import JsonObject, Model
 from logist.resources import resource
 from logist.roles import Roles
@@ -79,8 +79,8 @@ class Project:
         return self.environment.secrets(*named)
 
     def redacted(self, text: str) -> str:
-        """The text as it may reach a file."""
-        return self.redact(text)[0]
+        """The text as it may reach a file: no secret, and nothing that is not Unicode."""
+        return self.redact(exit_command.clean(text)[0])[0]
 
     def job(self, job_id: str) -> JobDir:
         """The job's directory; UsageError for a bad or unknown id."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from logist.core.model import Status
 from logist.errors import Busy, LogistError
+from logist.jobs.planning import Choice
 from logist.jobs.project import Project
-from logist.jobs.stepping import Choice, Result, do_step, provider_is_out
+from logist.jobs.stepping import Result, do_step, provider_is_out
 from logist.store import JobDir, list_jobs
 
 READY = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
@@ -51,27 +53,41 @@ def ready_jobs(project: Project) -> list[str]:
     for job_id in list_jobs(project.jobs_dir):
         job = JobDir(project.jobs_dir / job_id, job_id)
         try:
-            state = job.read_state()
+            state = job.read_state() or {"status": Status.PENDING}
         except LogistError:
-            ranked.append((0, "", job_id))
-            continue
-        if state is None or state.get("status") in READY or job.inflight.exists():
-            state = state or {}
-            ranked.append((int(state.get("rank") or 0), str(state.get("created_at") or ""), job_id))
+            state = {"status": Status.PENDING}
+        if str(state.get("status")) in READY or job.inflight.exists():
+            rank = state.get("rank")
+            ranked.append((rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id))
     return [job_id for _, _, job_id in sorted(ranked)]
 
 
-def run_queue(project: Project, parallel: int, on_step: Callable[[Result], None]) -> Iterator[Ended]:
-    """Runs every ready job once to its rest, at most `parallel` at a time, in rank order."""
-    waiting = ready_jobs(project)
+def run_queue(
+    project: Project, parallel: int, on_step: Callable[[Result], None], *, leave: Container[str] = ()
+) -> Iterator[Ended]:
+    """Runs every ready job once to its rest, at most `parallel` at a time, in rank order.
+
+    Goes on until none is ready, jobs that were made meanwhile included; those in `leave` are passed over.
+    """
+    begun: set[str] = set()
+    running: dict[Future[Ended], str] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool:
-        running: set[Future[Ended]] = set()
-        while (waiting or running) and not (project.stopping() and not running):
-            while waiting and len(running) < parallel and not project.stopping():
-                running.add(pool.submit(_run_one, project, waiting.pop(0), on_step))
-            done, running = wait(running, return_when=FIRST_COMPLETED)
+        while True:
+            for job_id in _next_jobs(project, parallel - len(running), begun, leave):
+                begun.add(job_id)
+                running[pool.submit(_run_one, project, job_id, on_step)] = job_id
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                yield future.result()
+                yield _ended(future, running.pop(future))
+
+
+def _next_jobs(project: Project, room: int, begun: set[str], leave: Container[str]) -> list[str]:
+    if project.stopping() or room <= 0:
+        return []
+    ready = (job_id for job_id in ready_jobs(project) if job_id not in begun and job_id not in leave)
+    return list(islice(ready, room))
 
 
 def _run_one(project: Project, job_id: str, on_step: Callable[[Result], None]) -> Ended:
@@ -81,8 +97,18 @@ def _run_one(project: Project, job_id: str, on_step: Callable[[Result], None]) -
     except Busy as error:
         project.say(f"{job_id}: passed over, {error.message}")
         return Ended(job_id, None, None)
-    except LogistError as error:
+
+
+def _ended(future: Future[Ended], job_id: str) -> Ended:
+    """How the job ended; a surprise is an error of this job, and stops no other."""
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, LogistError):
         return Ended(job_id, None, error)
+    if not isinstance(error, Exception):
+        raise error
+    return Ended(job_id, None, LogistError(f"{type(error).__name__}: {error}"))
 
 
 def exit_code(codes: list[int]) -> int:

@@ -10,9 +10,19 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from logist.core import fold
-from logist.core.model import Actor, EffectiveSpec, Interaction, JsonObject, Kind, Place, State, Steward
+from logist.core.model import (
+    Actor,
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    Place,
+    State,
+    Status,
+    Steward,
+)
 from logist.errors import Damaged, Stopped
-from logist.jobs import specs
+from logist.jobs import hooks, specs
 from logist.jobs.project import Project
 from logist.store import Holder, JobDir, Loaded, Lock, Position
 
@@ -32,8 +42,9 @@ class Session:
     state: State
     position: Position
     torn: bytes
-    stale: bool
-    """state.json is missing or behind, and is written with the next change."""
+    behind: bool
+    """state.json is missing or older than the history; the next change writes it."""
+    became_stuck: bool = False
 
     def entry(self, kind: Kind, after: Place, *, actor: Actor = Actor.STEWARD, **fields: Any) -> Interaction:
         """An interaction at the end of this history, not yet recorded."""
@@ -57,16 +68,17 @@ class Session:
     def record(self, *entries: Interaction, back: State | None = None) -> list[Interaction]:
         """Makes the entries durable in one append, then replaces state.json."""
         done = self.job.append(self.position, [dump(entry) for entry in entries], self.torn)
+        before = self.state.status
         recorded = [interaction_of(entry) for entry in done.entries]
         for entry in recorded:
             self.state = fold.apply(self.state, entry, back)
         self.position, self.torn = done.position, b""
+        self.became_stuck |= self.state.status is Status.STUCK and before is not Status.STUCK
         self.write_state()
         return recorded
 
     def write_state(self) -> None:
         self.job.write_state(dump_state(self.state, self.position))
-        self.stale = False
 
     def changed_spec(self, command: JsonObject | None = None) -> tuple[EffectiveSpec, list[Interaction]]:
         """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
@@ -77,13 +89,6 @@ class Session:
             Kind.SPEC, self.state.place(), actor=Actor.SYSTEM, spec=spec, command=command or {}
         )
         return spec, [entry]
-
-    def refreshed_spec(self) -> EffectiveSpec:
-        """The effective spec of now, recorded."""
-        spec, entries = self.changed_spec()
-        if entries:
-            self.record(*entries)
-        return spec
 
     def history(self) -> list[Interaction]:
         return [interaction_of(entry) for entry in self.job.entries()]
@@ -103,24 +108,31 @@ def changing(
         if project.stopping():
             raise Stopped("stopped waiting for the job", exit_code=project.stopping())
 
-    with job.lock(
-        command=command,
-        since=project.clock.timestamp(),
-        wait=wait,
-        wait_for_courier=wait_for_courier,
-        on_wait=tell,
-        on_poll=look,
-    ) as lock:
-        session = load(project, job, lock)
-        _undo(session)
-        yield session
+    session: Session | None = None
+    try:
+        with job.lock(
+            command=command,
+            since=project.clock.timestamp(),
+            wait=wait,
+            wait_for_courier=wait_for_courier,
+            on_wait=tell,
+            on_poll=look,
+        ) as lock:
+            session = load(project, job, lock)
+            _undo(session)
+            yield session
+    finally:
+        if session is not None and session.became_stuck:  # the lock is free: the hook may resolve the job
+            hooks.on_stuck(project, job, session.state)
 
 
 def _undo(session: Session) -> None:
     """Puts the workspace back where a restep or rerun was cut off before it was recorded."""
     kept = session.job.unfinished_restore(session.state.revision)
     if kept:
-        session.project.workspace(session.job).restore(kept)
+        workspace = session.project.workspace(session.job)
+        workspace.checkpoint("before a cut-off restore is undone")
+        workspace.restore(kept)
     session.job.end_restore()
 
 
@@ -128,7 +140,7 @@ def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
     """The job as its files tell it; writes nothing, so a reader may call it without a lock."""
     loaded = job.load()
     state = state_of(job, loaded)
-    return Session(project, job, lock, state, loaded.position, loaded.torn, stale=bool(loaded.entries))
+    return Session(project, job, lock, state, loaded.position, loaded.torn, behind=bool(loaded.entries))
 
 
 def state_of(job: JobDir, loaded: Loaded) -> State:

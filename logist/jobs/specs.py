@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from logist import documents
 from logist.config.settings import Settings
 from logist.core.model import Approval, EffectiveSpec, JobSpec, Limits
@@ -26,14 +28,15 @@ def effective(project: Project, spec: JobSpec) -> EffectiveSpec:
     limits = settings.limits.model_copy(update=spec.limits.model_dump(exclude_none=True))
     criteria = spec.acceptance_criteria or []
     redacted = project.redacted
+    prompt = redacted(spec.prompt or "")
     return EffectiveSpec(
-        title=redacted(spec.title or _title(spec.prompt or "")),
-        prompt=redacted(spec.prompt or ""),
+        title=redacted(spec.title) if spec.title else _title(prompt),
+        prompt=prompt,
         description=redacted(spec.description) if spec.description else None,
         acceptance_criteria=tuple(map(redacted, [criteria] if isinstance(criteria, str) else criteria)),
-        task_type=spec.task_type,
-        tags=tuple(spec.tags),
-        files=tuple(spec.files),
+        task_type=redacted(spec.task_type) if spec.task_type else None,
+        tags=tuple(map(redacted, spec.tags)),
+        files=tuple(map(redacted, spec.files)),
         review=settings.review.enabled if spec.review is None else spec.review,
         approval=_approval(spec.approval, settings.approval),
         limits=Limits.model_validate(limits.model_dump()),
@@ -78,12 +81,36 @@ def _hashes(project: Project, *names: str) -> dict[str, str]:
     return {name: role_hash(known[name].role) for name in sorted(set(names)) if name in known}
 
 
-def edit(job: JobDir, changes: dict[tuple[str, ...], object | None]) -> JobSpec:
+def edit(project: Project, job: JobDir, changes: dict[tuple[str, ...], object | None]) -> JobSpec:
     """Changes job.yaml, keeping comments and order; the result must validate before it is written."""
-    text = job.spec_file.read_text("utf-8")
-    edited = documents.edited(text, job.spec_file.name, changes)
+    clean = {path: redacted(project, value) for path, value in changes.items()}
+    edited = documents.edited(_text(job), job.spec_file.name, clean)
     spec = documents.checked(JobSpec, documents.parse(edited, job.spec_file.name))
     if spec.id not in (None, job.id):
         raise UsageError("the id of a job can't be changed", where="id")
+    known(project, spec)
     replace_file(job.spec_file, edited.encode("utf-8"))
     return spec
+
+
+def _text(job: JobDir) -> str:
+    documents.read(job.spec_file)  # what can't be read is told in its terms
+    return job.spec_file.read_text("utf-8")
+
+
+def known(project: Project, spec: JobSpec) -> None:
+    """Raises UsageError for a role that the spec names and nobody knows, InvalidFile for a broken one."""
+    for name in (spec.role, spec.review_role):
+        if name:
+            project.roles.get(name)
+
+
+def redacted(project: Project, value: Any) -> Any:
+    """The value without secrets, in every text it holds."""
+    if isinstance(value, str):
+        return project.redacted(value)
+    if isinstance(value, list):
+        return [redacted(project, item) for item in value]
+    if isinstance(value, dict):
+        return {key: redacted(project, item) for key, item in value.items()}
+    return value

@@ -177,7 +177,7 @@ def whole_history() -> Recorder:
     job.answer(command("COMPLETED", "HELLO.txt"), missing=["HELLO.txt"])
     job.decide(Kind.SUSPEND)
     job.decide(Kind.RESUME)
-    job.decide(Kind.HALT, limit="HALTED_COST")
+    job.decide(Kind.HALT, limit="HALTED_COST", needed=2_000_000_000)
     job.change(limits=Limits(cost_threshold=5000))
     job.decide(Kind.RESUME)
     job.answer()

@@ -285,8 +285,8 @@ class TestRestep:
         job.decide(Kind.RESTEP, to=3)
         state = job.state
         assert state.usage == now.usage
-        assert state.usage.current_action_count == 3
-        same = {"revision", "updated_at", "usage", "reason"}
+        assert (state.usage.current_action_count, state.asked) == (3, 3)
+        same = {"revision", "updated_at", "usage", "asked", "reason"}
         assert state.model_dump(exclude=same) == earlier.model_dump(exclude=same)
         assert (state.artefacts, state.outputs, state.attempts) == (["a"], {}, 1)
         assert (state.checkpoint, state.revision) == ("c2", 5)

@@ -272,3 +272,20 @@ def test_it_touches_no_file_process_or_network() -> None:
     assert [found for found, _ in runs] == [0, 0]
     pure = {"sys.addaudithook", "object.__getattr__", "object.__setattr__", "builtins.id"}
     assert set(runs[1][1]) <= pure
+
+
+@pytest.mark.parametrize("field", ["evidence_files", "summary_for_supervisor", "output", "metadata"])
+def test_what_was_read_from_the_answer_is_compared(field: str) -> None:
+    other_value: dict[str, object] = {
+        "evidence_files": ["another.txt"],
+        "summary_for_supervisor": "Something else.",
+        "output": {"n": 2},
+        "metadata": {"n": 2},
+    }
+    found = first(changed(3, **{f"response__{field}": other_value[field]}))
+    assert (found.sequence, found.field) == (3, f"response.{field}")
+
+
+def test_a_limit_that_was_not_reached_is_found() -> None:
+    found = first(changed(12, command={"limit": "HALTED_COST", "needed": 1}))
+    assert (found.sequence, found.field, found.today) == (12, "state_after", "REVIEW_REQUIRED")

@@ -230,9 +230,9 @@ class TestPlan:
         halt = self.plan(spec(cost_threshold=room / 1_000_000))
         assert isinstance(halt, Halt)
         assert halt.limit is Status.HALTED_COST
-        assert halt.reason == (
-            f"cost limit: {money.dollars(room)} left, too little for one more answer of small"
-        )
+        needed = room + 1000
+        assert halt.needed == needed
+        assert halt.reason.endswith(f"and the next call needs up to {money.dollars(needed)}")
 
     def test_the_least_output_is_a_setting(self) -> None:
         room = self.prompt_cost() + 10 * 1000

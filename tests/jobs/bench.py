@@ -14,9 +14,10 @@ from logist.config.settings import Settings
 from logist.core.model import Interaction, JobSpec, State
 from logist.jobs import looking
 from logist.jobs.create import create
+from logist.jobs.planning import Choice
 from logist.jobs.project import Clock, Project
 from logist.jobs.session import load
-from logist.jobs.stepping import Answer, Choice, Result, do_step, poststep
+from logist.jobs.stepping import Answer, Result, do_step, poststep
 from logist.resources import resource
 from logist.roles import load_roles
 

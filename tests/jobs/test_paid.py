@@ -16,7 +16,7 @@ from logist.config.settings import Settings
 from logist.core.model import ErrorKind, Status
 from logist.core.step import StepPlan
 from logist.errors import InvalidFile, Stopped
-from logist.jobs.stepping import Choice, preview
+from logist.jobs.planning import Choice, preview
 from tests import support
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench

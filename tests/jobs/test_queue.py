@@ -86,6 +86,55 @@ def test_on_stuck_is_run_once(bench: MakeBench, tmp_path: Path) -> None:
 def test_an_on_stuck_that_fails_is_a_warning(bench: MakeBench) -> None:
     b = bench([answer("?"), answer("?")], {"on_stuck": ["/nonexistent/program"]})
     b.create()
-    result = b.step()
-    assert result.state.status is Status.STUCK
-    assert "on_stuck did not run" in result.warnings[-1]
+    assert b.step().state.status is Status.STUCK
+    assert "on_stuck did not run" in b.said[-1]
+
+
+def test_an_odd_state_stops_no_other_job(bench: MakeBench) -> None:
+    b = bench([answer()])
+    for name in ("a", "b"):
+        b.create(name, review=False, approval="none")
+    (b.folder("a") / "damaged-on-purpose").touch()
+    state = b.folder("a") / "state.json"
+    state.write_bytes(state.read_bytes().replace(b'"rank": 0', b'"rank": "x"'))
+    ended = {one.job_id: one for one in queue.run_queue(b.project, 1, lambda _: None)}
+    assert isinstance(ended["a"].error, Damaged)
+    assert ended["b"].exit_code == 0
+
+
+def test_a_surprise_in_one_job_stops_no_other(bench: MakeBench) -> None:
+    b = bench([answer()])
+    for name in ("a", "b"):
+        b.create(name, review=False, approval="none")
+
+    def surprised(result: Result) -> None:
+        if result.job_id == "a":
+            raise RuntimeError("a surprise")
+
+    ended = {one.job_id: one for one in queue.run_queue(b.project, 1, surprised)}
+    assert (ended["a"].exit_code, ended["b"].exit_code) == (1, 0)
+
+
+def test_a_job_made_meanwhile_is_run_too(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create("a", review=False, approval="none")
+
+    def and_another(result: Result) -> None:
+        if result.job_id == "a":
+            b.create("b", review=False, approval="none")
+
+    assert [one.job_id for one in queue.run_queue(b.project, 1, and_another)] == ["a", "b"]
+
+
+def test_jobs_are_left_alone_when_asked_to(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create("a")
+    assert list(queue.run_queue(b.project, 1, lambda _: None, leave={"a"})) == []
+
+
+def test_a_refused_request_uses_no_iteration(bench: MakeBench) -> None:
+    b = bench([{"error": {"kind": "auth", "message": "no"}}] * 3)
+    b.create(limits={"max_allowed_iterations": 2})
+    for _ in range(3):
+        assert b.step().exit_code == 6
+    assert (b.state().usage.current_action_count, b.state().asked) == (0, 3)

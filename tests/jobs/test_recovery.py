@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from logist.config.settings import Settings
 from logist.core import fold
 from logist.core.model import Kind, Reply, Status, StuckKind, Usage
-from logist.core.step import StepPlan
+from logist.core.step import Idle, StepPlan
 from logist.errors import Damaged, Refused
 from logist.jobs import asking, deciding, looking
+from logist.jobs.planning import Choice, preview
 from logist.jobs.session import changing
-from logist.jobs.stepping import Choice, preview
 from logist.store import JobDir, Position
+from tests import support
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
 
@@ -23,7 +26,7 @@ from tests.jobs.conftest import MakeBench
 def left_in_flight(b: Bench, *, reserved: int = 1_500_000) -> tuple[JobDir, Json]:
     """A job whose stepper was killed after `1.request` became durable; returns the envelope too."""
     with changing(b.project, "j", "job step") as session:
-        spec = session.refreshed_spec()
+        spec, _ = session.changed_spec()
         kept = b.project.workspace(session.job).checkpoint("before")
         _, plan = preview(b.project, "j", Choice())
         assert isinstance(plan, StepPlan)
@@ -76,22 +79,81 @@ def test_a_harvest_uses_the_spec_that_was_asked_under(bench: MakeBench) -> None:
     assert b.step().state.status is Status.REVIEW_REQUIRED
 
 
-@pytest.mark.parametrize("verb", ["approve-like", "poststep"])
-def test_every_changing_command_concludes_first(bench: MakeBench, verb: str) -> None:
-    b = bench()
+def in_flight(b: Bench, text: str) -> None:
+    """A job whose answer is on disk, and which nobody has looked at since."""
     b.create()
     job, _ = left_in_flight(b)
     job.mark_sent(1)
-    job.save_response(1, response(command()))
-    if verb == "poststep":
-        result = b.give(command("STUCK"))
-        assert result.state.status is Status.REVIEW_REQUIRED
-        assert "not used" in result.notes[0]
-    else:
-        result = deciding.decide(b.project, "j", Kind.SUSPEND)
-        assert [entry.kind for entry in result.entries] == [Kind.ASK, Kind.SUSPEND]
-        assert result.state.before is not None
-        assert result.state.before.status is Status.REVIEW_REQUIRED
+    job.save_response(1, response(text))
+
+
+def test_a_given_answer_is_not_used_for_a_state_nobody_has_seen(bench: MakeBench) -> None:
+    b = bench()
+    in_flight(b, command())
+    with pytest.raises(Refused, match="in flight"):
+        b.give(command("STUCK"), dry_run=True)
+    result = b.give(command("STUCK"))
+    assert result.state.status is Status.REVIEW_REQUIRED
+    assert "not used" in result.notes[0]
+
+
+def test_nobody_decides_on_an_answer_they_have_not_seen(bench: MakeBench) -> None:
+    b = bench()
+    b.create("j", review=False)
+    job, _ = left_in_flight(b)
+    job.mark_sent(1)
+    job.save_response(1, response(command(summary="I deleted everything.")))
+    for decision in (
+        lambda: deciding.decide(b.project, "j", Kind.APPROVE),
+        lambda: deciding.decide(b.project, "j", Kind.REJECT, note="No."),
+    ):
+        if b.state().status is Status.PENDING:
+            with pytest.raises(Refused, match="came in meanwhile"):
+                decision()
+    assert b.state().status is Status.APPROVAL_REQUIRED
+    assert deciding.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
+
+
+def test_a_job_can_be_ended_whatever_is_in_flight(bench: MakeBench) -> None:
+    b = bench()
+    in_flight(b, command())
+    result = deciding.decide(b.project, "j", Kind.SUSPEND)
+    assert [entry.kind for entry in result.entries] == [Kind.ASK, Kind.SUSPEND]
+    assert result.state.before is not None
+    assert result.state.before.status is Status.REVIEW_REQUIRED
+    assert any("recorded what was in flight" in line for line in b.said)
+
+
+def test_preview_asks_nothing_while_an_answer_waits(bench: MakeBench) -> None:
+    b = bench()
+    in_flight(b, command())
+    _, found = preview(b.project, "j", Choice())
+    assert isinstance(found, Idle)
+    assert "in flight" in found.reason
+
+
+def test_the_hook_hears_of_every_way_to_get_stuck(bench: MakeBench, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    b = bench(settings={"on_stuck": f"echo $LOGIST_STATUS >> {told}"})
+    in_flight(b, "not json")
+    with pytest.raises(Refused):
+        deciding.decide(b.project, "j", Kind.RESUBMIT)
+    assert told.read_text("utf-8") == "STUCK\n"
+
+
+def test_the_hook_may_resolve_the_job(bench: MakeBench) -> None:
+    b = bench([answer("?")])
+    b.create()
+    home = b.project.home.parent
+    hook = [sys.executable, "-m", "logist", "job", "resubmit", "j", "--jobs-dir", str(b.project.jobs_dir)]
+    b.change(
+        settings=Settings.model_validate(
+            {"on_stuck": ["/usr/bin/env", "-C", str(home), f"PYTHONPATH={support.ROOT}", *hook]}
+        )
+    )
+    b.step()
+    assert b.state().status is Status.PENDING
+    assert not [line for line in b.said if "on_stuck" in line]
 
 
 def test_sent_without_an_answer_is_in_doubt(bench: MakeBench) -> None:
@@ -107,6 +169,10 @@ def test_sent_without_an_answer_is_in_doubt(bench: MakeBench) -> None:
     assert (result.state.usage.cumulative_cost, result.state.usage.cumulative_cost_microcents) == (1, 500_000)
     assert result.entries[0].kind is Kind.RECOVER
     assert not (b.workspace() / "half-made.txt").exists()
+    found = result.entries[0].checkpoint_before
+    assert found is not None
+    b.project.workspace(b.project.job("j")).restore(found)
+    assert (b.workspace() / "half-made.txt").read_text("utf-8") == "?"  # nothing is lost
     assert b.step().entries == ()
     assert b.give(command(summary="I found the answer.")).state.status is Status.REVIEW_REQUIRED
 
@@ -141,11 +207,11 @@ def test_state_is_rebuilt_from_the_history(bench: MakeBench) -> None:
     (b.folder() / "state.json").unlink()
     (b.folder() / "damaged-on-purpose").touch()
     assert b.state() == expected
-    problems = looking.verify(b.project, b.project.job("j"))
-    assert ["missing" in problem.message for problem in problems] == [True]
+    verified = looking.verify(b.project, b.project.job("j"))
+    assert (verified.problems, "missing" in verified.notes[0]) == ((), True)
     b.step()
     assert (b.folder() / "state.json").is_file()
-    assert looking.verify(b.project, b.project.job("j")) == []
+    assert looking.verify(b.project, b.project.job("j")) == looking.Verified(())
 
 
 def test_a_state_that_is_behind_is_brought_up(bench: MakeBench) -> None:
@@ -258,7 +324,7 @@ def test_a_tampered_state_is_found(bench: MakeBench) -> None:
     (b.folder() / "damaged-on-purpose").touch()
     state = b.folder() / "state.json"
     state.write_bytes(state.read_bytes().replace(b'"attempts": 0', b'"attempts": 1'))
-    assert looking.verify(b.project, b.project.job("j"))
+    assert looking.verify(b.project, b.project.job("j")).problems
     with pytest.raises(Damaged):
         b.step()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,8 @@ from logist.core.model import Kind, Phase, Status, StuckKind, Usage
 from logist.core.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs import deciding, editing
-from logist.jobs.stepping import Answer, Choice, poststep, preview
+from logist.jobs.planning import Choice, preview
+from logist.jobs.stepping import Answer, poststep
 from tests.jobs.bench import answer, command
 from tests.jobs.conftest import MakeBench
 
@@ -351,8 +354,8 @@ def test_secrets_never_reach_a_file(bench: MakeBench) -> None:
     history = b.history()
     assert "[redacted]" in history[1].request.prompt
     assert history[1].response.redactions == 1
-    found = [name for name, data in b.files().items() if b"canary" in data]
-    assert found == ["job.yaml"]  # the person's own file
+    editing.configure(b.project, "j", {("description",): "canary-0123456789"})
+    assert [name for name, data in b.files().items() if b"canary" in data] == []
 
 
 def test_modes_are_private(bench: MakeBench) -> None:
@@ -364,3 +367,72 @@ def test_modes_are_private(bench: MakeBench) -> None:
             continue
         assert path.stat().st_mode & 0o077 == 0, path
     assert b.folder().stat().st_mode & 0o077 == 0
+
+
+def test_what_is_wrong_is_told_before_anything_is_written(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create()
+    spec = b.folder() / "job.yaml"
+    spec.write_text(spec.read_text("utf-8") + "role: Nobody\n", "utf-8")
+    before = b.files()
+    with pytest.raises(UsageError, match="Nobody"):
+        b.step()
+    assert b.files() == before
+
+
+def test_an_unknown_role_is_refused_at_once(bench: MakeBench) -> None:
+    b = bench()
+    with pytest.raises(UsageError, match="Wroker"):
+        b.create(role="Wroker")
+    assert not b.folder().exists()
+
+
+def test_a_reason_outlives_a_change_of_the_spec(bench: MakeBench) -> None:
+    b = bench([answer("?")])
+    b.create()
+    b.step()
+    reason = b.state().reason
+    editing.rank(b.project, "j", 3)
+    assert (b.state().reason, b.state().rank) == (reason, 3)
+
+
+def test_the_reviewer_sees_changes_made_by_hand(bench: MakeBench) -> None:
+    b = bench([answer(files={"a.txt": "A"}), answer()])
+    b.create()
+    b.step()
+    (b.workspace() / "human.txt").write_text("H", "utf-8")
+    _, plan = preview(b.project, "j", Choice())
+    assert isinstance(plan, StepPlan)
+    assert "created: human.txt" in plan.request.prompt
+    b.step()
+    assert b.history()[2].request.prompt == plan.request.prompt
+
+
+def test_evidence_that_nobody_would_miss_is_stuck(bench: MakeBench) -> None:
+    b = bench([answer(), answer(command(evidence=["gone.txt"]))])
+    b.create(approval="none")
+    b.step()
+    assert b.step().state.status is Status.STUCK
+
+
+def test_an_answer_with_half_a_surrogate_is_archived(bench: MakeBench) -> None:
+    b = bench()
+    b.create()
+    assert b.give("\ud800 oops").state.status is Status.STUCK
+    assert "oops" in b.history()[1].response.raw_response
+
+
+def test_a_repository_that_is_not_there_is_refused(bench: MakeBench, git_repo: Path) -> None:
+    b = bench()
+    with pytest.raises(UsageError, match="not a git repository"):
+        b.create(repo=str(git_repo / "typo" / "nothere"))
+
+
+def test_what_no_checkpoint_holds_is_named(bench: MakeBench) -> None:
+    b = bench([answer()])
+    b.create()
+    os.mkfifo(b.workspace() / "pipe")
+    result = b.step()
+    assert any("not restorable: pipe" in warning for warning in result.warnings)
+    assert result.entries[0].observed is not None
+    assert result.entries[0].observed.not_restorable == ["pipe (fifo)"]

@@ -32,7 +32,7 @@ class Totals(Recorded):
     cumulative_time_seconds: float = 0.0
     """Time that agents were at work; waiting for people does not count."""
     current_action_count: int = 0
-    """Agents asked; simulated answers do not count."""
+    """Agents that were at work; simulated answers and refused requests do not count."""
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -135,7 +135,8 @@ class Observed(Recorded):
     changes_omitted: int = 0
     refusals: list[JsonObject] = []
     checks: list[JsonObject] = []
-    limits_left: JsonObject = {}
+    not_restorable: list[str] = []
+    """What the checkpoint after does not hold, each with the reason."""
 
 
 class Reply(Frozen):

@@ -48,6 +48,8 @@ class State(Recorded):
     agent_role: str = "Worker"
     agent_role_source: str = "default"
     usage: Totals = Totals()
+    asked: int = 0
+    """Requests to agents since the start, answered or not: a script gives the answer of this number."""
     limits: Limits = Limits()
     title: str = ""
     rank: int = 0

@@ -1,0 +1,141 @@
+"""What the next step would send: `job preview`, and the first half of `job step`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from logist.core import prompt, step
+from logist.core.model import (
+    TERMINAL,
+    Change,
+    EffectiveSpec,
+    JsonObject,
+    Model,
+    Phase,
+    Role,
+    State,
+)
+from logist.core.step import Bounds, Halt, Idle, StepPlan
+from logist.errors import InvalidFile, Refused
+from logist.jobs import asking, specs
+from logist.jobs.project import Project
+from logist.jobs.session import Session, load
+from logist.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a person may choose for one step."""
+
+    role: str | None = None
+    model: str | None = None
+    wait: float = 0.0
+    command: str = "step"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Whose turn it is, and what is called: all that can be wrong before the workspace is looked at."""
+
+    spec: EffectiveSpec
+    phase: Phase
+    role: Role
+    model: Model
+    choice: Choice
+    sent: bool
+    """False: the answer is there already, so no model is needed, and no limit applies."""
+
+
+def refuse_ended(state: State) -> None:
+    """Raises Refused for a job that has ended."""
+    if state.status in TERMINAL:
+        fix = "logist job rerun, or logist job restep --to N"
+        raise Refused(f"the job has ended: {state.status}", fix=fix)
+
+
+def turn_of(
+    session: Session, spec: EffectiveSpec, phase: Phase, choice: Choice, *, sent: bool = True
+) -> Turn:
+    """Raises InvalidFile for a role, model, price or script that won't do, UsageError for an unknown role."""
+    project = session.project
+    role = _role(project, spec, phase, choice, session.state)
+    name = choice.model or role.llm_model
+    if not sent:
+        return Turn(spec, phase, role, Model(name=name, provider_model=f"given/{name}"), choice, sent)
+    model = project.model(name)
+    if project.script is None and model.input_price is None and not project.settings.allow_unknown_price:
+        raise _unknown_price(name)
+    return Turn(spec, phase, role, model, choice, sent)
+
+
+def _role(project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State) -> Role:
+    """The role that was chosen, else the one that got stuck, else the one whose turn it is."""
+    default = spec.doer if phase is Phase.DOER else spec.reviewer
+    stuck = state.stuck.role if state.stuck else None
+    return project.roles.get(choice.role or stuck or default)
+
+
+def _unknown_price(name: str) -> InvalidFile:
+    return InvalidFile(
+        f"the price of model {name!r} is unknown, so a cost limit can't be kept",
+        where=f"models.{name}",
+        fix="set input_price and output_price (dollars per million tokens), or allow_unknown_price: true",
+    )
+
+
+def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
+    """The exact request, from the workspace as it stands; or the limit in its way."""
+    project = session.project
+    planned = step.plan(
+        turn.spec,
+        session.state,
+        turn.role,
+        turn.model,
+        gathered(session, turn, workspace),
+        Bounds(min_output_tokens=project.settings.min_output_tokens, redact=project.redact),
+        phase=turn.phase,
+        free=not turn.sent or project.script is not None,
+        sent=turn.sent,
+    )
+    if isinstance(planned, Halt):
+        return planned
+    request = planned.request.model_copy(update={"command": _command(session, turn.choice)})
+    return replace(planned, request=request)
+
+
+def _command(session: Session, choice: Choice) -> JsonObject:
+    """The `request` of llm-chat-schema.json."""
+    options = {"model": choice.model} if choice.model else {}
+    return {"action": choice.command, "job_id": session.job.id, "options": options}
+
+
+def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given:
+    """What the prompt takes from the workspace: listing, the files that matter, what the doer changed."""
+    state, limits = session.state, session.project.settings.context
+    listing = workspace.listing(limits.listing_limit)
+    last = state.last.evidence_files if state.last else []
+    files, room = [], limits.max_total_bytes
+    for path in dict.fromkeys([*turn.spec.files, *last]):
+        file = workspace.read_file(path, min(limits.max_file_bytes, room))
+        files.append(prompt.FileText(file.path, file.text, file.note))
+        room -= len((file.text or "").encode("utf-8"))
+    changes: list[Change] = []
+    omitted = 0
+    if state.start_checkpoint and turn.phase is Phase.REVIEWER:
+        changes, omitted = workspace.changes(state.start_checkpoint, None, limits.listing_limit)
+    return prompt.Given(listing.paths, listing.omitted, files, changes, omitted)
+
+
+def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:
+    """What `step` would send now; writes nothing and takes no lock."""
+    session = load(project, project.job(job_id))
+    refuse_ended(session.state)
+    if asking.unsettled(session):
+        reason = "a step is in flight: the next command records its outcome, and asks nothing"
+        return session.state, Idle(session.state.status, reason, "logist job step")
+    waits, phase = step.idle(session.state), step.turn(session.state)
+    if waits or phase is None:
+        assert waits is not None
+        return session.state, waits
+    turn = turn_of(session, specs.effective(project, specs.read(session.job)), phase, choice)
+    return session.state, plan(session, turn, project.workspace(session.job))

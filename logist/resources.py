@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 from logist.errors import StorageError
 
@@ -24,6 +26,12 @@ def resource(*parts: str) -> Path:
             fix="install Logist again",
         )
     return Path(path)
+
+
+def schema(name: str) -> dict[str, Any]:
+    """A shipped JSON schema, as in `schema("llm-chat-schema")`."""
+    loaded: dict[str, Any] = json.loads(resource("schemas", f"{name}.json").read_text("utf-8"))
+    return loaded
 
 
 def _root() -> str:

@@ -23,9 +23,11 @@ MAX_TEXT = 16 * 1024 * 1024
 
 COUNTS = ("prompt_tokens", "completion_tokens")
 
-GATEWAY_TIMEOUTS = frozenset({504, 524})
+# What each status means for the money is in the table at the top of `exchange`.
+TIMED_OUT = frozenset({408, 504, 524})
 """Somebody before the model gave up waiting: the model may have answered, and be paid."""
-NOT_TODAY = frozenset({408, 425, 429})
+NOT_TODAY = frozenset({425, 429, 500, 502, 503, 529})
+"""Turned away or failed before a byte of an answer: nothing is billed, and it may work in a moment."""
 NO_ACCESS = frozenset({401, 402, 403})
 
 # As in `litellm.RateLimitError: RateLimitError: OpenAIException - slow down`.
@@ -208,12 +210,14 @@ def _response(error: BaseException) -> Any:
 
 def _refused_by_status(response: Any, message: str) -> Failure:
     status = int(response.status_code)
-    if status in GATEWAY_TIMEOUTS:
-        return _failed(ErrorKind.TIMEOUT, message, status, billed=True)
-    if status in NOT_TODAY or status >= 500:
+    if status in NOT_TODAY:
         wait = _seconds(response.headers.get("retry-after"))
         error = TransportError(kind=ErrorKind.TRANSIENT, message=message, http_status=status)
         return Failure(error, billed=False, again=True, retry_after=wait)
+    if status in TIMED_OUT:
+        return _failed(ErrorKind.TIMEOUT, message, status, billed=True)
+    if status >= 500:
+        return _failed(ErrorKind.TRANSIENT, message, status, billed=True)
     kind = ErrorKind.AUTH if status in NO_ACCESS else ErrorKind.BAD_REQUEST
     return _failed(kind, message, status, billed=False)
 

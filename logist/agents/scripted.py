@@ -15,6 +15,7 @@ from pydantic import Field
 
 from logist import documents
 from logist.agents.protocol import Ask
+from logist.core.exit_command import clean
 from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
 from logist.errors import InvalidFile
 
@@ -111,7 +112,7 @@ def _reply(answer: Answer) -> Reply:
 
 
 def _failed(kind: ErrorKind, message: str) -> Reply:
-    return Reply(error=TransportError(kind=kind, message=message))
+    return Reply(error=TransportError(kind=kind, message=clean(message)[0]))
 
 
 def _script(path: Path) -> list[Answer]:
@@ -160,7 +161,9 @@ def _archived_answer(entry: Any, where: str) -> Answer:
         raise InvalidFile("`response.raw_response` is not text", where=where)
     finish = response.get("finish")
     return Answer(
-        text=text, finish=finish if isinstance(finish, str) else None, error=_archived_error(response, where)
+        text=clean(text)[0],
+        finish=clean(finish)[0] if isinstance(finish, str) else None,
+        error=_archived_error(response, where),
     )
 
 
@@ -168,13 +171,16 @@ def _archived_error(response: JsonObject, where: str) -> Failure | None:
     error, status = response.get("error"), response.get("status", "SUCCESS")
     if isinstance(error, dict):
         try:
-            return Failure.model_validate({key: error.get(key) for key in Failure.model_fields})
+            message = error.get("message")
+            message = clean(message)[0] if isinstance(message, str) else message
+            fields = {key: error.get(key) for key in Failure.model_fields}
+            return Failure.model_validate(fields | {"message": message})
         except ValueError as problem:
             raise InvalidFile("`response.error` is not an error", where=where) from problem
     if status == "SUCCESS":
         return None
     kind = ErrorKind.TIMEOUT if status == "TIMEOUT" else ErrorKind.TRANSIENT
-    return Failure(kind=kind, message=f"the archived answer is {status}")
+    return Failure(kind=kind, message=clean(f"the archived answer is {status}")[0])
 
 
 def _is_inside(name: str) -> bool:

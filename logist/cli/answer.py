@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 from logist.core import exit_command, money
+from logist.core.amounts import MICROCENTS
 from logist.core.model import Usage
 from logist.errors import UsageError
 from logist.jobs import looking
@@ -17,7 +19,7 @@ def usage(charge: float | None) -> Usage:
     """What a person says an answer has cost, in cents."""
     if charge is None:
         return Usage()
-    cents, fraction = money.split(round(charge * 1_000_000))
+    cents, fraction = money.split(round(Fraction(charge) * MICROCENTS))
     return Usage(cost_cents=cents, cost_microcents=fraction, source="steward")
 
 

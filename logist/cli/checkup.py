@@ -134,7 +134,7 @@ def _job(environment: Environment, jobs_dir: str | None, job: JobDir, *, deep: b
     what = f"job {job.id}"
     try:
         loaded = job.load()
-        problems = looking.verify(context.project(environment, jobs_dir), job) if deep else []
+        problems = looking.verify(context.project(environment, jobs_dir), job).problems if deep else ()
     except InvalidFile:
         return Check(
             what, "warning", "not verified, because the config is not valid", "mend the config first"

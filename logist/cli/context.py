@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from datetime import UTC, datetime
@@ -12,10 +11,10 @@ from pathlib import Path
 import click
 
 from logist.cli import render
-from logist.cli.options import here, job_id
+from logist.cli.options import here, job_id, utf8
+from logist.cli.output import stop_code
 from logist.config.environment import Environment
 from logist.config.settings import load_settings
-from logist.core.model import JsonObject
 from logist.errors import UsageError
 from logist.jobs.project import SCRIPTED, Clock, Project
 from logist.resources import resource
@@ -48,11 +47,12 @@ def clock() -> Clock:
 def project(environment: Environment, jobs_dir: str | None = None, agent: str | None = None) -> Project:
     """The project around the current directory. Raises InvalidFile for a config that does not validate."""
     cwd = Path(here())
+    jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
     home = environment.find_home(cwd).path
     loaded = load_settings(home, environment.user_config_dir())
     return Project(
         home=home,
-        jobs_dir=environment.jobs_dir(jobs_dir, cwd),
+        jobs_dir=Path(jobs),
         settings=loaded.settings,
         roles=known_roles(environment),
         environment=environment,
@@ -68,12 +68,6 @@ def known_roles(environment: Environment) -> Roles:
     """The shipped roles, under the user's, under the project's."""
     home = environment.find_home(Path(here())).path
     return load_roles([resource("roles"), environment.user_config_dir() / "roles", home / "roles"])
-
-
-def chat_schema() -> JsonObject:
-    """llm-chat-schema.json, for what needs no project."""
-    loaded: JsonObject = json.loads(resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
-    return loaded
 
 
 def _agent(chosen: str) -> str:
@@ -92,8 +86,8 @@ def stop_on_signals() -> None:
 
     def stop(number: int, frame: object) -> None:
         if _stop.code:
-            raise SystemExit(128 + number)
-        _stop.code = 128 + number
+            raise SystemExit(stop_code(number))
+        _stop.code = stop_code(number)
 
     _stop.code = 0
     close = click.get_current_context().call_on_close

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logist import documents
+from logist.cli.options import utf8
 from logist.core.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.model import JobSpec
 from logist.errors import UsageError
@@ -49,7 +50,7 @@ def _changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
         ("prompt",): prompt,
         ("task_type",): options["task_type"],
         ("role",): options["role"],
-        ("repo",): False if options["no_repo"] else options["repo"] and str(Path(options["repo"]).absolute()),
+        ("repo",): False if options["no_repo"] else options["repo"] and _absolute(options["repo"]),
         ("review",): options["review"],
         ("approval",): options["approval"],
         ("rank",): options["rank"],
@@ -57,6 +58,10 @@ def _changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
     for name in ("cost_threshold", "time_threshold_minutes", "max_allowed_iterations", "max_attempts"):
         given["limits", name] = options[name]
     return {path: value for path, value in given.items() if value is not None}
+
+
+def _absolute(repository: str) -> str:
+    return utf8(str(Path(repository).absolute()), "the path of the repository", "name another")
 
 
 def _nested(changes: dict[tuple[str, ...], object | None]) -> dict[str, object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+from types import NoneType
 from typing import Any
 
 from logist.cli.output import Span
@@ -30,6 +32,20 @@ COLORS = {
 
 State = dict[str, Any]
 
+_SHAPE: tuple[tuple[str, type | tuple[type, ...]], ...] = (
+    ("status", str),
+    ("awaiting", (str, NoneType)),
+    ("stuck", (dict, NoneType)),
+    ("agent_role", str),
+    ("badge", str),
+    ("usage", dict),
+    ("rank", int),
+    ("tags", list),
+    ("title", str),
+    ("created_at", str),
+    ("updated_at", str),
+)
+
 
 def status_span(status: str) -> Span:
     """A status in its colour."""
@@ -37,7 +53,10 @@ def status_span(status: str) -> Span:
 
 
 def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
-    """A job in a listing, as JSON. Raises KeyError, TypeError or ValueError for a state nobody wrote."""
+    """A job in a listing, as JSON. Raises KeyError or TypeError for a state that Logist did not write."""
+    for name, wanted in _SHAPE:
+        if not isinstance(state[name], wanted):
+            raise TypeError(name)
     status, stuck, usage = state["status"], state["stuck"], state["usage"]
     kind = stuck["kind"] if stuck else None
     return {
@@ -45,15 +64,15 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
         "status": RUNNING[status] if running else status,
         "awaiting": state["awaiting"],
         "stuck_kind": kind,
-        "role": str(state["agent_role"]),
-        "badge": str(state["badge"]),
-        "cost_cents": int(usage["cumulative_cost"]),
-        "cost_microcents": int(usage["cumulative_cost_microcents"]),
-        "rank": int(state["rank"]),
-        "tags": list(state["tags"]),
-        "title": str(state["title"]),
-        "created_at": str(state["created_at"]),
-        "updated_at": str(state["updated_at"]),
+        "role": state["agent_role"],
+        "badge": state["badge"],
+        "cost_cents": index(usage["cumulative_cost"]),
+        "cost_microcents": index(usage["cumulative_cost_microcents"]),
+        "rank": state["rank"],
+        "tags": state["tags"],
+        "title": state["title"],
+        "created_at": state["created_at"],
+        "updated_at": state["updated_at"],
         "next_command": advice.next_command(status, stuck_kind=kind, job=job_id),
     }
 

@@ -6,19 +6,20 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import click
 
 from logist import __version__
 from logist.cli import render
 from logist.cli.lazy import Entry, LazyGroup
-from logist.cli.output import Output
+from logist.cli.options import utf8
+from logist.cli.output import Output, stop_code
 from logist.config.environment import Environment
 from logist.errors import LogistError, StorageError, UsageError
 
-INTERRUPTED, TERMINATED = 130, 143
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """How writing to standard output fails, where no file is named."""
 
@@ -85,7 +86,30 @@ ROOT = {
 }
 
 
-@click.group("logist", cls=LazyGroup, entries=ROOT, context_settings={"help_option_names": ["-h", "--help"]})
+@contextmanager
+def _pipes() -> Iterator[None]:
+    """Click takes every broken pipe for a reader that has left, and ends with 1 without a word."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        if render.reader_left():  # of a help text: results are printed elsewhere
+            raise click.exceptions.Exit(0) from None
+        raise RuntimeError("a program that was started went away") from error
+
+
+class Root(LazyGroup):
+    """The outermost group, in which every command runs."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _pipes():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _pipes():
+            return super().invoke(ctx)
+
+
+@click.group("logist", cls=Root, entries=ROOT, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="logist", message="%(prog)s %(version)s")
 def root() -> None:
     """LLM-agent work as plain directories.
@@ -97,15 +121,18 @@ def root() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits with the code that tells the outcome."""
+    _open_closed_streams()
     signal.signal(signal.SIGTERM, _terminated)
     sys.exit(run(sys.argv[1:] if args is None else list(args)))
 
 
-def run(args: list[str]) -> int:  # noqa: C901 - one place for every kind of end
+def run(args: list[str]) -> int:
     """Runs one command and returns its exit code."""
     environment = Environment.read()
     mode = output_mode(args)
     try:
+        for word in args:
+            utf8(word, "this argument", "write it in UTF-8")
         output = root.main(args, prog_name="logist", standalone_mode=False, obj=environment)
         return render.show(output, mode, environment) if isinstance(output, Output) else int(output or 0)
     except click.exceptions.Exit as done:
@@ -117,9 +144,7 @@ def run(args: list[str]) -> int:  # noqa: C901 - one place for every kind of end
     except click.ClickException as error:
         return render.show_error(UsageError(error.format_message()), mode, environment)
     except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
-    except BrokenPipeError:
-        return _pipe_closed()
+        return stop_code(signal.SIGINT)
     except LogistError as error:
         return render.show_error(error, mode, environment)
     except Exception as error:
@@ -152,24 +177,22 @@ def _no_command(error: click.exceptions.NoArgsIsHelpError, mode: str, environmen
 
 
 def _terminated(number: int, frame: object) -> NoReturn:
-    sys.exit(TERMINATED)
+    sys.exit(stop_code(number))
 
 
-def _pipe_closed() -> int:
-    """The reader has gone (`| head`): not an error, and nothing more to say."""
-    _drop_output()
-    return 0
+def _open_closed_streams() -> None:
+    """Puts the null device where a standard stream is closed, so that no file of a job lands there."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number: this one
+            stream = open(number, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
 
 
 def _storage_failed(error: OSError, mode: str, environment: Environment) -> int:
     """A file, or standard output itself, can't be read or written."""
     if error.filename is None:
-        _drop_output()
+        render.drop(sys.stdout)
     where = str(error.filename or "standard output")
     failed = StorageError(error.strerror or str(error), where=where, fix="check the disk and the permissions")
     return render.show_error(failed, mode if error.filename else "text", environment)
-
-
-def _drop_output() -> None:
-    """What is still buffered for standard output goes nowhere, so that ending fails at nothing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -16,6 +17,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 CURRENT = "current_job"
 """File in the home directory that `logist job select` writes."""
+
+
+class Amount(click.FloatRange):
+    """A number from 0 on; `inf` and `nan` are none."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 def json_option(command: F) -> F:
@@ -91,9 +105,9 @@ def agent_option(command: F) -> F:
     return click.option("--agent", metavar="AGENT", help=text)(command)
 
 
-def note_option(*, required: bool = False) -> Callable[[F], F]:
-    """--note: what the steward has to say; it is in the history and in the next prompt."""
-    text = "Why; the next agent reads it."
+def note_option(*, required: bool = False, read: bool = True) -> Callable[[F], F]:
+    """--note: what the steward has to say, for the history; `read` if it goes into the next prompt too."""
+    text = "Why; the next agent reads it." if read else "Why; it is kept in the history."
     return click.option("--note", metavar="TEXT", required=required, help=text)
 
 
@@ -101,7 +115,7 @@ def wait_option(command: F) -> F:
     """--wait: how long to wait for another stepper."""
     return click.option(
         "--wait",
-        type=click.FloatRange(min=0),
+        type=Amount(),
         default=0.0,
         metavar="SECONDS",
         help="Wait this long for another command to finish.",
@@ -125,6 +139,14 @@ def selected(environment: Environment) -> str | None:
             return file.read().strip() or None
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def utf8(text: str, what: str, fix: str) -> str:
+    """The text. UsageError for bytes that are no UTF-8: they come as lone surrogates, and no file can hold those."""
+    shown = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if shown != text:
+        raise UsageError(f"{what} is not UTF-8 text", where=shown, fix=fix)
+    return text
 
 
 def here() -> str:

@@ -60,3 +60,8 @@ def warnings(messages: Iterable[str], code: str = "warning") -> tuple[Diagnostic
 def notes(messages: Iterable[str]) -> tuple[Diagnostic, ...]:
     """One note a message."""
     return tuple(Diagnostic("info", "note", message) for message in messages)
+
+
+def stop_code(number: int) -> int:
+    """The exit code of a stop by that signal: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + number

@@ -7,6 +7,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 import click
@@ -22,18 +23,45 @@ WIDTH = 80
 
 def show(output: Output, mode: str, environment: Environment) -> int:
     """Prints a result in `mode` text, json or jsonl, and returns the exit code."""
-    if mode == "json":
-        data = list(output.data) if isinstance(output.data, Iterator) else output.data
-        _write_json(_document(data, output.diagnostics))
-    elif mode == "jsonl":
-        for row in output.data if isinstance(output.data, list | Iterator) else [output.data]:
-            _write_json(row)
+    with _written_to(sys.stdout):
+        if mode == "json":
+            data = list(output.data) if isinstance(output.data, Iterator) else output.data
+            _write_json(_document(data, output.diagnostics))
+        elif mode == "jsonl":
+            for row in output.data if isinstance(output.data, list | Iterator) else [output.data]:
+                _write_json(row)
+        else:
+            _show_text(output, environment)
+    if mode != "json":
         diagnose(output.diagnostics, environment)
-    else:
-        _show_text(output, environment)
-        diagnose(output.diagnostics, environment)
-    sys.stdout.flush()
     return output.exit_code
+
+
+@contextmanager
+def _written_to(stream: TextIO, forgiven: type[OSError] = BrokenPipeError) -> Iterator[None]:
+    """A reader that goes away (`| head`) ends what is printed in here, but not the work nor its exit code."""
+    try:
+        yield
+        stream.flush()
+    except forgiven:
+        drop(stream)
+
+
+def reader_left() -> bool:
+    """Whether nobody reads standard output any more; then what it still holds goes nowhere."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop(sys.stdout)
+        return True
+    return False
+
+
+def drop(stream: TextIO) -> None:
+    """What is still buffered for a stream, and all that follows, goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _show_text(output: Output, environment: Environment) -> None:
@@ -47,33 +75,32 @@ def _show_text(output: Output, environment: Environment) -> None:
 def print_lines(lines: Iterable[Line], environment: Environment) -> None:
     """Lines for people, on standard output, at once."""
     color = environment.color(sys.stdout.isatty())
-    for line in lines:
-        _write(sys.stdout, styled(line, color) + "\n")
-    sys.stdout.flush()
+    with _written_to(sys.stdout):
+        for line in lines:
+            _write(sys.stdout, styled(line, color) + "\n")
 
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
     """Prints an error: one line on standard error, or the JSON document."""
     diagnostic = Diagnostic("error", error.code, error.message, error.where, error.fix)
-    if mode == "json":
-        _write_json(_document(None, (diagnostic,)))
-    else:
-        sys.stdout.flush()
+    with _written_to(sys.stdout, OSError):
+        if mode == "json":
+            _write_json(_document(None, (diagnostic,)))
+    if mode != "json":
         diagnose((diagnostic,), environment)
-    sys.stdout.flush()
     return error.exit_code
 
 
 def say(text: str, environment: Environment) -> None:
     """Talk on standard error."""
-    _write(sys.stderr, styled((Span(text, "dim"),), environment.color(sys.stderr.isatty())) + "\n")
-    sys.stderr.flush()
+    with _written_to(sys.stderr, OSError):
+        _write(sys.stderr, styled((Span(text, "dim"),), environment.color(sys.stderr.isatty())) + "\n")
 
 
 def say_lines(text: str) -> None:
     """Several lines of talk, undimmed."""
-    _write(sys.stderr, clean(text) + "\n")
-    sys.stderr.flush()
+    with _written_to(sys.stderr, OSError):
+        _write(sys.stderr, clean(text) + "\n")
 
 
 def styled(line: Line, color: bool) -> str:
@@ -185,13 +212,16 @@ def _write_json(value: object) -> None:
 def diagnose(diagnostics: tuple[Diagnostic, ...], environment: Environment) -> None:
     """One line each on standard error."""
     color = environment.color(sys.stderr.isatty())
-    for item in diagnostics:
-        mark, style = MARKS[item.severity]
-        place = f"{item.target}: " if item.target else ""
-        advice = f" ({item.fix})" if item.fix else ""
-        one_line = " ".join(f"{place}{item.message}{advice}".splitlines())
-        _write(sys.stderr, styled((Span(mark, style), one_line), color) + "\n")
-    sys.stderr.flush()
+    with _written_to(sys.stderr, OSError):
+        for item in diagnostics:
+            _write(sys.stderr, styled(_told(item), color) + "\n")
+
+
+def _told(item: Diagnostic) -> Line:
+    mark, style = MARKS[item.severity]
+    place = f"{item.target}: " if item.target else ""
+    advice = f" ({item.fix})" if item.fix else ""
+    return Span(mark, style), " ".join(f"{place}{item.message}{advice}".splitlines())
 
 
 def _write(stream: TextIO, text: str) -> None:

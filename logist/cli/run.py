@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.2
 """How often a waiting `--watch` looks whether it shall stop."""
+LEFT_ROUNDS, LEFT_SECONDS = 12, 3600.0
+"""A job whose provider is out is left for so many rounds, then twice as many, up to an hour."""
 
 
 @click.command("run")
@@ -44,6 +46,9 @@ def run(
     as_json: bool,
 ) -> Output:
     """Run every ready job, in rank order, until none is ready; one that breaks stops no other.
+
+    With --watch a job whose provider is out (a refused key, a refused request) is left for 12 rounds,
+    then for twice as many, up to an hour; or until its state changes.
 
     The exit code is the first of 1, 10, 5, 6, 3, 7, 4, 11 that any job ended with, else 0; after Ctrl-C 130.
     """
@@ -91,12 +96,62 @@ def _diagnostic(error: LogistError, job: str = "") -> Diagnostic:
     return Diagnostic("error", error.code, error.message, target, error.fix)
 
 
+class Left:
+    """The jobs that a watching queue does not ask for now, because their provider is out."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._most = max(1, int(LEFT_SECONDS / project.settings.poll_interval_seconds))
+        self._jobs: dict[str, _Out] = {}
+
+    def note(self, ended: Ended) -> None:
+        """How a job ended in this round."""
+        from logist.jobs.stepping import provider_is_out
+
+        if ended.result is None or not provider_is_out(ended.result):
+            self._jobs.pop(ended.job_id, None)
+            return
+        revision = ended.result.state.revision
+        known = self._jobs.get(ended.job_id)
+        again = known is not None and revision == known.revision + 1  # nothing but the same once more
+        rounds = min(2 * known.rounds if known and again else LEFT_ROUNDS, self._most)
+        self._jobs[ended.job_id] = _Out(rounds, rounds, revision)
+
+    def next_round(self) -> frozenset[str]:
+        """The jobs to pass over in the next round; one whose state has changed is not."""
+        for job_id, out in list(self._jobs.items()):
+            if self._revision(job_id) != out.revision:
+                del self._jobs[job_id]
+            else:
+                self._jobs[job_id] = out._replace(left=out.left - 1)
+        return frozenset(job_id for job_id, out in self._jobs.items() if out.left >= 0)
+
+    def _revision(self, job_id: str) -> object:
+        from logist.errors import LogistError
+
+        try:
+            state = self._project.job(job_id).read_state()
+        except LogistError:  # the round tells what is wrong with it
+            return None
+        return state.get("revision") if state else None
+
+
+class _Out(NamedTuple):
+    """How many rounds a job is left for, how many of them remain, and the state it was left in."""
+
+    rounds: int
+    left: int
+    revision: int
+
+
 def _rounds(project: Project, parallel: int, watch: bool, shown: _Shown) -> None:
     from logist.jobs.queue import run_queue
 
+    left = Left(project)
     while True:
-        for ended in run_queue(project, parallel, shown.stepped):
+        for ended in run_queue(project, parallel, shown.stepped, leave=left.next_round()):
             shown.end(ended)
+            left.note(ended)
         if not watch or project.stopping():
             return
         _pause(project)

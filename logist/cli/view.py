@@ -85,7 +85,12 @@ def entry_lines(entry: Interaction) -> list[Line]:
             status_span(entry.state_after.value),
         )
     ]
-    text = entry.response.summary_for_supervisor or entry.reason
-    if text:
-        lines.append(f"   {' '.join(text.split())}")
-    return lines
+    said = told(entry.response.summary_for_supervisor, entry.reason)
+    return [*lines, *(f"   {' '.join(text.split())}" for text in said)]
+
+
+def told(summary: str, reason: str) -> list[str]:
+    """What came out, and why it led where it led; only once if the reason is the summary itself."""
+    if not summary or summary.split() == reason.split():
+        return [reason] if reason else []
+    return [summary, f"why: {reason}"] if reason else [summary]

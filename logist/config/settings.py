@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from logist.core.model import Approval, Frozen, Limits, Model
 from logist.documents import Document, checked, nearest, read
@@ -49,11 +50,34 @@ class RoleChoice(Frozen):
     """Role by task type."""
 
 
+def _sound_endpoint(endpoint: str) -> str:
+    if fault := _fault_of(endpoint):
+        raise ValueError(fault)
+    return endpoint
+
+
+def _fault_of(endpoint: str) -> str | None:
+    """What is wrong with the address of a model; in words that do not repeat it, for it may hold a key."""
+    try:
+        parts = urlsplit(endpoint)
+        host, _ = parts.hostname, parts.port  # looked at: only that shows what is no address
+    except ValueError:
+        return "is not an address"
+    if "@" in parts.netloc:
+        return "must not hold a user or a password"
+    if parts.scheme not in ("http", "https") or not host:
+        return "must begin with http:// or https:// and a host"
+    return None
+
+
+Endpoint = Annotated[str, StringConstraints(min_length=1), AfterValidator(_sound_endpoint)]
+
+
 class ModelEntry(Frozen):
     """What a short model name stands for; prices in US dollars per million tokens."""
 
     provider_model: Name
-    endpoint: Name | None = None
+    endpoint: Endpoint | None = None
     api_key_env: Name | None = None
     input_price: Price | None = None
     output_price: Price | None = None
@@ -83,12 +107,14 @@ class Retries(Frozen):
     backoff_seconds: Annotated[float, Field(ge=0)] = 1.0
 
 
+# As in the price table inside the litellm we lock; a test compares, so that they can't drift. Where long
+# prompts cost more (grok: above 200,000 tokens), it is the higher price: a limit on cost is never overshot.
 SHIPPED_MODELS = {
     "grok-code-fast-1": ModelEntry(
         provider_model="xai/grok-code-fast-1",
         api_key_env="XAI_API_KEY",
-        input_price=0.20,
-        output_price=1.50,
+        input_price=2.00,
+        output_price=4.00,
     ),
     "gemini-2.5-flash": ModelEntry(
         provider_model="gemini/gemini-2.5-flash",
@@ -141,6 +167,7 @@ def load_settings(home: Path, user_config_dir: Path) -> Loaded:
         if not os.path.lexists(path):
             continue
         document = read(path)
+        _check_endpoints(document)
         own = _spelled_out(document.data, path.parent)
         data = _merged(data, own)
         settings = checked(Settings, Document(document.path, data, document.lines))
@@ -164,6 +191,21 @@ def resolve_model(settings: Settings, name: str) -> Model:
         where=f"{CONFIG_FILE}: models",
         fix=f"{advice} Or add it to .logist/{CONFIG_FILE}: {snippet}",
     )
+
+
+def _check_endpoints(document: Document) -> None:
+    """The same refusal as the model's, but without the address: it may hold a key, and a message is shown."""
+    models = document.data.get("models")
+    for name, entry in models.items() if isinstance(models, dict) else ():
+        endpoint = entry.get("endpoint") if isinstance(entry, dict) else None
+        fault = _fault_of(endpoint) if isinstance(endpoint, str) and endpoint else None
+        if fault:
+            field = f"models.{name}.endpoint"
+            raise InvalidFile(
+                f"`{field}` {fault}",
+                where=f"{document.path}:{document.lines.get(field, 1)}",
+                fix="write the bare address; a key belongs in the environment variable that `api_key_env` names",
+            )
 
 
 def _spelled_out(data: dict[str, Any], directory: Path) -> dict[str, Any]:

@@ -32,9 +32,10 @@ class Exchange(NamedTuple):
 def begin(folder: Path, k: int, request: JsonObject) -> None:
     """Record what will be asked; durable before anything is spent."""
     data = files.dump_json(request)
-    made = files.make_directory(folder)
+    files.make_directory(folder)
     files.replace_file(folder / f"{k}.request", data)
-    if made:
+    # Also where the directory was there: who made it may have been killed before its name was durable.
+    if k == 1:
         files.sync_directory(folder.parent)
 
 

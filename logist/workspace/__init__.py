@@ -1,7 +1,7 @@
 """The workspace of a job: checkpoints in a repository of its own, differences, and opening files safely."""
 
+from logist.core.prompt import FileText
 from logist.workspace.listing import Listing
-from logist.workspace.reading import FileText
 from logist.workspace.scan import DEFAULT_CACHES
 from logist.workspace.source import find_repository, uncommitted
 from logist.workspace.workspace import Checkpoint, Workspace

@@ -1,4 +1,8 @@
-"""Opening what lies beneath a directory, component by component, never through a link."""
+"""Opening what lies beneath a directory, component by component, never through a link.
+
+`unlocking` is for those who write: what its owner has locked is unlocked on the way. Without it, nothing is
+changed, and what is locked is a PermissionError.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +34,24 @@ def root(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def open_directory(parent: int, name: bytes) -> int:
-    """A directory in `parent`; one the owner has locked is unlocked (modes of directories are not kept)."""
+def open_directory(parent: int, name: bytes, *, unlocking: bool = False) -> int:
+    """A directory in `parent` (modes of directories are not kept, so unlocking loses nothing)."""
     try:
         return os.open(name, DIRECTORY, dir_fd=parent)
     except PermissionError:
+        if not unlocking:
+            raise
         unlock(parent, name)
         return os.open(name, DIRECTORY, dir_fd=parent)
 
 
 @contextmanager
-def directory(top: int, parts: Sequence[bytes]) -> Iterator[int]:
+def directory(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> Iterator[int]:
     """The directory `parts` beneath `top`, opened."""
     descriptor = os.dup(top)
     try:
         for part in parts:
-            below = open_directory(descriptor, part)
+            below = open_directory(descriptor, part, unlocking=unlocking)
             os.close(descriptor)
             descriptor = below
         yield descriptor
@@ -54,10 +60,10 @@ def directory(top: int, parts: Sequence[bytes]) -> Iterator[int]:
 
 
 @contextmanager
-def regular(top: int, parts: Sequence[bytes]) -> Iterator[int]:
+def regular(top: int, parts: Sequence[bytes], *, unlocking: bool = False) -> Iterator[int]:
     """The regular file `parts` beneath `top`, opened for reading; anything else is an OSError of GONE."""
-    with directory(top, parts[:-1]) as parent:
-        descriptor = _open_file(parent, parts[-1])
+    with directory(top, parts[:-1], unlocking=unlocking) as parent:
+        descriptor = _open_file(parent, parts[-1], unlocking)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.ENXIO, "not a regular file")
@@ -66,13 +72,15 @@ def regular(top: int, parts: Sequence[bytes]) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _open_file(parent: int, name: bytes) -> int:
+def _open_file(parent: int, name: bytes, unlocking: bool) -> int:
     # Looked at first: opening a device can already do something.
     if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
         raise OSError(errno.ENXIO, "not a regular file")
     try:
         return os.open(name, FILE, dir_fd=parent)
     except PermissionError:
+        if not unlocking:
+            raise
         unlock(parent, name)
         return os.open(name, FILE, dir_fd=parent)
 
@@ -87,6 +95,13 @@ def unlock(parent: int, name: bytes) -> None:
             os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(found.st_mode) | wanted)
     finally:
         os.close(handle)
+
+
+def make_writable(descriptor: int) -> None:
+    """Gives the owner everything in an opened directory."""
+    held = os.fstat(descriptor).st_mode
+    if held & stat.S_IRWXU != stat.S_IRWXU:
+        os.fchmod(descriptor, stat.S_IMODE(held) | stat.S_IRWXU)
 
 
 def exactly(descriptor: int, size: int, chunk: int = 1 << 20) -> Iterator[bytes]:

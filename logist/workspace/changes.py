@@ -1,15 +1,16 @@
-"""The differences between two checkpoints, as the history records them."""
+"""The differences between two checkpoints, or to the workspace as it is, as the history records them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from logist.core.model import Change
 from logist.workspace import names, objects
 from logist.workspace.git import Git
-from logist.workspace.objects import FILE_MODE, PROGRAM_MODE
-from logist.workspace.scan import DIRECTORY_MODE, Unstored
+from logist.workspace.objects import FILE_MODE, PROGRAM_MODE, Entry, Tree
+from logist.workspace.scan import DIRECTORY_MODE, UNREADABLE, Unstored
+from logist.workspace.snapshot import Snapshot
 
 ABSENT = "000000"
 
@@ -46,17 +47,58 @@ def between(git: Git, before: str, after: str, limit: int) -> tuple[list[Change]
     """
     if before == after:
         return [], 0
-    unstored = objects.unstored(git, before, after)
-    in_tree = {found.path: found for found in _in_trees(git, before, after)}
-    found = sorted(_with_unstored(in_tree, *unstored))
-    return [difference.change() for difference in found[:limit]], max(0, len(found) - limit)
-
-
-def _in_trees(git: Git, before: str, after: str) -> Iterator[Difference]:
+    old, new = objects.unstored(git, before, after)
     fields = git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after, "--"
     ).split(b"\0")
-    stored = list(_parsed(fields))
+    return _counted(_parsed(fields), old, new, limit)
+
+
+def since(git: Git, before: str, now: Snapshot, limit: int) -> tuple[list[Change], int]:
+    """The same for the workspace as it is, as if it had been checked in now.
+
+    Only what a look without unlocking cannot see differs: it appears as modified, whatever is in it.
+    """
+    (unstored,) = objects.unstored(git, before)
+    tree = objects.tree(git, before)
+    locked = {path for path, thing in now.unstored.items() if thing.why == UNREADABLE}
+    if locked:
+        tree, unstored = _without_hidden(tree, unstored, locked)
+    return _counted(_compared(tree, now.tree), unstored, now.unstored, limit)
+
+
+def _without_hidden(
+    tree: Tree, unstored: dict[bytes, Unstored], locked: set[bytes]
+) -> tuple[Tree, dict[bytes, Unstored]]:
+    """What was beneath a directory that is locked now is not gone: only the directory itself is told."""
+    hidden = {path for path in tree if names.parents([names.unstored(path)]) & locked}
+    hidden_unstored = {path for path in unstored if names.parents([path]) & locked}
+    was_open = locked & (names.parents(map(names.unstored, hidden)) | names.parents(hidden_unstored))
+    return (
+        {path: entry for path, entry in tree.items() if path not in hidden},
+        {path: thing for path, thing in unstored.items() if path not in hidden_unstored}
+        | dict.fromkeys(was_open, Unstored("", DIRECTORY_MODE, "")),
+    )
+
+
+def _compared(before: Tree, after: Tree) -> Iterator[Difference]:
+    """As `_parsed` gives them."""
+    absent = Entry(ABSENT, "")
+    for path in before.keys() | after.keys():
+        old, new = before.get(path, absent), after.get(path, absent)
+        if old != new:
+            yield Difference(path, old.mode, new.mode, old.id, new.id)
+
+
+def _counted(
+    stored: Iterable[Difference], before: dict[bytes, Unstored], after: dict[bytes, Unstored], limit: int
+) -> tuple[list[Change], int]:
+    in_tree = {found.path: found for found in _in_trees(list(stored))}
+    found = sorted(_with_unstored(in_tree, before, after))
+    return [difference.change() for difference in found[:limit]], max(0, len(found) - limit)
+
+
+def _in_trees(stored: list[Difference]) -> Iterator[Difference]:
     # What else is under a directory with a placeholder on one side came or went with it: that says it all.
     peopled = names.parents(each.path for each in stored if not names.is_placeholder(each.path))
     for each in stored:

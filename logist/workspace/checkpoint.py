@@ -62,7 +62,7 @@ class Import:
 
     def _send_content(self, mark: int, expected: str, source: Source) -> None:
         try:
-            with opened(self.reading.top, source) as (size, pieces):
+            with opened(self.reading, source) as (size, pieces):
                 self.stream.write(b"blob\nmark :%d\ndata %d\n" % (mark, size))
                 name = content_id(self.reading, size, self._passed_on(pieces))
                 self.stream.write(b"\n")

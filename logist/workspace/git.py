@@ -116,6 +116,8 @@ class Git:
                 stdout=subprocess.PIPE,
                 stderr=complaints,
                 umask=0o077,
+                # A Ctrl-C is for us: we stop between two pieces of work, git must not be cut off in one.
+                process_group=0,
             )
         except FileNotFoundError:
             raise StorageError(

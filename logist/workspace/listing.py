@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from logist.workspace import beneath, names
-from logist.workspace.scan import Rules, scan
+from logist.workspace.scan import UNREADABLE, Rules, scan
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Sorted paths, and how many more there are."""
+    """Sorted paths, and how many more there are. A directory that is locked appears as `<path>/ (unreadable)`."""
 
     paths: tuple[str, ...]
     omitted: int
@@ -20,7 +20,14 @@ class Listing:
 
 def of(workspace: Path, caches: frozenset[bytes], limit: int) -> Listing:
     """The regular files without caches and without any `.git`, in the order of their bytes."""
+    rules = Rules(caches | {b".git"})
     with beneath.root(workspace) as top:
-        found = scan(top, Rules(caches | {b".git"}))
-    files = sorted(path for path, stamp in found.files.items() if stat.S_ISREG(stamp.mode))
-    return Listing(tuple(map(names.shown, files[:limit])), max(0, len(files) - limit))
+        found = scan(top, rules)
+    listed = [path for path, stamp in found.files.items() if stat.S_ISREG(stamp.mode)]
+    listed += [
+        path + b"/ (unreadable)"
+        for path, thing in found.unstored.items()
+        if thing.why == UNREADABLE and not rules.is_cache(path)
+    ]
+    listed.sort()
+    return Listing(tuple(map(names.shown, listed[:limit])), max(0, len(listed) - limit))

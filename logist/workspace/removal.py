@@ -20,7 +20,7 @@ def remove_tree(beside: int, parent: int, name: bytes) -> None:
     """
     with suppress(FileExistsError):  # of a removal that was killed: it is finished here
         os.mkdir(TRASH, 0o700, dir_fd=beside)
-    trash = beneath.open_directory(beside, TRASH)
+    trash = beneath.open_directory(beside, TRASH, unlocking=True)
     try:
         numbers = count()
         _move(parent, name, trash, numbers)
@@ -33,7 +33,7 @@ def remove_tree(beside: int, parent: int, name: bytes) -> None:
 
 
 def _take_apart(trash: int, name: bytes, numbers: Iterator[int]) -> None:
-    descriptor = beneath.open_directory(trash, name)
+    descriptor = beneath.open_directory(trash, name, unlocking=True)
     try:
         os.fchmod(descriptor, 0o700)
         for each in os.listdir(descriptor):

@@ -139,10 +139,8 @@ class Restoring:
     def _parent(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
         """The directory of a path, opened and writable for the owner, and the last component."""
         *above, name = raw.split(b"/")
-        with beneath.directory(self.top, above) as parent:
-            held = os.fstat(parent).st_mode
-            if held & stat.S_IRWXU != stat.S_IRWXU:
-                os.fchmod(parent, stat.S_IMODE(held) | stat.S_IRWXU)
+        with beneath.directory(self.top, above, unlocking=True) as parent:
+            beneath.make_writable(parent)
             self.touched.add(b"/".join(above))
             yield parent, name
 
@@ -150,7 +148,8 @@ class Restoring:
         """Makes the names durable; directories that are gone again need none."""
         for raw in self.touched:
             try:
-                with beneath.directory(self.top, raw.split(b"/") if raw else []) as descriptor:
+                parts = raw.split(b"/") if raw else []
+                with beneath.directory(self.top, parts, unlocking=True) as descriptor:
                     os.fsync(descriptor)
             except OSError as error:
                 if error.errno not in beneath.GONE:

@@ -28,6 +28,8 @@ MAX_DEPTH = 100
 
 DIRECTORY_MODE = "040000"
 
+UNREADABLE = "unreadable"
+
 SPECIAL = {stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 
 
@@ -50,10 +52,12 @@ class Unstored(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Which directories are caches: those of these names, unless a checkpoint holds files of them."""
+    """How to walk, and which directories are caches: those of these names, unless a checkpoint holds files of them."""
 
     caches: frozenset[bytes]
     held: frozenset[bytes] = frozenset()
+    unlocking: bool = False
+    """Directories that are locked are unlocked; else they are named as unreadable."""
 
     def is_cache(self, path: bytes) -> bool:
         return path.rpartition(b"/")[2] in self.caches and path not in self.held
@@ -110,9 +114,9 @@ def _enter(found: Scan, parent: int, path: bytes, rules: Rules) -> None:
         found.unstored[path] = Unstored("too deep", DIRECTORY_MODE, "")
         return
     try:
-        descriptor = beneath.open_directory(parent, path.rpartition(b"/")[2])
+        descriptor = beneath.open_directory(parent, path.rpartition(b"/")[2], unlocking=rules.unlocking)
     except PermissionError:
-        found.unstored[path] = Unstored("unreadable", DIRECTORY_MODE, "")
+        found.unstored[path] = Unstored(UNREADABLE, DIRECTORY_MODE, "")
         return
     except OSError as error:
         if error.errno in beneath.GONE:
@@ -120,7 +124,7 @@ def _enter(found: Scan, parent: int, path: bytes, rules: Rules) -> None:
         raise
     try:
         if cache:
-            found.unstored[path] = Unstored("cache", DIRECTORY_MODE, _manifest(descriptor, path))
+            found.unstored[path] = Unstored("cache", DIRECTORY_MODE, _manifest(descriptor, path, rules))
         else:
             found.directories.add(path)
             _visit(found, descriptor, path + b"/", rules)
@@ -128,10 +132,10 @@ def _enter(found: Scan, parent: int, path: bytes, rules: Rules) -> None:
         os.close(descriptor)
 
 
-def _manifest(descriptor: int, path: bytes) -> str:
+def _manifest(descriptor: int, path: bytes, rules: Rules) -> str:
     """A digest of names, kinds, sizes and times: notices any ordinary change without reading a file."""
     found = Scan()
-    _visit(found, descriptor, path + b"/", Rules(frozenset()))
+    _visit(found, descriptor, path + b"/", Rules(frozenset(), unlocking=rules.unlocking))
     lines = [b"%s\0%o %d %d\n" % (path, s.mode, s.size, s.mtime_ns) for path, s in found.files.items()]
     lines += [b"%s/\n" % path for path in found.directories]
     lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in found.unstored.items()]

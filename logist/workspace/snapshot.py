@@ -13,7 +13,7 @@ from logist.workspace import baseline, beneath, names
 from logist.workspace.baseline import Baseline
 from logist.workspace.git import Git
 from logist.workspace.objects import FILE_MODE, GITLINK_MODE, LINK_MODE, PROGRAM_MODE, Entry, Tree
-from logist.workspace.scan import Scan, Stamp, Unstored
+from logist.workspace.scan import UNREADABLE, Scan, Stamp, Unstored
 
 
 class Source(NamedTuple):
@@ -51,6 +51,8 @@ class Reading:
     top: int
     last: Baseline
     max_bytes: int
+    writing: bool = False
+    """For a checkpoint or a restore: what is locked is unlocked, and stamps are kept. Else nothing is written."""
 
     def new_hash(self) -> hashlib._Hash:
         """Of the kind this repository names its objects by."""
@@ -63,7 +65,7 @@ def take(git: Git, reading: Reading, found: Scan) -> Snapshot:
     shot = Snapshot(unstored=dict(found.unstored), directories=found.directories)
     changed = _take_unchanged(shot, found, reading.last)
     if changed:
-        since = baseline.now(git)
+        since = baseline.now(git) if reading.writing else 0
         for raw, stamp in changed.items():
             _take_changed(shot, reading, Source(raw, stamp))
         shot.stamps = baseline.settled(shot.stamps, since)
@@ -91,10 +93,10 @@ def _take_changed(shot: Snapshot, reading: Reading, source: Source) -> None:
     if source.stamp.size > reading.max_bytes and path not in reading.last.tree:
         return shot.drop(path, "too large", source.stamp)
     try:
-        with opened(reading.top, source) as (size, pieces):
+        with opened(reading, source) as (size, pieces):
             name = content_id(reading, size, pieces)
     except PermissionError:
-        return shot.drop(path, "unreadable", source.stamp)
+        return shot.drop(path, UNREADABLE, source.stamp)
     except OSError as error:
         if error.errno in beneath.GONE:
             return None
@@ -120,15 +122,15 @@ def mode(stamp: Stamp) -> str:
 
 
 @contextmanager
-def opened(top: int, source: Source) -> Iterator[tuple[int, Iterator[bytes]]]:
+def opened(reading: Reading, source: Source) -> Iterator[tuple[int, Iterator[bytes]]]:
     """Size and content of a file, or of a link: its target. What is gone or of another kind is an OSError of GONE."""
     parts = source.raw.split(b"/")
     if stat.S_ISLNK(source.stamp.mode):
-        with beneath.directory(top, parts[:-1]) as parent:
+        with beneath.directory(reading.top, parts[:-1], unlocking=reading.writing) as parent:
             target = beneath.link_target(parent, parts[-1])
         yield len(target), iter([target])
     else:
-        with beneath.regular(top, parts) as descriptor:
+        with beneath.regular(reading.top, parts, unlocking=reading.writing) as descriptor:
             yield source.stamp.size, beneath.exactly(descriptor, source.stamp.size)
 
 

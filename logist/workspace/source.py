@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 from logist.errors import StorageError, UsageError
-from logist.workspace import names
+from logist.workspace import beneath, names
 from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
 from logist.workspace.objects import BRANCH
+
+MAKING = "logist-making"
 
 FETCH = (
     "fetch",
@@ -75,15 +79,27 @@ def fetch_head(git: Git, repository: Path) -> None:
     git.run(*FETCH, repository, f"HEAD:{BRANCH}")
 
 
-def give_git(git: Git, root: Path, object_format: str) -> None:
-    """Makes `root/.git` for the agent's own use, with the first checkpoint as its only commit.
+def give_git(git: Git, root: Path) -> None:
+    """Makes `root/.git` for the agent's own use where there is none, with the first checkpoint as its only commit.
 
-    Logist never reads it again. The base is fetched, so that nothing in it leads anywhere else.
+    Logist never reads it again. The base is fetched, so that nothing in it leads anywhere else. It is made out
+    of reach and moved in when whole.
     """
-    inner = Git(root / ".git", git.path)
+    if os.path.lexists(root / ".git"):
+        return
+    making = git.git_dir / MAKING
+    shutil.rmtree(making, ignore_errors=True)
+    inner = Git(making / ".git", git.path)
+    making.mkdir(0o700)
+    base = git.run("rev-list", "--max-parents=0", BRANCH).decode("ascii").split()[-1]
+    object_format = "sha256" if len(base) == 64 else "sha1"
     inner.run("init", "--quiet", "--template=", f"--object-format={object_format}")
-    inner.run(*FETCH, git.git_dir, f"{BRANCH}:refs/heads/main")
+    inner.run(*FETCH, git.git_dir, f"{base}:refs/heads/main")
     inner.run(f"--work-tree={root}", "reset", "--quiet", "--mixed")
+    with beneath.root(root) as top:
+        beneath.make_writable(top)
+        os.rename(making / ".git", b".git", dst_dir_fd=top)
+    making.rmdir()
 
 
 def uncommitted(repo: Path) -> list[str]:

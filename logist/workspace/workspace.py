@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from logist.core.model import Change, Evidence
+from logist.core.prompt import FileText
 from logist.errors import StorageError
 from logist.workspace import (
     baseline,
     beneath,
     changes,
     checkpoint,
+    copying,
     leftovers,
     listing,
     names,
@@ -27,14 +29,16 @@ from logist.workspace import (
 from logist.workspace.baseline import Baseline
 from logist.workspace.git import GIT_PATH, Git
 from logist.workspace.listing import Listing
-from logist.workspace.reading import FileText
 from logist.workspace.scan import DEFAULT_CACHES, DIRECTORY_MODE, Rules, Unstored, scan
 from logist.workspace.snapshot import Reading, Snapshot
+
+NAMED = 100
+"""Of what a checkpoint does not hold: an agent can make a million pipes."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A commit, and what it does not hold, each as `path (reason)`."""
+    """A commit, and what it does not hold, each as `path (reason)`; of many, the first and how many more."""
 
     commit: str
     skipped: tuple[str, ...] = ()
@@ -75,7 +79,7 @@ class Workspace:
                 source.fetch_head(self.git, repository)
                 checkpoint.make_durable(self.git)
             commit = self._first_checkpoint()
-            source.give_git(self.git, self.root, object_format)
+            source.give_git(self.git, self.root)
             return commit
 
     def _first_checkpoint(self) -> str:
@@ -104,7 +108,7 @@ class Workspace:
     def restore(self, commit: str) -> None:
         """Makes the workspace equal to a checkpoint, which is then the last one. Raises Damaged if it is not there.
 
-        Its `.git`, caches, and what no checkpoint holds stay, unless they stand in the way.
+        Its `.git`, caches, and what no checkpoint holds stay, unless they stand in the way. A lost `.git` is made again.
         """
         with self._storage():
             (unstored,) = objects.unstored(self.git, commit)
@@ -119,6 +123,7 @@ class Workspace:
             stamps = kept | baseline.settled(written, baseline.now(self.git))
             self._move_tip(last.commit, commit)
             baseline.save(self.git, Baseline(commit, target, unstored, stamps))
+            source.give_git(self.git, self.root)
 
     def _move_tip(self, old: str | None, new: str) -> None:
         """What was checked in after the checkpoint stays reachable."""
@@ -129,10 +134,18 @@ class Workspace:
         self.git.run("update-ref", objects.BRANCH, new)
         checkpoint.make_durable(self.git)
 
-    def changes(self, before: str, after: str, limit: int = 1000) -> tuple[list[Change], int]:
-        """What differs between two checkpoints, sorted by path, at most `limit`; and how many more there are."""
+    def changes(self, before: str, after: str | None, limit: int = 1000) -> tuple[list[Change], int]:
+        """What differs between two checkpoints, sorted by path, at most `limit`; and how many more there are.
+
+        None is the workspace as it is now, as if it had been checked in; nothing is written for that.
+        """
         with self._storage():
-            return changes.between(self.git, before, after, limit)
+            if after is not None:
+                return changes.between(self.git, before, after, limit)
+            with beneath.root(self.root) as top:
+                last = baseline.load(self.git)
+                shot = self._look(top, last, last.held(), writing=False)
+            return changes.since(self.git, before, shot, limit)
 
     def listing(self, limit: int = 500) -> Listing:
         """The regular files, without `.git` and caches, sorted."""
@@ -147,12 +160,21 @@ class Workspace:
         """Whether a file that an agent named is there. Whatever is wrong with it: it is not."""
         return reading.evidence(self.root, path, self.max_bytes)
 
-    def _look(self, top: int, last: Baseline, held: frozenset[bytes]) -> Snapshot:
-        found = scan(top, Rules(self.caches, held))
-        return snapshot.take(self.git, self._reading(top, last), found)
+    def copy_file(self, path: str, target: Path) -> None:
+        """Copies a regular file of the workspace to `target`, durably; what is there is replaced.
 
-    def _reading(self, top: int, last: Baseline) -> Reading:
-        return Reading(top, last, self.max_bytes)
+        The copy is 0600, in directories that are made 0700 where missing. Raises UsageError for a path that is
+        no such file (links, second names and what is locked are not).
+        """
+        with self._storage():
+            copying.copy_file(self.root, path, target)
+
+    def _look(self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True) -> Snapshot:
+        found = scan(top, Rules(self.caches, held, unlocking=writing))
+        return snapshot.take(self.git, self._reading(top, last, writing=writing), found)
+
+    def _reading(self, top: int, last: Baseline, *, writing: bool = True) -> Reading:
+        return Reading(top, last, self.max_bytes, writing)
 
     @contextmanager
     def _storage(self) -> Iterator[None]:
@@ -164,7 +186,9 @@ class Workspace:
 
 
 def _skipped(things: dict[bytes, Unstored]) -> tuple[str, ...]:
-    return tuple(f"{_shown(path, things[path])} ({things[path].why})" for path in sorted(things))
+    named = [f"{_shown(path, things[path])} ({things[path].why})" for path in sorted(things)[:NAMED]]
+    more = len(things) - len(named)
+    return tuple(named + [f"... and {more} more"] * bool(more))
 
 
 def _shown(path: bytes, thing: Unstored) -> str:

@@ -70,6 +70,17 @@ def test_the_workspace_starts_from_the_repository_around(desk: Desk) -> None:
     assert [path.name for path in (desk.job("empty") / "workspace").iterdir()] == [".git"]
 
 
+def test_a_repository_without_a_commit_is_told(desk: Desk) -> None:
+    support.git(desk.place, "init", "--quiet")
+    ran = desk("job", "create", "--id", "j1", "--prompt", "x")
+    assert (ran.code, ran.err) == (
+        0,
+        f"warning: {desk.place} has no commit yet, so the workspace is empty\n",
+    )
+    shown = desk("job", "create", "--id", "j2", "--prompt", "x", "--json").json
+    assert "no commit yet" in shown["diagnostics"][0]["message"]
+
+
 @pytest.mark.parametrize(
     ("args", "stdin", "code", "told"),
     [
@@ -90,6 +101,8 @@ def test_the_workspace_starts_from_the_repository_around(desk: Desk) -> None:
         (["--prompt", "x", "--id", ""], "", 2, "'' is not a job id"),
         (["-"], "prompt: x\nid: ../x\n", 5, "standard input:2: `id`"),
         (["--prompt", "x", "--cost-threshold", "-1"], "", 2, "--cost-threshold"),
+        (["--prompt", "x", "--cost-threshold", "inf"], "", 2, "'inf' is not a finite number"),
+        (["--prompt", "x", "--time-threshold-minutes", "nan"], "", 2, "'nan' is not a finite number"),
         (["--prompt", "x", "--approval", "maybe"], "", 2, "'maybe' is not one of"),
     ],
 )

@@ -84,6 +84,18 @@ def test_the_end_is_the_end(approvable: Desk, verb: str, ended: str) -> None:
     assert {n for n in after if after[n] != before.get(n)} <= {"jobs/j1/lock"}
 
 
+def test_the_help_of_a_note_says_who_reads_it(desk: Desk) -> None:
+    from logist.core.fold import NOTED
+
+    kinds = [
+        *("activate", "approve", "reject", "suspend", "resume", "cancel", "fail"),
+        *("resubmit", "restep", "rerun"),
+    ]
+    for kind in kinds:
+        read = "the next agent reads it" in desk("job", kind, "--help").out
+        assert read is (kind in NOTED), kind
+
+
 def test_what_the_state_does_not_allow_names_what_it_does(approvable: Desk) -> None:
     ran = approvable("job", "resubmit", "j1")
     assert (ran.code, ran.out) == (8, "")

@@ -28,6 +28,28 @@ def test_a_line_or_two_for_each_interaction(told: Desk, snapshot: SnapshotAssert
     assert told.tree() == before
 
 
+def test_why_an_answer_led_where_it_led(desk: Desk) -> None:
+    desk.script(answer(command(summary="All done.", evidence_files=["gone.txt"])))
+    desk.create("j1", "--no-review")
+    ran = desk("job", "step", "j1")
+    why = "COMPLETED, but its evidence is not there: gone.txt"
+    lines = ["#2 Worker: COMPLETED, PENDING -> STUCK", "   All done.", f"   why: {why}"]
+    assert ran.code == 3
+    assert ran.out.splitlines()[:3] == lines
+    assert desk("job", "history", "j1").out.splitlines()[1:] == lines
+    assert lines[1:] == [
+        line for line in desk("job", "show", "j1").out.splitlines() if line.startswith("   ")
+    ]
+
+
+def test_a_reason_that_is_the_summary_is_told_once(desk: Desk) -> None:
+    desk.script(answer(command("STUCK", summary="Need\nhelp.")))
+    desk.create()
+    out = desk("job", "step", "j1").out
+    assert out.count("help.") == 1
+    assert "why: " not in out
+
+
 def test_json_and_jsonl_are_the_entries_themselves(told: Desk) -> None:
     entries = told.history()
     assert told("job", "history", "j1", "--json").json["data"] == entries

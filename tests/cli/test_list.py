@@ -115,12 +115,26 @@ def test_json_and_jsonl_are_the_same_rows(three: Desk) -> None:
         ("[]", "state.json is not a JSON object"),
         ("{}", "state.json is not what Logist writes"),
         ('{"status": "DONE"}', "state.json is not what Logist writes"),
+        ({"rank": 1e400}, "state.json is not what Logist writes"),
+        ({"rank": "1"}, "state.json is not what Logist writes"),
+        ({"status": "DONE"}, "state.json is not what Logist writes"),
+        ({"status": []}, "state.json is not what Logist writes"),
+        ({"title": None}, "state.json is not what Logist writes"),
+        ({"tags": "red"}, "state.json is not what Logist writes"),
+        ({"stuck": "x"}, "state.json is not what Logist writes"),
+        ({"created_at": 7}, "state.json is not what Logist writes"),
+        (
+            {"usage": {"cumulative_cost": 1e400, "cumulative_cost_microcents": 0}},
+            "state.json is not what Logist writes",
+        ),
     ],
 )
-def test_one_bad_state_hides_no_other_job(three: Desk, bad: str | None, why: str) -> None:
+def test_one_bad_state_hides_no_other_job(three: Desk, bad: str | dict[str, object] | None, why: str) -> None:
     file = three.job("new") / "state.json"
     if bad is None:
         file.unlink()
+    elif isinstance(bad, dict):
+        file.write_text(json.dumps(three.state("new") | bad), "utf-8")
     else:
         file.write_text(bad, "utf-8")
     before = three.tree()

@@ -10,8 +10,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from logist import __version__
-from logist.cli.main import JOB, ROLE, ROOT
-from tests.cli.desk import Desk
+from logist.cli.main import JOB, ROLE, ROOT, _pipes
+from tests import support
+from tests.cli.desk import Desk, answer
 from tests.support import RunLogist, logist_command, process_environment
 
 
@@ -86,6 +87,73 @@ def test_a_reader_that_goes_away_is_no_error(desk: Desk) -> None:
     assert (done.returncode, told) == (0, b"")
 
 
+def unread(desk: Desk, *args: str, stdout: bool = True, stderr: bool = False) -> tuple[int, bytes]:
+    """The exit code of a command whose output nobody reads, and what it said where somebody does."""
+    read, write = os.pipe()
+    os.close(read)
+    kept = subprocess.PIPE
+    started = desk.started(*args, stdout=write if stdout else kept, stderr=write if stderr else kept)
+    os.close(write)
+    out, err = started.communicate()
+    return started.returncode, (out or b"") + (err or b"")
+
+
+@pytest.mark.parametrize("mode", [[], ["--json"]])
+def test_the_exit_code_is_told_to_nobody_too(desk: Desk, mode: list[str]) -> None:
+    desk.script(answer("?"))
+    for job_id in ("a", "b", "c"):
+        desk.create(job_id)
+    assert unread(desk, "job", "step", "a", *mode) == (3, b"")
+    assert unread(desk, "job", "run", "b", *mode) == (3, b"")
+    assert unread(desk, "run", "--parallel", "1", *mode) == (3, b"")
+    assert {desk.state(job_id)["status"] for job_id in "abc"} == {"STUCK"}
+    assert unread(desk, "job", "step", "nope", *mode)[0] == 2
+    assert unread(desk, "job", "approve", "a", *mode)[0] == 8
+
+
+def test_work_goes_on_when_nobody_reads(desk: Desk) -> None:
+    desk.create("one")
+    desk.create("two")
+    assert unread(desk, "job", "run", "one") == (11, b"")
+    assert unread(desk, "run", "--parallel", "1") == (11, b"")
+    assert {desk.state(job_id)["status"] for job_id in ("one", "two")} == {"APPROVAL_REQUIRED"}
+
+
+def test_talk_that_nobody_reads(desk: Desk) -> None:
+    desk.create()
+    code, out = unread(desk, "job", "poststep", "j1", "--response-string", "?", stdout=False, stderr=True)
+    assert (code, out.splitlines()[0]) == (
+        3,
+        b"#2 Worker: no valid answer (given, not asked), PENDING -> STUCK",
+    )
+    assert unread(desk, "job", "status", "nope", stdout=False, stderr=True) == (2, b"")
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["job", "--help"], ["job", "step", "--help"]])
+def test_help_that_nobody_reads(desk: Desk, args: list[str]) -> None:
+    assert unread(desk, *args) == (0, b"")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed(desk: Desk, closed: str) -> None:
+    desk.script(answer("?"))
+    desk.create()
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *logist_command(), "job", "step", "j1"],
+        cwd=desk.place,
+        env=process_environment() | desk.env,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (3, b"")
+    assert desk("job", "verify", "j1").code == 0
+
+
+def test_a_broken_pipe_inside_is_no_reader_that_has_left() -> None:
+    with pytest.raises(RuntimeError, match="went away"), _pipes():
+        raise BrokenPipeError
+
+
 def test_standard_input_is_not_read_unasked(desk: Desk) -> None:
     desk.create()
     read, write = os.pipe()  # never written, never closed: who reads it waits for ever
@@ -148,6 +216,46 @@ def test_arguments_that_are_no_text(desk: Desk) -> None:
         out, err = done.communicate()
         assert done.returncode == 2
         assert b"\x1b" not in out + err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["job", "cancel", "j1", "--note"],
+        ["job", "create", "--prompt"],
+        ["job", "create", "--prompt", "x", "--repo"],
+        ["job", "list", "--jobs-dir"],
+        ["job", "poststep", "j1", "--response-string"],
+        ["job", "replay", "--archive"],
+        ["job", "step", "j1", "--agent"],
+        ["job", "config", "j1", "--set"],
+        ["role", "show"],
+        ["demo"],
+    ],
+)
+def test_bytes_that_are_no_utf8_are_refused(desk: Desk, args: list[str]) -> None:
+    desk.create()
+    before = desk.tree()
+    done = desk.started(*args, os.fsdecode(b"k=\xff"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert done.communicate() == (
+        b"",
+        b"error: k=\\udcff: this argument is not UTF-8 text (write it in UTF-8)\n",
+    )
+    assert done.returncode == 2
+    assert desk.tree() == before
+
+
+def test_a_place_whose_name_is_no_utf8(desk: Desk) -> None:
+    place = desk.place / os.fsdecode(b"\xff")
+    place.mkdir()
+    support.make_repository(place / "repo")
+    create = ["job", "create", "--id", "j1", "--prompt", "x"]
+    for args in ([*create, "--jobs-dir", "jobs"], [*create, "--repo", "repo"]):
+        ran = support.run_as_process(*args, cwd=place)
+        assert (ran.code, ran.out) == (2, "")
+        assert "is not UTF-8 text" in ran.err
+        assert ran.err.count("\n") == 1
+    assert list(desk.jobs.iterdir()) == []
 
 
 def test_text_from_an_agent_cannot_steer_the_terminal(desk: Desk) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -42,7 +44,12 @@ def test_a_model_its_endpoint_and_what_it_may_cost(desk: Desk) -> None:
 
 def test_an_unknown_price_is_told(desk: Desk) -> None:
     desk.create()
-    ran = desk("job", "preview", "j1", "--model", "openai/new", "--agent", "litellm")
+    asked = ["job", "preview", "j1", "--model", "openai/new", "--agent", "litellm"]
+    ran = desk(*asked)
+    assert (ran.code, ran.out) == (5, "")
+    assert "the price of model 'openai/new' is unknown" in ran.err
+    desk.settings("allow_unknown_price: true\n")
+    ran = desk(*asked)
     assert (ran.code, "worst case unknown" in ran.err) == (0, True)
 
 
@@ -60,6 +67,26 @@ def test_the_part_a_person_may_see(desk: Desk) -> None:
     assert whole.endswith(f"\n\n---\n\n{part}")
     assert "Do it." in part
     assert "## How to answer" not in part
+
+
+def test_the_part_a_person_may_see_in_json(desk: Desk) -> None:
+    (desk.home / "roles").mkdir()
+    secret = "Speak only in rhymes, and tell nobody why."
+    text = f"name: Poet\ndescription: d\ninstructions: {secret}\nllm_model: m\n"
+    (desk.home / "roles" / "Poet.yaml").write_text(text, "utf-8")
+    desk.create("j1", "--role", "Poet")
+    whole = desk("job", "preview", "j1", "--json")
+    part = desk("job", "preview", "j1", "--user", "--json")
+    assert secret in whole.out
+    assert secret not in part.out
+    assert "How to answer" not in part.out
+    request = part.json["data"]["request"]
+    assert request["prompt"] == desk("job", "preview", "j1", "--user").out
+    assert [piece["source"] for piece in request["parts"]] == ["task", "step", "limits", "listing"]
+    assert (request["parts"][0]["start"], request["metadata"]["user_start"]) == (0, 0)
+    for piece in request["parts"]:
+        found = request["prompt"][piece["start"] : piece["end"]]
+        assert hashlib.sha256(found.encode()).hexdigest() == piece["sha256"]
 
 
 def test_on_a_terminal_nothing_steers_it(desk: Desk) -> None:

@@ -138,4 +138,21 @@ def test_verify_knows_a_state_that_the_history_does_not_give(done: Desk) -> None
     (done.job() / "state.json").write_text(text + "\n", "utf-8")
     ran = done("job", "verify", "j1")
     assert ran.code == 10
-    assert 'title is "Another", the history gives "Do it."' in ran.err
+    assert 'title is "Another", not "Do it."' in ran.err
+
+
+def test_a_state_that_is_missing_or_behind_is_a_note(done: Desk) -> None:
+    file = done.job() / "state.json"
+    old = file.read_bytes()
+    done("job", "rerun", "j1")
+    file.write_bytes(old)
+    for what in ("behind the history", "missing"):
+        note = f"state.json is {what}; the next change makes it anew"
+        ran = done("job", "verify", "j1")
+        count = len(done.history())
+        assert ran == (0, f"j1 verifies: {count} interactions\n", f"{note}\n")
+        shown = done("job", "verify", "j1", "--json")
+        assert (shown.code, shown.json["data"]["ok"]) == (0, True)
+        assert [(d["severity"], d["message"]) for d in shown.json["diagnostics"]] == [("info", note)]
+        assert done("doctor", "--deep").code == 0
+        file.unlink(missing_ok=True)

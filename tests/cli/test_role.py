@@ -73,3 +73,21 @@ def test_validate(desk: Desk, roles: Path) -> None:
     assert (ran.code, ran.out) == (0, "3 roles are valid: Poet, Supervisor, Worker\n")
     assert ran.err.startswith("warning: ")
     assert "color" in ran.err
+
+
+def test_a_model_that_the_settings_do_not_know_is_a_warning(desk: Desk, roles: Path) -> None:
+    (roles / "poet.yaml").write_text(POET, "utf-8")
+    ran = desk("role", "validate")
+    assert (ran.code, ran.out) == (0, "3 roles are valid: Poet, Supervisor, Worker\n")
+    told = f"warning: {roles / 'poet.yaml'}: role `Poet`: unknown model `m`; known: "
+    assert ran.err.startswith(told)
+    assert ran.err.count("\n") == 1
+    desk.settings("models: {m: {provider_model: openai/m}}\n")
+    assert desk("role", "validate").err == ""
+
+
+def test_models_can_not_be_checked_without_settings(desk: Desk) -> None:
+    desk.settings("limts: 1\n")
+    ran = desk("role", "validate")
+    assert (ran.code, ran.out) == (0, "2 roles are valid: Supervisor, Worker\n")
+    assert "the models were not checked: " in ran.err

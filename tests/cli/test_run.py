@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from logist.cli import context
+from logist.cli.run import Left, _rounds, _Shown
+from logist.config.environment import Environment
+from logist.jobs.project import Clock, Project
+from logist.jobs.queue import run_queue
 from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command
 
@@ -145,3 +154,56 @@ def test_interrupted_in_json_is_still_one_document(desk: Desk) -> None:
     started.send_signal(signal.SIGINT)
     out, _ = started.communicate()
     assert (started.returncode, json.loads(out)["data"]["interrupted"]) == (130, True)
+
+
+def asked_in(left: Left, project: Project, rounds: int) -> list[int]:
+    """The rounds of a watching queue, from 1, in which its one job was asked."""
+    asked = []
+    for number in range(1, rounds + 1):
+        for ended in run_queue(project, 1, lambda result: None, leave=left.next_round()):
+            left.note(ended)
+            asked.append(number)
+    return asked
+
+
+@pytest.mark.parametrize("kind", ["auth", "bad_request", "refused"])
+def test_a_job_whose_provider_is_out_is_left_for_a_while(
+    desk: Desk, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.settings("poll_interval_seconds: 60\n")
+    desk.script({"error": {"kind": kind, "message": "no"}})
+    desk.create()
+    monkeypatch.chdir(desk.place)
+    project = context.project(Environment(dict(os.environ) | desk.env))
+    left = Left(project)
+    assert asked_in(left, project, 160) == [1, 14, 39, 88, 149]  # 12, 24, 48, then 60: an hour
+    desk("job", "rank", "j1", "3")
+    assert asked_in(left, project, 14) == [1, 14]
+    (desk.job() / "state.json").unlink()
+    assert asked_in(left, project, 1) == [1]
+
+
+def test_a_provider_that_is_back_is_asked_as_ever(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = {"error": {"kind": "auth", "message": "no"}}
+    desk.script(out, answer(), out, answer())
+    desk.create()
+    monkeypatch.chdir(desk.place)
+    project = context.project(Environment(dict(os.environ) | desk.env))
+    assert asked_in(Left(project), project, 30) == [1, 14, 27]
+    assert desk.state()["status"] == "APPROVAL_REQUIRED"
+
+
+def test_watch_passes_it_over(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.script({"error": {"kind": "auth", "message": "no"}})
+    desk.create()
+    monkeypatch.chdir(desk.place)
+    environment = Environment(dict(os.environ) | desk.env)
+    seconds = count(step=1000)  # every look at the clock ends a pause
+    project = replace(
+        context.project(environment),
+        clock=Clock(now=lambda: datetime.now(UTC), monotonic=lambda: float(next(seconds))),
+        stopping=lambda: 130 if next(seconds) > 1_000_000 else 0,
+    )
+    _rounds(project, 1, True, _Shown(environment, quiet=True))
+    asked = [entry for entry in desk.history() if entry["kind"] == "ask"]
+    assert 2 < len(asked) < 10

@@ -9,6 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from logist.store import JobDir
+from logist.store.settled import checksum
 from tests.cli.desk import Desk, answer, command
 
 
@@ -155,6 +156,30 @@ def test_a_state_that_somebody_edited(stuck: Desk) -> None:
     ran = stuck("job", "status", "j1")
     assert (ran.code, ran.out) == (10, "")
     assert "does not verify" in ran.err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rank": "first"},
+        {"status": []},
+        {"usage": {"cumulative_cost": "x", "cumulative_cost_microcents": 0}},
+        {"title": None},
+        {"limits": None},
+        {"last": 7},
+        {"artefacts": [7]},
+        {"reason": 5},
+    ],
+)
+def test_a_sealed_state_that_nobody_wrote(stuck: Desk, change: dict[str, object]) -> None:
+    state = stuck.state() | change
+    del state["checksum"]
+    file = stuck.job() / "state.json"
+    file.write_text(json.dumps(state | {"checksum": checksum(state)}), "utf-8")
+    ran = stuck("job", "status", "j1", "-v")
+    assert (ran.code, ran.out) == (10, "")
+    assert ran.err.startswith(f"error: state.json does not read: {next(iter(change))}")
+    assert ran.err.count("\n") == 1
 
 
 def test_a_missing_history(stuck: Desk) -> None:

@@ -73,6 +73,9 @@ def test_the_answer_from_each_place(desk: Desk) -> None:
         ["--response-file", "nowhere"],
         ["--from-history", "99"],
         ["--response-string", "x", "--charge", "-1"],
+        ["--response-string", "x", "--charge", "inf"],
+        ["--response-string", "x", "--charge", "nan"],
+        ["--response-string", "x", "--wait", "nan"],
         ["--response-string", "x", "--role", "Nobody"],
     ],
 )
@@ -93,6 +96,14 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(desk: Desk) -> None:
     assert "PENDING -> STUCK" in ran.out
     assert desk("job", "poststep", "j1", "--response-string", command(), "--dry-run").code == 0
     assert desk.tree() == before
+
+
+def test_any_finite_charge_is_booked(desk: Desk) -> None:
+    desk.create()
+    ran = desk("job", "poststep", "j1", "--response-string", command(), "--charge", "1e300")
+    assert (ran.code, ran.err) == (0, "")
+    assert desk.state()["usage"]["cumulative_cost"] == int(1e300)
+    assert desk("job", "status", "j1").code == 0
 
 
 def test_bytes_that_are_no_text_are_stuck(desk: Desk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ from logist.core.model import ErrorKind, JsonObject, Model, Reply, Request, Tran
 from logist.core.prompt import SEPARATOR
 from logist.errors import Busy
 from logist.store import Exchange, JobDir
-from tests.loopback import Loopback
+from tests.loopback import Loopback, Received
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-0123456789abcdefghij"
@@ -214,23 +216,29 @@ with job.lock(command="job step", since="2026-01-01T00:00:00Z") as lock:
 """
 
 
+def courier_alone(job: JobDir, url: str) -> int:
+    """The pid of a courier whose stepper has been killed."""
+    stepper = subprocess.Popen(
+        [sys.executable, "-c", STEPPER, str(job.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(job) | {"PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+    with stepper:
+        assert stepper.stdin is not None
+        assert stepper.stdout is not None
+        stepper.stdin.write(json.dumps([envelope(url), environment(job)]).encode())
+        stepper.stdin.close()
+        pid = int(stepper.stdout.readline())
+        os.killpg(stepper.pid, signal.SIGKILL)
+        stepper.wait(WAIT)
+    return pid
+
+
 def test_the_courier_outlives_its_stepper_and_then_frees_the_lock(job: JobDir) -> None:
     with Loopback({"text": "paid once", "delay": 0.5}) as loopback:
-        stepper = subprocess.Popen(
-            [sys.executable, "-c", STEPPER, str(job.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment(job) | {"PYTHONPATH": str(ROOT)},
-            start_new_session=True,
-        )
-        with stepper:
-            assert stepper.stdin is not None
-            assert stepper.stdout is not None
-            stepper.stdin.write(json.dumps([envelope(loopback.url), environment(job)]).encode())
-            stepper.stdin.close()
-            pid = int(stepper.stdout.readline())
-            os.killpg(stepper.pid, signal.SIGKILL)
-            stepper.wait(WAIT)
+        pid = courier_alone(job, loopback.url)
         with pytest.raises(Busy, match=str(pid)), job.lock(command="test", since="now"):
             pass
         assert job.running()
@@ -238,6 +246,36 @@ def test_the_courier_outlives_its_stepper_and_then_frees_the_lock(job: JobDir) -
             got = courier.collect(job.exchanges())
         assert len(loopback.requests) == 1
     assert (got.kind, got.reply.text) == ("answered", "paid once")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_the_lock_is_free_as_soon_as_a_courier_alone_has_ended(job: JobDir, ending: signal.Signals) -> None:
+    with Loopback({"delay": 600}) as loopback:
+        courier_itself = os.pidfd_open(courier_alone(job, loopback.url))
+        loopback.wait_for(1)
+        signal.pidfd_send_signal(courier_itself, ending)
+        assert select.select([courier_itself], [], [], WAIT)[0]
+        os.close(courier_itself)
+        with job.lock(command="test", since="now"):
+            assert courier.collect(job.exchanges()).kind == "in_doubt"
+
+
+def test_what_the_courier_starts_does_not_keep_its_lock(job: JobDir) -> None:
+    stand_in = job.path.parent / "stand-in"
+    stand_in.mkdir()
+    (stand_in / "litellm.py").write_text(
+        "import subprocess\n"
+        "left = subprocess.Popen(['sleep', '600'], close_fds=False, start_new_session=True)\n"
+        f"open({str(stand_in / 'pid')!r}, 'w').write(str(left.pid))\n"
+        "raise ImportError('no')\n"
+    )
+    send(job, envelope("http://127.0.0.1:1/v1"), environment=environment(job) | {"PYTHONPATH": str(stand_in)})
+    left = int((stand_in / "pid").read_text())
+    try:
+        with job.lock(command="test", since="now"):
+            assert Path(f"/proc/{left}").exists()
+    finally:
+        os.kill(left, signal.SIGKILL)
 
 
 def test_a_courier_killed_after_sending_leaves_a_doubt(job: JobDir) -> None:
@@ -250,18 +288,86 @@ def test_a_courier_killed_after_sending_leaves_a_doubt(job: JobDir) -> None:
     assert not job.running()
 
 
-def test_a_courier_told_to_end_saves_what_it_has(job: JobDir) -> None:
-    with Loopback({"text": "abc" * 100, "chunk": 3, "chunk_delay": 0.2}) as loopback:
-        with out(job, envelope(loopback.url)) as process:
-            loopback.wait_for(1)
-            time.sleep(0.5)
-            process.terminate()
-        got = courier.collect(job.exchanges())
-    assert got.reply.error is not None
-    assert got.reply.error.kind is ErrorKind.TRANSIENT
-    assert got.reply.error.message.startswith("stopped")
-    assert ("abc" * 100).startswith(got.reply.text)
+# -- told to end
+
+
+def test_told_to_end_with_half_an_answer_it_leaves_a_doubt_and_keeps_the_half_in_the_logs(
+    job: JobDir,
+) -> None:
+    text = f"{SECRET} " * 100
+    step = {"text": text, "chunk": len(SECRET) + 1, "chunk_delay": 0.2}
+    with Loopback(step) as loopback, out(job, envelope(loopback.url, index=7)) as process:
+        loopback.wait_for(1)
+        time.sleep(0.5)
+        process.terminate()
+    got = courier.collect(job.exchanges())
+    assert (process.returncode, got.kind) == (0, "in_doubt")
     assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
+    kept = (job.logs / "cut-answer-7-1.txt").read_text()
+    assert kept.startswith("[redacted] ")
+    assert SECRET.encode() not in every_byte(job.path)
+
+
+class Freezing(Loopback):
+    """Holds the client still once its request is in: it sees the answer only when it is let go on."""
+
+    def __init__(self, *steps: JsonObject) -> None:
+        super().__init__(*steps)
+        self.clients: SimpleQueue[int] = SimpleQueue()
+
+    def take(self, received: Received) -> JsonObject:
+        os.kill(self.clients.get(timeout=WAIT), signal.SIGSTOP)
+        return super().take(received)
+
+
+def test_told_to_end_when_the_answer_has_come_it_saves_it(job: JobDir) -> None:
+    freezing = Freezing({"text": "whole and paid"})
+    with freezing as loopback, out(job, envelope(loopback.url)) as process:
+        freezing.clients.put(process.pid)
+        loopback.wait_for(1)
+        loopback.server.shutdown()
+        loopback.server.server_close()  # waits: the whole answer is on its way
+        process.terminate()
+        process.send_signal(signal.SIGCONT)
+    got = courier.collect(job.exchanges())
+    assert (got.kind, got.reply.text, got.reply.error) == ("answered", "whole and paid", None)
+    assert got.reply.usage.source == "provider"
+
+
+def test_told_to_end_before_it_sent_anything_it_leaves_no_trace(job: JobDir) -> None:
+    stand_in = job.path.parent / "stand-in"
+    stand_in.mkdir()
+    loading = stand_in / "loading"
+    (stand_in / "litellm.py").write_text(f"import time\nopen({str(loading)!r}, 'w')\ntime.sleep(600)\n")
+    asked = envelope("http://127.0.0.1:1/v1")
+    with out(job, asked, environment=environment(job) | {"PYTHONPATH": str(stand_in)}) as process:
+        until_there(loading)
+        process.terminate()
+    assert process.returncode == 0
+    assert job.exchanges() == [Exchange(1, json.loads(json.dumps(asked)), False, None)]
+    assert courier.collect(job.exchanges()).kind == "not_sent"
+
+
+def test_told_to_end_between_two_tries_it_leaves_the_first(job: JobDir) -> None:
+    asked = envelope("", backoff_seconds=60.0)
+    with Loopback({"status": 429}) as loopback:
+        asked["model"]["endpoint"] = loopback.url
+        with out(job, asked) as process:
+            until_there(job.inflight / "1.response")
+            process.terminate()
+        assert len(loopback.requests) == 1
+    got = courier.collect(job.exchanges())
+    assert (process.returncode, got.kind, len(job.exchanges())) == (0, "answered", 1)
+    assert got.reply.error is not None
+    assert got.reply.error.http_status == 429
+    assert cost(got.reply.usage) == 0
+
+
+def until_there(path: Path) -> None:
+    give_up = time.monotonic() + WAIT
+    while not path.exists():
+        assert time.monotonic() < give_up, path
+        time.sleep(0.02)
 
 
 # -- without a call
@@ -318,6 +424,16 @@ def test_a_fault_of_the_courier_itself_is_an_answer_too(job: JobDir) -> None:
     assert reply.usage.source == "none"
     errand.abandon(RuntimeError("another"))
     assert courier.collect(job.exchanges()).reply == reply
+
+
+def test_a_fault_of_the_courier_after_sending_leaves_a_doubt(job: JobDir) -> None:
+    asked = envelope("http://127.0.0.1:1/v1")
+    job.begin_exchange(1, asked)
+    errand = Errand(job, courier.ask_from(asked), KEY, [])
+    job.mark_sent(1)
+    errand.sent = True
+    errand.abandon(RuntimeError("bug"))
+    assert courier.collect(job.exchanges()).kind == "in_doubt"
 
 
 # -- values

@@ -156,6 +156,45 @@ def test_an_archived_job_answers_again_with_its_errors(tmp_path: Path, workspace
         assert "has 4 answers" in none.error.message
 
 
+BROKEN = "half \ud83d of a smile"
+CLEAN = "half \\ud83d of a smile"
+
+
+@pytest.mark.parametrize(
+    ("answer", "field"),
+    [
+        ({"text": BROKEN}, r"answers\[0\]\.text"),
+        ({"exit": {"action": [BROKEN]}}, r"answers\[0\]\.exit\.action"),
+        ({"error": {"kind": "transient", "message": BROKEN}}, r"answers\[0\]\.error\.message"),
+    ],
+)
+def test_lone_surrogates_of_a_script_are_told_when_loading(
+    tmp_path: Path, answer: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidFile, match=field):
+        script(tmp_path, answer)
+
+
+def test_lone_surrogates_of_an_archive_are_an_answer_all_the_same(tmp_path: Path, workspace: Path) -> None:
+    error = {"kind": "timeout", "message": BROKEN}
+    response = {"raw_response": BROKEN, "finish": BROKEN}
+    odd = response | {"status": BROKEN}
+    archive = {"interactions": [{"response": response | {"error": error}}, {"response": odd}]}
+    place = tmp_path / os.fsdecode(b"not \xff text")
+    place.mkdir()
+    (place / "jobHistory.json").write_text(json.dumps(archive))
+    scripted = Scripted.load(place)
+    told, untold, none = (scripted.ask(asking(index), workspace) for index in range(3))
+    assert told.text == untold.text == CLEAN
+    assert told.error is not None
+    assert told.error.message == CLEAN
+    assert untold.error is not None
+    assert untold.error.message == f"the archived answer is {CLEAN}"
+    assert none.error is not None
+    for reply in (told, untold, none):
+        reply.model_dump_json().encode()
+
+
 @pytest.mark.parametrize(
     "content", ["", "[]", "{", '{"interactions": 1}', '{"interactions": [1]}', '{"interactions": [{}]}']
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import pwd
 import re
@@ -381,14 +383,20 @@ class TestRefusals:
             load_settings(home, home)
 
 
+def highest(entry: dict[str, float], price: str) -> float:
+    """The price itself and those `_above_200k_tokens` and the like, in dollars per million tokens."""
+    tiers = [value for key, value in entry.items() if key == price or key.startswith(f"{price}_above_")]
+    return round(max(tiers) * 1_000_000, 6)
+
+
 class TestModels:
     def test_the_shipped_table(self) -> None:
         assert resolve_model(Settings(), "grok-code-fast-1") == Model(
             name="grok-code-fast-1",
             provider_model="xai/grok-code-fast-1",
             api_key_env="XAI_API_KEY",
-            input_price=0.20,
-            output_price=1.50,
+            input_price=2.00,
+            output_price=4.00,
         )
         assert resolve_model(Settings(), "gemini-2.5-flash") == Model(
             name="gemini-2.5-flash",
@@ -397,6 +405,53 @@ class TestModels:
             input_price=0.30,
             output_price=2.50,
         )
+
+    @pytest.mark.parametrize("name", sorted(config.SHIPPED_MODELS))
+    def test_the_shipped_prices_are_those_of_the_litellm_we_lock(self, name: str) -> None:
+        """The highest, where long prompts cost more. Read from its files: importing it takes seconds."""
+        found = importlib.util.find_spec("litellm")
+        assert found
+        assert found.submodule_search_locations
+        place = Path(found.submodule_search_locations[0], "model_prices_and_context_window_backup.json")
+        entry = json.loads(place.read_text("utf-8"))[config.SHIPPED_MODELS[name].provider_model]
+        shipped = config.SHIPPED_MODELS[name]
+        assert shipped.input_price == highest(entry, "input_cost_per_token")
+        assert shipped.output_price == highest(entry, "output_cost_per_token")
+
+    @pytest.mark.parametrize(
+        "endpoint",
+        [
+            "https://user:hunter2@example.org/v1",
+            "http://hunter2@127.0.0.1:1/v1",
+            "ftp://u:hunter2@example.org",
+            "//u:hunter2@x",
+        ],
+    )
+    def test_a_key_in_an_address_is_refused_and_not_repeated(self, home: Path, endpoint: str) -> None:
+        with pytest.raises(InvalidFile) as caught:
+            configured(home, f"models:\n  gpt-4.1:\n    provider_model: a/b\n    endpoint: {endpoint}\n")
+        assert caught.value.message == "`models.gpt-4.1.endpoint` must not hold a user or a password"
+        assert caught.value.where == f"{home / 'config.yaml'}:4"
+        assert "api_key_env" in str(caught.value.fix)
+        assert "hunter2" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("endpoint", "fault"),
+        [
+            ("127.0.0.1:8000/v1", "must begin with http:// or https:// and a host"),
+            ("localhost", "must begin with http:// or https:// and a host"),
+            ("file:///etc/passwd", "must begin with http:// or https:// and a host"),
+            ("http://", "must begin with http:// or https:// and a host"),
+            ("http://[::1/v1", "is not an address"),
+            ("http://x:port/v1", "is not an address"),
+        ],
+    )
+    def test_an_endpoint_is_the_address_of_a_web_server(self, home: Path, endpoint: str, fault: str) -> None:
+        with pytest.raises(InvalidFile) as caught:
+            configured(home, f"models: {{m: {{provider_model: a/b, endpoint: '{endpoint}'}}}}")
+        assert caught.value.message == f"`models.m.endpoint` {fault}"
+        with pytest.raises(ValueError, match=re.escape(fault)):
+            config.ModelEntry(provider_model="a/b", endpoint=endpoint)
 
     def test_one_of_the_config(self, home: Path) -> None:
         found = configured(

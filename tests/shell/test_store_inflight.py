@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,31 @@ def test_exchanges_come_in_the_order_of_their_numbers(job: JobDir) -> None:
     for k in (10, 2, 1):
         job.begin_exchange(k, {"k": k})
     assert [exchange.k for exchange in job.exchanges()] == [1, 2, 10]
+
+
+OPENED = """
+import sys
+from pathlib import Path
+from logist.store import inflight
+folder = Path(sys.argv[1])
+sys.addaudithook(lambda event, args: print(args[0]) if event == "open" else None)
+inflight.begin(folder, int(sys.argv[2]), {})
+"""
+
+
+@pytest.mark.parametrize(("k", "opened"), [(1, True), (2, False)])
+def test_the_first_request_makes_a_directory_durable_that_was_there_too(
+    job: JobDir, k: int, opened: bool
+) -> None:
+    job.inflight.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", OPENED, str(job.inflight), str(k)],
+        env=support.process_environment() | {"PYTHONPATH": str(support.ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (str(job.path) in done.stdout.splitlines()) is opened
 
 
 def test_what_is_no_exchange_is_passed_over(job: JobDir) -> None:

@@ -1,4 +1,4 @@
-"""What differs between two checkpoints, as the history records it."""
+"""What differs between two checkpoints, or to the workspace as it is, as the history records it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from logist.core.model import Change
 from logist.errors import Damaged
-from logist.workspace import Workspace
+from logist.workspace import Workspace, baseline, objects
 
 
 @pytest.fixture
@@ -21,12 +21,23 @@ def workspace(tmp_path: Path) -> Workspace:
     return made
 
 
+def checked_in(workspace: Workspace, *before: str) -> str:
+    """A checkpoint of now; what differs from each of `before` was the same, and told in full, just before."""
+    live = [workspace.changes(commit, None) for commit in before]
+    after = workspace.checkpoint("after").commit
+    assert live == [workspace.changes(commit, after) for commit in before]
+    assert live == [workspace.changes(commit, None) for commit in before]
+    return after
+
+
 def shown(changes: list[Change]) -> list[tuple[str, str, str]]:
     return [(change.path, change.kind, change.mode) for change in changes]
 
 
 def test_every_kind_of_change(workspace: Workspace) -> None:
     root = workspace.root
+    start = objects.tip(workspace.git)
+    assert start
     before = workspace.checkpoint("before").commit
     (root / "changed").write_text("different")
     (root / "gone").unlink()
@@ -40,7 +51,7 @@ def test_every_kind_of_change(workspace: Workspace) -> None:
     (root / "empty").mkdir()
     (root / "sub" / ".git").mkdir(parents=True)
     (root / "sub" / ".git" / "HEAD").write_text("x")
-    after = workspace.checkpoint("after").commit
+    after = checked_in(workspace, before, start)
     found, omitted = workspace.changes(before, after)
     assert shown(found) == [
         ("both", "modified", "100755"),
@@ -55,6 +66,7 @@ def test_every_kind_of_change(workspace: Workspace) -> None:
     ]
     assert omitted == 0
     assert workspace.changes(before, after, limit=3) == (found[:3], 6)
+    assert workspace.changes(before, None, limit=3) == (found[:3], 6)
     assert workspace.changes(after, after) == ([], 0)
 
 
@@ -62,7 +74,7 @@ def test_an_empty_directory_counts_only_where_nothing_else_tells(workspace: Work
     (workspace.root / "d").mkdir()
     empty = workspace.checkpoint("empty").commit
     (workspace.root / "d" / "file").write_text("x")
-    full = workspace.checkpoint("full").commit
+    full = checked_in(workspace, empty)
     assert shown(workspace.changes(empty, full)[0]) == [("d/file", "created", "100644")]
     assert shown(workspace.changes(full, empty)[0]) == [("d/file", "deleted", "100644")]
 
@@ -72,7 +84,7 @@ def test_caches_and_special_files_appear_and_go(workspace: Workspace) -> None:
     (workspace.root / "node_modules").mkdir()
     (workspace.root / "same").unlink()
     os.mkfifo(workspace.root / "same")
-    after = workspace.checkpoint("after").commit
+    after = checked_in(workspace, before)
     assert shown(workspace.changes(before, after)[0]) == [
         ("node_modules/", "created", "040000"),
         ("same", "modified", "010000"),
@@ -84,5 +96,62 @@ def test_caches_and_special_files_appear_and_go(workspace: Workspace) -> None:
 
 
 def test_a_checkpoint_that_is_not_there_is_damage(workspace: Workspace) -> None:
-    with pytest.raises(Damaged, match="lacks"):
-        workspace.changes("0" * 40, workspace.checkpoint("a").commit)
+    for after in (workspace.checkpoint("a").commit, None):
+        with pytest.raises(Damaged, match="lacks"):
+            workspace.changes("0" * 40, after)
+
+
+def test_what_came_back_to_an_older_state_has_not_changed(workspace: Workspace) -> None:
+    before = workspace.checkpoint("before").commit
+    (workspace.root / "same").write_text("different")
+    workspace.checkpoint("later")
+    (workspace.root / "same").write_text("same")
+    assert workspace.changes(before, None) == ([], 0)
+
+
+def test_what_is_too_large_to_be_stored_is_told_alike(tmp_path: Path) -> None:
+    made = Workspace(tmp_path / "job" / "workspace", tmp_path / "job" / "git", max_checkpoint_bytes=1000)
+    start = made.populate(None)
+    for name, size in (("a", 400), ("b", 700), ("huge", 1001)):
+        (made.root / name).write_bytes(name[:1].encode() * size)
+    after = checked_in(made, start)
+    assert [change.path for change in made.changes(start, after)[0]] == ["a", "b", "huge"]
+
+
+def test_looking_at_the_workspace_as_it_is_writes_nothing(workspace: Workspace) -> None:
+    before = workspace.checkpoint("before").commit
+    (workspace.root / "same").write_text("different")
+    (workspace.git.git_dir / baseline.FILE).unlink()  # else it could have been used, not written
+    stamps = _stamps(workspace.git.git_dir), _stamps(workspace.root)
+    found, _ = workspace.changes(before, None)
+    assert shown(found) == [("same", "modified", "100644")]
+    assert (_stamps(workspace.git.git_dir), _stamps(workspace.root)) == stamps
+
+
+def _stamps(root: Path) -> dict[Path, tuple[int, int]]:
+    """Of everything: the mode, and when anything about it was last changed."""
+    return {path: (path.lstat().st_mode, path.lstat().st_ctime_ns) for path in [root, *root.rglob("*")]}
+
+
+@pytest.mark.usefixtures("ordinary_owner")
+def test_what_is_locked_is_told_and_stays_locked(workspace: Workspace) -> None:
+    root = workspace.root
+    for name in ("d", "new"):
+        (root / name / "node_modules").mkdir(parents=True)
+        (root / name / "kept").write_text("kept")
+        if name == "d":
+            before = workspace.checkpoint("before").commit
+    for name in ("d", "new", "same"):
+        (root / name).chmod(0)
+    stamps = _stamps(root)
+    assert shown(workspace.changes(before, None)[0]) == [
+        ("d/", "modified", "040000"),
+        ("new/", "created", "040000"),
+        ("same", "modified", "100644"),
+    ]
+    assert _stamps(root) == stamps
+    after = workspace.checkpoint("after").commit
+    assert shown(workspace.changes(before, after)[0]) == [
+        ("new/kept", "created", "100644"),
+        ("new/node_modules/", "created", "040000"),
+    ]

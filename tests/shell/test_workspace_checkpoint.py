@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
+import signal
 import socket
 import stat
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -182,7 +186,7 @@ def _content_id(workspace: Workspace) -> str:
     last = baseline.load(workspace.git)
     with beneath.root(workspace.root) as top:
         found = scan(top, Rules(frozenset()))
-        shot = snapshot.take(workspace.git, snapshot.Reading(top, last, 1000), found)
+        shot = snapshot.take(workspace.git, snapshot.Reading(top, last, 1000, writing=True), found)
     baseline.save(workspace.git, baseline.Baseline(last.commit, shot.tree, {}, shot.stamps))
     return shot.tree[b"counter"].id
 
@@ -212,6 +216,17 @@ def test_what_is_no_file_is_named_and_not_stored(tmp_path: Path) -> None:
         os.chdir(workspace.root / "d")
         listener.bind("s")
     assert workspace.checkpoint("special").skipped == ("d/s (socket)", "pipe (fifo)")
+
+
+def test_of_very_much_that_is_not_stored_only_the_first_is_named(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    for number in range(100):
+        os.mkfifo(workspace.root / f"{number:03}")
+    named = workspace.checkpoint("100").skipped
+    assert (len(named), named[-1]) == (100, "099 (fifo)")
+    for number in range(100, 150):
+        os.mkfifo(workspace.root / f"{number:03}")
+    assert workspace.checkpoint("150").skipped == (*named, "... and 50 more")
 
 
 def test_caches_are_named_and_a_change_in_one_is_noticed(tmp_path: Path) -> None:
@@ -338,6 +353,46 @@ def test_checkpoints_stay_reachable_after_going_back(tmp_path: Path) -> None:
     assert support.git(git_dir, "fsck", "--strict", "--unreachable").strip() == ""
 
 
+CHECKING_IN = """
+import signal, sys
+from pathlib import Path
+from logist.workspace import Workspace
+job, programs = Path(sys.argv[1]), sys.argv[2]
+signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
+workspace = Workspace(job / "workspace", job / "git", path=f"{programs}:/usr/bin:/bin")
+print(workspace.checkpoint("the file").commit, flush=True)
+"""
+
+
+def test_an_interrupt_at_the_terminal_does_not_reach_git(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    (workspace.root / "file").write_text("x")
+    programs, waiting, go = tmp_path / "programs", tmp_path / "waiting", tmp_path / "go"
+    programs.mkdir()
+    git = shutil.which("git")
+    (programs / "git").write_text(
+        f'#!/bin/sh\n: > {waiting}\nwhile [ ! -e {go} ]; do sleep 0.02; done\nexec {git} "$@"\n'
+    )
+    (programs / "git").chmod(0o755)
+    with subprocess.Popen(
+        [sys.executable, "-c", CHECKING_IN, str(tmp_path / "job"), str(programs)],
+        env=support.process_environment() | {"PYTHONPATH": str(support.ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as stepper:
+        assert stepper.stdout is not None
+        while not waiting.exists():
+            assert stepper.poll() is None
+            time.sleep(0.02)
+        os.killpg(stepper.pid, signal.SIGINT)  # as a terminal does it
+        assert stepper.stdout.readline() == "interrupted\n"
+        go.touch()
+        commit = stepper.stdout.readline().strip()
+    assert stepper.returncode == 0
+    assert workspace.checkpoint("the same").commit == commit
+
+
 def test_the_same_work_gives_the_same_id(tmp_path: Path) -> None:
     ids = set()
     for name in ("one", "two"):
@@ -402,7 +457,7 @@ def test_what_is_sent_counts_not_what_was_looked_at(tmp_path: Path) -> None:
         (workspace.root / name).write_text(name)
     last = baseline.load(workspace.git)
     with beneath.root(workspace.root) as top:
-        reading = snapshot.Reading(top, last, 1000)
+        reading = snapshot.Reading(top, last, 1000, writing=True)
         shot = snapshot.take(workspace.git, reading, scan(top, Rules(frozenset())))
         (workspace.root / "changed").write_text("CHANGED")
         (workspace.root / "gone").unlink()
@@ -418,8 +473,14 @@ def test_what_is_sent_counts_not_what_was_looked_at(tmp_path: Path) -> None:
 def test_a_file_that_is_written_to_meanwhile_does_not_break_the_checkpoint(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     file = workspace.root / "busy"
-    script = 'while :; do head -c $((RANDOM * 9)) /dev/zero > "$0"; rm -f "$0"; done'
-    writer = subprocess.Popen(["bash", "-c", script, str(file)])
+    # One process, so that nothing of it is at work when it is gone.
+    script = (
+        "import os, random, sys\n"
+        "while True:\n"
+        "    with open(sys.argv[1], 'wb') as file: file.write(bytes(random.randrange(300_000)))\n"
+        "    os.unlink(sys.argv[1])\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", script, str(file)])
     try:
         for count in range(20):
             workspace.checkpoint(str(count))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from logist.workspace import Listing, Workspace
+from logist.core import prompt
+from logist.errors import StorageError, UsageError
+from logist.workspace import FileText, Listing, Workspace
+from tests import support
 
 
 @pytest.fixture
@@ -68,9 +72,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("path", REFUSED)
-def test_anything_else_is_not_there(workspace: Workspace, tmp_path: Path, path: str) -> None:
-    root, outside = workspace.root, tmp_path / "outside"
+def plant(root: Path, outside: Path) -> None:
     (root / "linked").symlink_to(outside / "secret")
     (root / "directory").symlink_to(outside)
     (root / "dangling").symlink_to("missing")
@@ -80,12 +82,92 @@ def test_anything_else_is_not_there(workspace: Workspace, tmp_path: Path, path: 
     with socket.socket(socket.AF_UNIX) as listener:
         os.chdir(root)
         listener.bind("socket")
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_anything_else_is_not_there(workspace: Workspace, tmp_path: Path, path: str) -> None:
+    plant(workspace.root, tmp_path / "outside")
     found = workspace.evidence(path)
     assert (found.exists, found.sha256) == (False, None)
     found.model_dump_json().encode()
     read = workspace.read_file(path, 100)
     assert read.text is None
     assert read.note == "not there, or not a regular file of the workspace"
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_anything_else_is_not_copied(workspace: Workspace, tmp_path: Path, path: str) -> None:
+    plant(workspace.root, tmp_path / "outside")
+    with pytest.raises(UsageError, match="not a readable regular file"):
+        workspace.copy_file(path, tmp_path / "kept" / "file")
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("umask", [0, 0o777])
+def test_a_copy_is_whole_and_private_in_directories_of_its_own(
+    workspace: Workspace, tmp_path: Path, umask: int
+) -> None:
+    data = os.urandom(3_000_000)
+    (workspace.root / "src" / "large").write_bytes(data)
+    (workspace.root / "src" / "large").chmod(0o755)
+    kept = tmp_path / "kept"
+    kept.mkdir(0o755)
+    os.umask(umask)
+    workspace.copy_file("src/large", kept / "a" / "b" / "large")
+    os.umask(0o022)
+    assert support.tree(kept) == {"a": None, "a/b": None, "a/b/large": data}
+    modes = [
+        stat.S_IMODE(path.stat().st_mode) for path in (kept, kept / "a", kept / "a/b", kept / "a/b/large")
+    ]
+    assert modes == [0o755, 0o700, 0o700, 0o600]
+
+
+def test_a_copy_replaces_what_is_there_and_never_writes_through_it(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    target = tmp_path / ("n" * 255)
+    target.symlink_to(tmp_path / "outside" / "secret")
+    workspace.copy_file("src/app.py", target)
+    assert not target.is_symlink()
+    (workspace.root / "src" / "app.py").write_text("ANSWER = 43\n")
+    workspace.copy_file("src/app.py", target)
+    assert target.read_text() == "ANSWER = 43\n"
+    assert (tmp_path / "outside" / "secret").read_text() == "secret"
+
+
+def test_a_copy_that_cannot_be_written_says_so_and_leaves_nothing(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    (tmp_path / "kept" / "taken").mkdir(parents=True)
+    before = support.tree(tmp_path)
+    with pytest.raises(StorageError):
+        workspace.copy_file("src/app.py", tmp_path / "kept" / "taken")
+    with pytest.raises(StorageError):
+        workspace.copy_file("src/app.py", tmp_path / "outside" / "secret" / "below")
+    assert support.tree(tmp_path) == before
+
+
+@pytest.mark.usefixtures("ordinary_owner")
+def test_what_its_owner_locked_is_named_and_stays_locked(workspace: Workspace, tmp_path: Path) -> None:
+    root = workspace.root
+    for path in ("locked/secret", "src/node_modules/x", "sub/.git/config"):
+        (root / path).parent.mkdir(parents=True)
+        (root / path).write_text("x")
+    locked = [root / "locked", root / "src" / "node_modules", root / "sub" / ".git", root / "src" / "app.py"]
+    for place in locked:
+        place.chmod(0)
+    before = [(place.stat().st_mode, place.stat().st_ctime_ns) for place in locked]
+    assert workspace.listing() == Listing(("locked/ (unreadable)", "src/app.py"), 0)
+    for path in ("src/app.py", "locked/secret"):
+        assert workspace.read_file(path, 100) == FileText(path, None, "unreadable: its permissions forbid it")
+        assert not workspace.evidence(path).exists
+        with pytest.raises(UsageError):
+            workspace.copy_file(path, tmp_path / "copy")
+    assert [(place.stat().st_mode, place.stat().st_ctime_ns) for place in locked] == before
+
+
+def test_a_file_for_a_prompt_is_what_the_prompt_takes() -> None:
+    assert FileText is prompt.FileText
 
 
 def test_a_lost_workspace_has_no_evidence(workspace: Workspace, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -189,6 +190,42 @@ def test_the_workspaces_own_git_stays(tmp_path: Path) -> None:
     workspace.checkpoint("later")
     workspace.restore(start)
     assert (workspace.root / ".git" / "note").read_text() == "the agent's"
+
+
+def test_a_lost_git_of_the_workspace_is_made_again_with_its_base(tmp_path: Path, git_repo: Path) -> None:
+    workspace = new(tmp_path, git_repo)
+    base = support.git(workspace.root, "rev-parse", "HEAD")
+    as_file(workspace.root / "file")
+    later = workspace.checkpoint("later").commit
+    shutil.rmtree(workspace.root / ".git")
+    (workspace.git.git_dir / "logist-making" / ".git").mkdir(parents=True)  # of a restore that was killed
+    workspace.restore(later)
+    assert support.git(workspace.root, "rev-list", "--all") == base
+    assert support.git(workspace.root, "status", "--porcelain") == "?? file\n"
+    assert support.git(workspace.root, "fsck", "--strict") == ""
+    assert not (workspace.git.git_dir / "logist-making").exists()
+    without_git = Workspace(workspace.root, workspace.git.git_dir, path="/nonexistent")
+    assert without_git.checkpoint("same").commit == later
+
+
+@pytest.mark.usefixtures("ordinary_owner")
+def test_a_lost_git_is_made_again_in_a_workspace_that_is_locked(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    start = workspace.checkpoint("start").commit
+    shutil.rmtree(workspace.root / ".git")
+    workspace.root.chmod(0o500)
+    workspace.restore(start)
+    assert (workspace.root / ".git" / "HEAD").exists()
+
+
+@pytest.mark.parametrize("make", [as_file, as_link, as_empty_directory])
+def test_what_an_agent_put_in_the_place_of_git_stays(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    workspace = new(tmp_path)
+    start = workspace.checkpoint("start").commit
+    shutil.rmtree(workspace.root / ".git")
+    make(workspace.root / ".git")
+    workspace.restore(start)
+    assert not (workspace.root / ".git" / "HEAD").exists()
 
 
 def test_many_files_are_restored_and_then_known_without_reading(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from logist.cli.glance import status_span
-from logist.cli.options import jobs_dir_option, json_option
+from logist.cli.options import Amount, jobs_dir_option, json_option
 from logist.cli.output import Output, Span, warnings
 from logist.config.environment import Environment
 
@@ -27,12 +27,10 @@ from logist.config.environment import Environment
 @click.option("--draft", is_flag=True, help="Make it, but don't start it.")
 @click.option("--review/--no-review", default=None, help="Whether a reviewer looks at the work.")
 @click.option("--approval", type=click.Choice(["none", "end", "each"]), help="When a steward approves.")
-@click.option(
-    "--cost-threshold", type=click.FloatRange(min=0), metavar="CENTS", help="What the job may cost."
-)
+@click.option("--cost-threshold", type=Amount(), metavar="CENTS", help="What the job may cost.")
 @click.option(
     "--time-threshold-minutes",
-    type=click.FloatRange(min=0),
+    type=Amount(),
     metavar="MINUTES",
     help="How long agents may work.",
 )

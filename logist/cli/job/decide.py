@@ -28,13 +28,17 @@ def _decided(
     return result_output(made)
 
 
+READ = ("approve", "reject", "resume")
+"""Decisions after which an agent may be asked; logist.core.fold.NOTED says so of all."""
+
+
 def _command(kind: str, text: str, *, note_required: bool = False) -> click.Command:
     """The command that makes one decision."""
 
     @click.command(kind, help=text)
     @job_options
     @wait_option
-    @note_option(required=note_required)
+    @note_option(required=note_required, read=kind in READ)
     @click.pass_obj
     def decided(
         environment: Environment,

@@ -71,7 +71,7 @@ def _read(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
             try:
                 rows.append(glance.row(seen.id, seen.state, running=seen.asked and _held(folder, seen)))
                 continue
-            except (AttributeError, KeyError, TypeError, ValueError):
+            except (KeyError, TypeError):
                 problem = "state.json is not what Logist writes"
         rows.append(glance.unknown_row(seen.id))
         fix = f"logist job verify --job {seen.id}"

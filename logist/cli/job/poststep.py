@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import job_id, job_options, wait_option
+from logist.cli.options import Amount, job_id, job_options, wait_option
 from logist.cli.output import Output
 from logist.config.environment import Environment
 from logist.errors import UsageError
@@ -18,7 +18,7 @@ from logist.errors import UsageError
 @click.argument("dash", metavar="[-]", required=False, type=click.Choice(["-"]))
 @click.option("--from-history", type=int, metavar="SEQ", help="The answer of an earlier interaction.")
 @click.option("--role", metavar="NAME", help="Whose answer it is  [default: the role whose turn it is]")
-@click.option("--charge", type=click.FloatRange(min=0), metavar="CENTS", help="What the answer has cost.")
+@click.option("--charge", type=Amount(), metavar="CENTS", help="What the answer has cost.")
 @click.option("--dry-run", is_flag=True, help="Say what would happen; write nothing.")
 @click.pass_obj
 def poststep(
@@ -41,7 +41,7 @@ def poststep(
     """
     from logist.cli import answer, context
     from logist.cli.view import result_output
-    from logist.jobs.stepping import Choice
+    from logist.jobs.planning import Choice
     from logist.jobs.stepping import poststep as give
 
     project = context.project(environment, jobs_dir)

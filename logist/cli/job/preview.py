@@ -12,7 +12,7 @@ from logist.config.environment import Environment
 from logist.core import advice, amounts
 
 if TYPE_CHECKING:
-    from logist.core.model import Status
+    from logist.core.model import Request, Status
     from logist.core.step import StepPlan
 
 
@@ -40,8 +40,8 @@ def preview(
     """
     from logist.cli.context import project
     from logist.core.step import StepPlan
-    from logist.jobs.stepping import Choice
-    from logist.jobs.stepping import preview as look
+    from logist.jobs.planning import Choice
+    from logist.jobs.planning import preview as look
 
     chosen = job_id(environment, job_argument, job_option)
     state, found = look(project(environment, jobs_dir, agent), chosen, Choice(role, model))
@@ -73,8 +73,7 @@ def _empty(chosen: str, status: str) -> dict[str, Any]:
 
 
 def _planned(chosen: str, status: Status, plan: StepPlan, user: bool) -> Output:
-    request = plan.request
-    start = int(request.metadata["user_start"]) if user else 0
+    request = _user_half(plan.request) if user else plan.request
     worst = plan.reserved_microcents
     data = {
         "job": chosen,
@@ -92,7 +91,19 @@ def _planned(chosen: str, status: Status, plan: StepPlan, user: bool) -> Output:
         "reason": "",
         "next_command": advice.next_command(status, job=chosen),
     }
-    return Output(data, (), notes(_told(data, worst)), raw=request.prompt[start:])
+    return Output(data, (), notes(_told(data, worst)), raw=request.prompt)
+
+
+def _user_half(request: Request) -> Request:
+    """The request without what the role is told: the part that a person may see, as if it were the whole."""
+    start = int(request.metadata["user_start"])
+    parts = [
+        part.model_copy(update={"start": part.start - start, "end": part.end - start})
+        for part in request.parts
+        if part.start >= start
+    ]
+    metadata = {**request.metadata, "user_start": 0}
+    return request.model_copy(update={"prompt": request.prompt[start:], "parts": parts, "metadata": metadata})
 
 
 def _told(data: dict[str, Any], worst: int | None) -> list[str]:

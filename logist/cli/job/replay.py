@@ -53,11 +53,12 @@ def _replayed(
 ) -> tuple[str, Replayed]:
     from pathlib import Path
 
-    from logist.cli.context import chat_schema, open_job, project
+    from logist.cli.context import open_job, project
     from logist.jobs.looking import replay_file, replay_job
+    from logist.resources import schema
 
     if archive:
-        return archive, replay_file(chat_schema(), Path(archive).absolute())
+        return archive, replay_file(schema("llm-chat-schema"), Path(archive).absolute())
     job = open_job(environment, argument, option, jobs_dir)
     return job.id, replay_job(project(environment, jobs_dir), job)
 

@@ -75,10 +75,12 @@ def _field(key: str, value: Any) -> list[Line]:
 
 
 def _answer(answer: dict[str, Any]) -> list[Line]:
+    from logist.cli.view import told
+
     what = ", ".join(answer["actions"]) or "no valid answer"
     head: Line = (Span(f"#{answer['sequence']}", "dim"), " ", Span(answer["role"] or "", "bold"), f": {what}")
-    text = answer["summary"] or answer["reason"]
-    return [head, *(f"   {line}" for line in text.splitlines())]
+    said = told(answer["summary"], answer["reason"])
+    return [head, *(f"   {line}" for text in said for line in text.splitlines())]
 
 
 def _flat(value: Any) -> str:

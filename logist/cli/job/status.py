@@ -36,16 +36,23 @@ def status(
     chosen = job_id(environment, job_argument, job_option)
     folder = os.path.join(environment.jobs_dir_name(jobs_dir, here()), chosen)
     state = settled(folder) if is_job_id(chosen) else None
-    notes: tuple[str, ...] = ()
-    if state is None:
-        from logist.cli.job.rebuilt import rebuilt
+    if state is not None:
+        try:
+            return _shown(chosen, folder, state, (), verbose)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            pass  # sealed, but nothing that Logist wrote: reading it closely tells what is wrong
 
-        state, notes = rebuilt(os.path.dirname(folder), chosen)
+    from logist.cli.job.rebuilt import rebuilt
+
+    state, notes = rebuilt(os.path.dirname(folder), chosen)
+    return _shown(chosen, folder, state, notes, verbose)
+
+
+def _shown(chosen: str, folder: str, state: State, notes: tuple[str, ...], verbose: bool) -> Output:
     holder = _holder(folder, chosen) if os.path.exists(os.path.join(folder, "inflight")) else None
     data = _data(chosen, folder, state, holder)
-    return Output(
-        data, _lines(data, verbose), warnings(notes, "state_rebuilt") + _left_over(data, folder, holder)
-    )
+    told = warnings(notes, "state_rebuilt") + _left_over(data, folder, holder)
+    return Output(data, _lines(data, verbose), told)
 
 
 def _holder(folder: str, chosen: str) -> dict[str, Any] | None:

@@ -29,7 +29,8 @@ def step(
     """Ask one agent for one piece of work, check its answer, record it, move the job on."""
     from logist.cli import context
     from logist.cli.view import result_output
-    from logist.jobs.stepping import Choice, do_step
+    from logist.jobs.planning import Choice
+    from logist.jobs.stepping import do_step
 
     context.stop_on_signals()
     project = context.project(environment, jobs_dir, agent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from logist.cli.options import job_options
-from logist.cli.output import Diagnostic, Output
+from logist.cli.output import Diagnostic, Output, notes
 from logist.config.environment import Environment
 from logist.errors import Damaged
 
@@ -18,26 +18,29 @@ def verify(
 ) -> Output:
     """Check every entry's checksum, the chain, the numbering, and that the history gives the state.
 
-    Nothing is repaired. Exit code 10 when something does not verify.
+    Nothing is repaired. Exit code 10 when something does not verify; a state.json that is missing or
+    behind the history is none of that, since the next change makes it anew.
     """
     from logist.cli.context import open_job, project
     from logist.jobs import looking
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
-    problems = looking.verify(project(environment, jobs_dir), job)
-    count = 0 if problems else job.load().position.sequence
+    found = looking.verify(project(environment, jobs_dir), job)
+    count = 0 if found.problems else job.load().position.sequence
     data = {
         "job": job.id,
-        "ok": not problems,
+        "ok": not found.problems,
         "interactions": count,
-        "problems": [p._asdict() for p in problems],
+        "problems": [p._asdict() for p in found.problems],
     }
-    if not problems:
-        return Output(data, (f"{job.id} verifies: {count} interactions, and the state they give",))
+    told = notes(found.notes)
+    if not found.problems:
+        state = "" if found.notes else ", and the state they give"
+        return Output(data, (f"{job.id} verifies: {count} interactions{state}",), told)
     errors = tuple(
-        Diagnostic("error", Damaged.code, _told(p.message, p.sequence), str(job.path)) for p in problems
+        Diagnostic("error", Damaged.code, _told(p.message, p.sequence), str(job.path)) for p in found.problems
     )
-    return Output(data, (), errors, Damaged.exit_code)
+    return Output(data, (), errors + told, Damaged.exit_code)
 
 
 def _told(message: str, sequence: int | None) -> str:

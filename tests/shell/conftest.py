@@ -1,0 +1,28 @@
+"""What tests of the shell need: the rights of an ordinary owner, whoever runs the tests."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import pytest
+
+VERSION = 0x20080522
+OVERRIDING = (1 << 1) | (1 << 2)
+"""CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: with them root reads what is locked, and notices nothing."""
+
+
+@pytest.fixture
+def ordinary_owner() -> Iterator[None]:
+    """Modes of files hold for this thread too, as they do for one who is not root."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(VERSION, 0)
+    before, without = (ctypes.c_uint32 * 6)(), (ctypes.c_uint32 * 6)()
+    for rights in (before, without):
+        assert libc.capget(header, rights) == 0
+    without[
+        0
+    ] &= ~OVERRIDING  # of effective, permitted, inheritable, and then the higher half of each: the first
+    assert libc.capset(header, without) == 0
+    yield
+    assert libc.capset(header, before) == 0

@@ -131,9 +131,7 @@ def run(args: list[str]) -> int:
     environment = Environment.read()
     mode = output_mode(args)
     try:
-        for word in args:
-            utf8(word, "this argument", "write it in UTF-8")
-        output = root.main(args, prog_name="logist", standalone_mode=False, obj=environment)
+        output = root.main(_texts(args), prog_name="logist", standalone_mode=False, obj=environment)
         return render.show(output, mode, environment) if isinstance(output, Output) else int(output or 0)
     except click.exceptions.Exit as done:
         return done.exit_code
@@ -155,6 +153,10 @@ def run(args: list[str]) -> int:
         surprise = f"{type(error).__name__}: {error}"
         fix = "this is a defect of logist; LOGIST_DEBUG=1 shows where"
         return render.show_error(LogistError(surprise, fix=fix), mode, environment)
+
+
+def _texts(args: list[str]) -> list[str]:
+    return [utf8(word, "this argument", "write it in UTF-8") for word in args]
 
 
 def output_mode(args: list[str]) -> str:
@@ -192,7 +194,7 @@ def _open_closed_streams() -> None:
 def _storage_failed(error: OSError, mode: str, environment: Environment) -> int:
     """A file, or standard output itself, can't be read or written."""
     if error.filename is None:
-        render.drop(sys.stdout)
+        render.drop_output()
     where = str(error.filename or "standard output")
     failed = StorageError(error.strerror or str(error), where=where, fix="check the disk and the permissions")
     return render.show_error(failed, mode if error.filename else "text", environment)

@@ -44,7 +44,7 @@ def _written_to(stream: TextIO, forgiven: type[OSError] = BrokenPipeError) -> It
         yield
         stream.flush()
     except forgiven:
-        drop(stream)
+        _drop(stream)
 
 
 def reader_left() -> bool:
@@ -52,13 +52,17 @@ def reader_left() -> bool:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        drop(sys.stdout)
+        _drop(sys.stdout)
         return True
     return False
 
 
-def drop(stream: TextIO) -> None:
-    """What is still buffered for a stream, and all that follows, goes nowhere."""
+def drop_output() -> None:
+    """What is still buffered for standard output, and all that follows, goes nowhere."""
+    _drop(sys.stdout)
+
+
+def _drop(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from logist.core import exit_command, money
 from logist.core.amounts import MICROCENTS
-from logist.core.model import Usage
+from logist.core.model import Kind, Usage
 from logist.errors import UsageError
 from logist.jobs import looking
 from logist.jobs.project import Project
@@ -34,6 +34,9 @@ def given(
     """The answer from the one place that was named: an interaction, a text, or a file (`-`: standard input)."""
     if sequence is not None:
         entry = looking.interaction(project.job(job_id), sequence)
+        if entry.kind is not Kind.ASK:
+            fix = "logist job history shows which interactions are answers"
+            raise UsageError(f"interaction {sequence} is no answer but a {entry.kind}", fix=fix)
         return Answer(entry.response.raw_response, charge=charge)
     if text is not None:
         return Answer(exit_command.clean(text)[0], charge=charge)

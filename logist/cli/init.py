@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import json_option
+from logist.cli.options import here, json_option
 from logist.cli.output import Output
 from logist.config.environment import Environment
 
@@ -32,7 +32,7 @@ CONFIG = """\
 @click.pass_obj
 def init(environment: Environment) -> Output:
     """Make a .logist directory here: settings, roles, jobs. What is there already stays as it is."""
-    home = Path.cwd() / ".logist"
+    home = Path(here()) / ".logist"
     made = [name for name in ("", "roles", "jobs") if _make(home / name)]
     files = {".gitignore": "jobs/\ncurrent_job\n", "config.yaml": CONFIG}
     made += [name for name, text in files.items() if _write(home / name, text)]

@@ -18,7 +18,7 @@ from logist.cli.lazy import Entry, LazyGroup
 from logist.cli.options import utf8
 from logist.cli.output import Output, stop_code
 from logist.config.environment import Environment
-from logist.errors import LogistError, StorageError, UsageError
+from logist.errors import LogistError, Stopped, StorageError, UsageError
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """How writing to standard output fails, where no file is named."""
@@ -142,7 +142,7 @@ def run(args: list[str]) -> int:
     except click.ClickException as error:
         return render.show_error(UsageError(error.format_message()), mode, environment)
     except (KeyboardInterrupt, click.Abort):
-        return stop_code(signal.SIGINT)
+        return render.show_error(Stopped("stopped"), mode, environment)
     except LogistError as error:
         return render.show_error(error, mode, environment)
     except Exception as error:
@@ -179,7 +179,7 @@ def _no_command(error: click.exceptions.NoArgsIsHelpError, mode: str, environmen
 
 
 def _terminated(number: int, frame: object) -> NoReturn:
-    sys.exit(stop_code(number))
+    raise Stopped("stopped", exit_code=stop_code(number))
 
 
 def _open_closed_streams() -> None:

@@ -19,7 +19,7 @@ from logist.core.model import (
     Reply,
 )
 from logist.core.step import StepPlan
-from logist.errors import ProviderError, Refused, Stopped
+from logist.errors import LogistError, ProviderError, Refused, Stopped
 from logist.jobs.project import Project
 from logist.jobs.session import Session
 from logist.workspace import Checkpoint, Workspace
@@ -120,6 +120,7 @@ def settle(session: Session) -> list[Interaction]:
     An answer on disk is concluded as if it had just come; nothing sent is as before; sent without an
     answer is in doubt.
     """
+    _undo(session)
     got = _collected(session)
     if got is None or got.envelope is None:
         session.job.end_exchanges()
@@ -129,6 +130,16 @@ def settle(session: Session) -> list[Interaction]:
     if got.kind == "in_doubt":
         return [_in_doubt(session, spec, asked, got.reply)]
     return [conclude(session, Answered(spec, asked, got.reply))]
+
+
+def _undo(session: Session) -> None:
+    """Puts the workspace back where a restep or rerun was cut off before it was recorded."""
+    kept = session.job.unfinished_restore(session.state.revision)
+    if kept:
+        workspace = session.project.workspace(session.job)
+        workspace.checkpoint("before a cut-off restore is undone")
+        workspace.restore(kept)
+    session.job.end_restore()
 
 
 def _collected(session: Session) -> courier.Collected | None:
@@ -145,8 +156,17 @@ def unsettled(session: Session) -> bool:
 
 
 def settle_first(session: Session, *, then_refuse: bool) -> list[Interaction]:
-    """Settles, and says so. `then_refuse`: what a person decided did not take this answer into account."""
-    entries = settle(session)
+    """Settles, and says so. `then_refuse`: what a person decided did not take this answer into account.
+
+    Without it nothing that is in flight, not even what can't be read, keeps a job from being ended.
+    """
+    try:
+        entries = settle(session)
+    except LogistError as error:
+        if then_refuse:
+            raise
+        session.project.say(f"what was in flight could not be recorded: {error}")
+        return []
     if entries:
         status = session.state.status
         session.project.say(f"recorded what was in flight: {session.job.id} is {status} now")
@@ -161,9 +181,9 @@ def harvest(session: Session) -> Interaction:
     entries = settle(session)
     if not entries:
         raise ProviderError(
-            "the request was not sent: the courier ended before it could",
+            "the courier ended and left no trace of an answer",
             where=str(session.job.logs / "courier.log"),
-            fix="step again",
+            fix=f"logist job history --job {session.job.id} shows whether another command recorded it",
         )
     return entries[0]
 

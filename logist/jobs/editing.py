@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logist.core.machine import next_command
-from logist.core.model import TERMINAL
+from logist.core.model import TERMINAL, Status
 from logist.errors import Refused
 from logist.jobs import asking, specs
 from logist.jobs.project import Project
@@ -21,7 +21,7 @@ def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], obje
         if session.state.status in TERMINAL:
             fix = next_command(session.state.place(), job_id)
             raise Refused(f"the job has ended: {session.state.status}", fix=fix)
-        specs.edit(project, session.job, changes)
+        specs.edit(project, session.job, changes, draft=session.state.status is Status.DRAFT)
         _, changed = session.changed_spec({"changed": [".".join(path) for path in changes]})
         recorded = session.record(*changed) if changed else []
         return Result(job_id, session.state, (*settled, *recorded))

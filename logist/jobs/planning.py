@@ -117,7 +117,7 @@ def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given
     files, room = [], limits.max_total_bytes
     for path in dict.fromkeys([*turn.spec.files, *last]):
         file = workspace.read_file(path, min(limits.max_file_bytes, room))
-        files.append(prompt.FileText(file.path, file.text, file.note))
+        files.append(file)
         room -= len((file.text or "").encode("utf-8"))
     changes: list[Change] = []
     omitted = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +13,7 @@ from logist.config.environment import Environment
 from logist.config.settings import Settings, resolve_model
 from logist.core import exit_command, redact
 from logist.core.model import JsonObject, Model
-from logist.resources import resource
+from logist.resources import schema
 from logist.roles import Roles
 from logist.store import JobDir
 from logist.workspace import Workspace
@@ -57,8 +56,7 @@ class Project:
     @cached_property
     def schema(self) -> JsonObject:
         """llm-chat-schema.json."""
-        loaded: JsonObject = json.loads(resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
-        return loaded
+        return schema("llm-chat-schema")
 
     @cached_property
     def script(self) -> Scripted | None:

@@ -82,7 +82,8 @@ class Session:
 
     def changed_spec(self, command: JsonObject | None = None) -> tuple[EffectiveSpec, list[Interaction]]:
         """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
-        spec = specs.effective(self.project, specs.read(self.job))
+        draft = self.state.status is Status.DRAFT
+        spec = specs.effective(self.project, specs.read(self.job, draft=draft))
         if fold.spec_hash(spec) == self.state.spec_hash:
             return spec, []
         entry = self.entry(
@@ -119,21 +120,10 @@ def changing(
             on_poll=look,
         ) as lock:
             session = load(project, job, lock)
-            _undo(session)
             yield session
     finally:
         if session is not None and session.became_stuck:  # the lock is free: the hook may resolve the job
             hooks.on_stuck(project, job, session.state)
-
-
-def _undo(session: Session) -> None:
-    """Puts the workspace back where a restep or rerun was cut off before it was recorded."""
-    kept = session.job.unfinished_restore(session.state.revision)
-    if kept:
-        workspace = session.project.workspace(session.job)
-        workspace.checkpoint("before a cut-off restore is undone")
-        workspace.restore(kept)
-    session.job.end_restore()
 
 
 def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
@@ -146,6 +136,8 @@ def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
 def state_of(job: JobDir, loaded: Loaded) -> State:
     """state.json brought up to the end of the history."""
     tail = [interaction_of(entry) for entry in loaded.entries]
+    if loaded.state is None and not tail:
+        raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
     if loaded.state is None or any(entry.kind is Kind.RESTEP for entry in tail):
         return fold.fold(interaction_of(entry) for entry in job.entries())
     own = {name: value for name, value in loaded.state.items() if name not in STORED_ONLY}

@@ -7,7 +7,7 @@ from typing import Any
 from logist import documents
 from logist.config.settings import Settings
 from logist.core.model import Approval, EffectiveSpec, JobSpec, Limits
-from logist.errors import UsageError
+from logist.errors import InvalidFile
 from logist.jobs.project import Project
 from logist.roles import role_hash
 from logist.store import JobDir, replace_file
@@ -15,9 +15,20 @@ from logist.store import JobDir, replace_file
 TITLE_LENGTH = 60
 
 
-def read(job: JobDir) -> JobSpec:
+def read(job: JobDir, *, draft: bool = False) -> JobSpec:
     """job.yaml as it stands; InvalidFile with file, line and field when it does not validate."""
-    return documents.checked(JobSpec, documents.read(job.spec_file))
+    spec = documents.checked(JobSpec, documents.read(job.spec_file))
+    _whole(spec, job, draft=draft)
+    return spec
+
+
+def _whole(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
+    """Raises InvalidFile for another job's spec, or one without a task."""
+    where = str(job.spec_file)
+    if spec.id not in (None, job.id):
+        raise InvalidFile(f"`id` is {spec.id!r}, and this is job {job.id!r}", where=where, fix="put it back")
+    if not draft and not (spec.prompt or "").strip():
+        raise InvalidFile("`prompt` is missing; only a draft may lack it", where=where, fix="put it back")
 
 
 def effective(project: Project, spec: JobSpec) -> EffectiveSpec:
@@ -30,7 +41,7 @@ def effective(project: Project, spec: JobSpec) -> EffectiveSpec:
     redacted = project.redacted
     prompt = redacted(spec.prompt or "")
     return EffectiveSpec(
-        title=redacted(spec.title) if spec.title else _title(prompt),
+        title=" ".join(redacted(spec.title).split()) if spec.title else _title(prompt),
         prompt=prompt,
         description=redacted(spec.description) if spec.description else None,
         acceptance_criteria=tuple(map(redacted, [criteria] if isinstance(criteria, str) else criteria)),
@@ -81,13 +92,14 @@ def _hashes(project: Project, *names: str) -> dict[str, str]:
     return {name: role_hash(known[name].role) for name in sorted(set(names)) if name in known}
 
 
-def edit(project: Project, job: JobDir, changes: dict[tuple[str, ...], object | None]) -> JobSpec:
+def edit(
+    project: Project, job: JobDir, changes: dict[tuple[str, ...], object | None], *, draft: bool
+) -> JobSpec:
     """Changes job.yaml, keeping comments and order; the result must validate before it is written."""
     clean = {path: redacted(project, value) for path, value in changes.items()}
     edited = documents.edited(_text(job), job.spec_file.name, clean)
     spec = documents.checked(JobSpec, documents.parse(edited, job.spec_file.name))
-    if spec.id not in (None, job.id):
-        raise UsageError("the id of a job can't be changed", where="id")
+    _whole(spec, job, draft=draft)
     known(project, spec)
     replace_file(job.spec_file, edited.encode("utf-8"))
     return spec

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from logist import __version__
 from logist.cli.main import JOB, ROLE, ROOT, _pipes
 from tests import support
 from tests.cli.desk import Desk, answer
-from tests.support import RunLogist, logist_command, process_environment
+from tests.support import RunLogist, logist_command, process_environment, run_as_process
 
 
 def test_version(desk: Desk) -> None:
@@ -275,3 +277,42 @@ def test_without_a_project_the_home_of_the_user_is_enough(cli: RunLogist, tmp_pa
     ran = cli("job", "list", cwd=tmp_path)
     assert (ran.code, ran.out) == (0, "")
     assert "/xdg/data/logist/jobs: no jobs to list" in ran.err
+
+
+def test_a_decision_of_a_steward_is_no_answer_to_give_again(cli: RunLogist) -> None:
+    cli("init")
+    cli("job", "create", "--id", "j", "--prompt", "x", "--no-repo")
+    done = cli("job", "poststep", "j", "--from-history", "1", "--json")
+    assert (done.code, "no answer" in done.json["diagnostics"][0]["message"]) == (2, True)
+
+
+def test_an_output_can_not_pass_for_a_line_of_ours(cli: RunLogist) -> None:
+    cli("init")
+    cli("job", "create", "--id", "j", "--prompt", "x", "--no-repo")
+    answer = {
+        "action": "COMPLETED",
+        "evidence_files": [],
+        "summary_for_supervisor": "s",
+        "output": "a\nnext: b",
+    }
+    cli("job", "poststep", "j", "--response-string", json.dumps(answer))
+    assert "next: b" not in cli("job", "show", "j").out.splitlines()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stop_is_a_document_too(number: int, code: int, tmp_path: Path) -> None:
+    run_as_process("init", cwd=tmp_path)
+    run_as_process("job", "create", "--id", "j", "--prompt", "x", "--no-repo", cwd=tmp_path)
+    os.mkfifo(tmp_path / "answer")
+    waiting = subprocess.Popen(
+        [*logist_command(), "job", "poststep", "j", "--response-file", "answer", "--json"],
+        cwd=tmp_path,
+        env=process_environment(),
+        stdout=subprocess.PIPE,
+    )
+    writer = os.open(tmp_path / "answer", os.O_WRONLY)  # opens when the command has: it reads now
+    waiting.send_signal(number)
+    out, _ = waiting.communicate()
+    os.close(writer)
+    assert waiting.returncode == code
+    assert json.loads(out)["diagnostics"][0]["code"] == "stopped"

@@ -13,8 +13,8 @@ from logist.config.settings import Settings
 from logist.core import fold
 from logist.core.model import Kind, Reply, Status, StuckKind, Usage
 from logist.core.step import Idle, StepPlan
-from logist.errors import Damaged, Refused
-from logist.jobs import asking, deciding, looking
+from logist.errors import Damaged, InvalidFile, Refused
+from logist.jobs import asking, deciding, editing, looking
 from logist.jobs.planning import Choice, preview
 from logist.jobs.session import changing
 from logist.store import JobDir, Position
@@ -385,3 +385,45 @@ def test_an_entry_that_does_not_read_is_damage(bench: MakeBench, tmp_path: Path)
         job.append(Position(0, None, 0), [{"kind": "create", "state_before": "NOWHERE"}])
     with pytest.raises(Damaged, match="interaction 1 does not read"):
         looking.replay_file(b.project.schema, archive.path)
+
+
+@pytest.mark.parametrize("text", ["", "id: other\nprompt: Do it.\n", "prompt: '  '\n"])
+def test_a_spec_that_lost_its_task_is_never_sent(bench: MakeBench, text: str) -> None:
+    b = bench([answer()])
+    b.create()
+    (b.folder() / "job.yaml").write_text(text, "utf-8")
+    before = b.files()
+    with pytest.raises(InvalidFile, match=r"job\.yaml"):
+        b.step()
+    assert b.files() == before
+
+
+def test_the_prompt_can_not_be_taken_from_a_job_that_runs(bench: MakeBench) -> None:
+    b = bench()
+    b.create()
+    with pytest.raises(InvalidFile, match="prompt"):
+        editing.configure(b.project, "j", {("prompt",): None})
+    b.create("d", draft=True, prompt=None)
+    editing.configure(b.project, "d", {("title",): "Later"})
+
+
+@pytest.mark.parametrize("name", ["inflight/1.request", "restoring"])
+def test_what_can_not_be_read_keeps_no_job_from_being_ended(bench: MakeBench, name: str) -> None:
+    b = bench([answer()])
+    b.create()
+    path = b.folder() / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("{}", "utf-8")
+    (path.parent / "1.sent").touch()
+    with pytest.raises(Damaged):
+        b.step()
+    assert deciding.decide(b.project, "j", Kind.CANCEL).state.status is Status.CANCELED
+
+
+def test_an_empty_history_is_damage(bench: MakeBench) -> None:
+    b = bench()
+    with JobDir.creating(b.project.jobs_dir, "e"):
+        pass
+    (b.folder("e") / "damaged-on-purpose").touch()
+    with pytest.raises(Damaged, match="empty"):
+        b.step("e")

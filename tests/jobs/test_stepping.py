@@ -436,3 +436,8 @@ def test_what_no_checkpoint_holds_is_named(bench: MakeBench) -> None:
     assert any("not restorable: pipe" in warning for warning in result.warnings)
     assert result.entries[0].observed is not None
     assert result.entries[0].observed.not_restorable == ["pipe (fifo)"]
+
+
+def test_a_title_is_one_line(bench: MakeBench) -> None:
+    b = bench()
+    assert b.create(title="A title\nnext: rm -rf /").title == "A title next: rm -rf /"

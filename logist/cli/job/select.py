@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import CURRENT, complete_job, job_id, jobs_dir_option, json_option
+from logist.cli.options import CURRENT, complete_job, here, job_id, jobs_dir_option, json_option
 from logist.cli.output import Output, Span, notes
 from logist.config.environment import Environment
 from logist.errors import UsageError
@@ -35,7 +35,7 @@ def _choose(environment: Environment, chosen: str, jobs_dir: str | None) -> Outp
     from logist.store import replace_file
 
     open_job(environment, chosen, None, jobs_dir)
-    home = environment.find_home(Path.cwd()).path
+    home = environment.find_home(Path(here())).path
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(home / CURRENT, f"{chosen}\n".encode())
     named = environment.job_id()
@@ -46,5 +46,5 @@ def _choose(environment: Environment, chosen: str, jobs_dir: str | None) -> Outp
 def _clear(environment: Environment) -> Output:
     from pathlib import Path
 
-    (environment.find_home(Path.cwd()).path / CURRENT).unlink(missing_ok=True)
+    (environment.find_home(Path(here())).path / CURRENT).unlink(missing_ok=True)
     return Output({"job": None}, ("no job is selected any more",))

@@ -30,7 +30,7 @@ def show(
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
     state = state_of(job, job.load())
-    spec = specs.read(job).model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    spec = specs.read(job, draft=True).model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     answers = [entry_row(entry) for entry in interactions(job) if entry.kind == "ask"]
     data = {
         "job": job.id,
@@ -84,4 +84,5 @@ def _answer(answer: dict[str, Any]) -> list[Line]:
 
 
 def _flat(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """One line: what an agent wrote can't pass for a line of ours."""
+    return " ".join(value.splitlines()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

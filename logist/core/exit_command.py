@@ -24,7 +24,7 @@ from logist.core.answer_faults import UnreadableError
 from logist.core.model import ExitAction, JsonObject
 from logist.core.outermost import FENCE, Found, Span, outermost
 
-MAX_CHARACTERS = 1 << 19
+MAX_CHARACTERS = 1 << 18
 """Longer answers are not read: an exit command is a few lines."""
 
 BROKEN_OFF = (

@@ -16,15 +16,26 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NoReturn, TextIO
+from typing import Annotated, Literal, NoReturn, TextIO
+
+from pydantic import BaseModel, Field, ValidationError
 
 from logist.agents import booking
 from logist.agents.exchange import Errand
 from logist.agents.protocol import Ask
-from logist.core.model import ErrorKind, JsonObject, Model, Reply, Request, TransportError
+from logist.core.model import (
+    EffectiveSpec,
+    ErrorKind,
+    JsonObject,
+    Model,
+    Phase,
+    Reply,
+    Request,
+    TransportError,
+)
 from logist.core.redact import redact
 from logist.errors import StorageError
-from logist.store import Exchange, JobDir, Lock
+from logist.store import Exchange, Exchanges, JobDir, Lock, inflight
 
 LOG = "courier.log"
 EMPTY = Reply()
@@ -39,6 +50,18 @@ class Collected:
     """The content of `1.request`."""
     reply: Reply = EMPTY
     """The last response, with the usage of all exchanges; in doubt, the last one at its worst case."""
+
+
+class Concluding(BaseModel):
+    """What concluding needs of an envelope, beside the ask."""
+
+    sequence: Annotated[int, Field(ge=1, strict=True)]
+    spec: EffectiveSpec
+    phase: Phase
+    role: str
+    step: str
+    attempt: Annotated[int, Field(ge=0, strict=True)]
+    checkpoint_before: str | None
 
 
 def launch(
@@ -91,16 +114,48 @@ def ask_from(envelope: JsonObject) -> Ask:
 
 
 def collect(exchanges: Sequence[Exchange]) -> Collected:
-    """What the files of an ask say; only to be believed while its lock is free, or held by us alone."""
+    """What the files of an ask say; only to be believed while its lock is free, or held by us alone.
+
+    Damaged if they could not have been written by an ask.
+    """
     if not exchanges:
         return Collected("none")
-    envelope, last = exchanges[0].request, exchanges[-1]
-    replies = [Reply.model_validate(exchange.response) for exchange in exchanges if exchange.response]
+    try:
+        envelope = _sound_envelope(exchanges)
+        replies = [Reply.model_validate(each.response) for each in exchanges if each.response is not None]
+    except (KeyError, ValueError, TypeError) as error:
+        folder = exchanges.folder if isinstance(exchanges, Exchanges) else None
+        message = f"the record of an exchange makes no sense: {_in_short(error)}"
+        raise inflight.damaged(folder, message) from error
+    last = exchanges[-1]
     if last.response is None and last.sent:
-        return Collected("in_doubt", envelope, _in_doubt(envelope or {}, replies))
+        return Collected("in_doubt", envelope, _in_doubt(envelope, replies))
     if not replies:
         return Collected("not_sent", envelope)
     return Collected("answered", envelope, _summed(replies))
+
+
+def _sound_envelope(exchanges: Sequence[Exchange]) -> JsonObject:
+    """What was asked; KeyError, ValueError or TypeError if that, or the order of the calls, is not as we write it."""
+    for place, exchange in enumerate(exchanges, 1):
+        if exchange.k != place or exchange.request is None:
+            raise ValueError(f"the request of call {place} is missing")
+    if any(earlier.response is None for earlier in exchanges[:-1]):
+        raise ValueError("a call without an answer is followed by another")
+    envelope = exchanges[0].request
+    assert envelope is not None
+    ask_from(envelope)
+    Concluding.model_validate(envelope)
+    booking.worst_case(envelope.get("reserved_microcents"))
+    return envelope
+
+
+def _in_short(error: Exception) -> str:
+    """Without what was in the files: that may be long, or private."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        return ".".join(map(str, first["loc"])) + f": {first['msg']}"
+    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def _in_doubt(envelope: JsonObject, replies: list[Reply]) -> Reply:

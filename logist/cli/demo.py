@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -67,7 +68,7 @@ def demo(environment: Environment, directory: str | None) -> Output:
         "",
     )
     ran = [_run(environment, home, fixture, *scene) for scene in ((("A project:", ("init",), 0)), *STORY)]
-    return Output({"directory": str(home), "commands": ran}, _farewell(home))
+    return Output({"directory": str(home), "commands": ran}, _farewell(home, _program(environment)))
 
 
 def _place(directory: str | None) -> Path:
@@ -120,16 +121,24 @@ def _tell(environment: Environment, *lines: str) -> None:
         render.say(line, environment)
 
 
-def _farewell(home: Path) -> tuple[Line, ...]:
+def _program(environment: Environment) -> str:
+    """How a person calls logist: by name if it is on the path, else where it lies."""
+    if shutil.which("logist", path=environment.child().get("PATH")):
+        return "logist"
+    beside = Path(sys.executable).with_name("logist")
+    return shlex.quote(str(beside)) if beside.exists() else f"{shlex.quote(sys.executable)} -m logist"
+
+
+def _farewell(home: Path, logist: str) -> tuple[Line, ...]:
     job = f".logist/jobs/{JOB}"
     return (
         f"Everything is in {home}. Look into it:",
         "",
         f"  cd {shlex.quote(str(home))}",
         f"  ls {job} {job}/workspace",
-        f"  logist job status {JOB} -v",
-        f"  logist job history {JOB} --prompt 3     # what the Supervisor was sent",
-        f"  logist job history {JOB} --raw 5        # the answer that broke off",
+        f"  {logist} job status {JOB} -v",
+        f"  {logist} job history {JOB} --prompt 3     # what the Supervisor was sent",
+        f"  {logist} job history {JOB} --raw 5        # the answer that broke off",
         "",
         "With a real model: set XAI_API_KEY (Worker) and GEMINI_API_KEY (Supervisor), install",
         "`logist[litellm]`, and run the same commands. `logist config show` lists the models.",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -166,9 +168,11 @@ def load_settings(home: Path, user_config_dir: Path) -> Loaded:
     for path in dict.fromkeys((user_config_dir / CONFIG_FILE, home / CONFIG_FILE)):
         if not os.path.lexists(path):
             continue
+        _require_owner(path)
         document = read(path)
         _check_endpoints(document)
         own = _spelled_out(document.data, path.parent)
+        own = _without_inherited_secrets(data, own)
         data = _merged(data, own)
         settings = checked(Settings, Document(document.path, data, document.lines))
         sources |= dict.fromkeys(_leaves(own), str(path))
@@ -191,6 +195,56 @@ def resolve_model(settings: Settings, name: str) -> Model:
         where=f"{CONFIG_FILE}: models",
         fix=f"{advice} Or add it to .logist/{CONFIG_FILE}: {snippet}",
     )
+
+
+def _require_owner(path: Path) -> None:
+    """Refuses the file of another user: it names programs that are run, and servers that get keys."""
+    for look in (os.lstat, os.stat):
+        try:
+            owner = look(path).st_uid
+        except OSError:
+            return  # whoever reads it says what is wrong
+        if stranger := fault_of_owner(owner, os.geteuid()):
+            place = shlex.quote(str(path))
+            raise InvalidFile(
+                f"it belongs to another user, {stranger}: what it says could run programs as you",
+                where=str(path),
+                fix=f"if you trust it: chown {os.geteuid()} {place}; else move it away: mv {place} {place}.foreign",
+            )
+
+
+def fault_of_owner(uid: int, own: int) -> str | None:
+    """The user, by name and number, whose files are not to be trusted; None for one's own and root's."""
+    if uid in (own, 0):
+        return None
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _without_inherited_secrets(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The same, but a model sent elsewhere does not take along the key, nor another one the prices.
+
+    Else the config of a project one has cloned could have one's key sent to its own server.
+    """
+    models, known = own.get("models"), below["models"]
+    if not isinstance(models, dict):
+        return own
+    changed = {
+        name: _forgotten(known[name], entry) | entry
+        for name, entry in models.items()
+        if isinstance(entry, dict) and isinstance(known.get(name), dict)
+    }
+    return own | {"models": models | changed}
+
+
+def _forgotten(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, None]:
+    differs = {key for key in ("endpoint", "provider_model") if key in entry and entry[key] != known.get(key)}
+    fields = ["api_key_env"] if differs else []
+    if "provider_model" in differs:
+        fields += ["input_price", "output_price"]
+    return dict.fromkeys(fields)
 
 
 def _check_endpoints(document: Document) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass
+from typing import Any
 
 from logist.agents import courier
 from logist.core import step
@@ -195,20 +196,14 @@ def conclude(session: Session, answered: Answered, *, simulated: bool = False) -
     kept = workspace.checkpoint(f"after interaction {session.state.revision + 1}")
     seen = observe(session.project, workspace, answered, asked["checkpoint_before"], kept)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, session.project.schema)
-    entry = session.entry(
+    entry = _entry(
+        session,
         Kind.ASK,
-        outcome.place,
-        actor=Actor.AGENT,
-        step=asked["step"],
-        attempt=asked["attempt"],
-        reason=outcome.reason,
-        request=asked["request"],
-        response=outcome.response,
-        usage=answered.reply.usage,
+        answered,
+        outcome,
+        seen,
+        (asked["checkpoint_before"], kept.commit),
         simulated=simulated,
-        checkpoint_before=asked["checkpoint_before"],
-        checkpoint_after=kept.commit,
-        observed=seen,
         steward=asked.get("steward"),
     )
     recorded = session.record(entry)[0]
@@ -242,20 +237,39 @@ def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: R
     found = workspace.checkpoint("found in doubt").commit
     workspace.restore(before)
     outcome = step.in_doubt(spec, session.state, asked["role"])
-    entry = session.entry(
-        Kind.RECOVER,
+    seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
+    answered = Answered(spec, asked, reply)
+    entry = _entry(session, Kind.RECOVER, answered, outcome, seen, (found, before), actor=Actor.SYSTEM)
+    recorded = session.record(entry)[0]
+    session.job.end_exchanges()
+    return recorded
+
+
+def _entry(
+    session: Session,
+    kind: Kind,
+    answered: Answered,
+    outcome: step.Outcome,
+    seen: Observed,
+    checkpoints: tuple[str | None, str | None],
+    *,
+    actor: Actor = Actor.AGENT,
+    **fields: Any,
+) -> Interaction:
+    """The interaction of an ask, whatever came of it. `checkpoints`: before and after."""
+    asked = answered.envelope
+    return session.entry(
+        kind,
         outcome.place,
-        actor=Actor.SYSTEM,
+        actor=actor,
         step=asked["step"],
         attempt=asked["attempt"],
         reason=outcome.reason,
         request=asked["request"],
         response=outcome.response,
-        usage=reply.usage,
-        checkpoint_before=found,
-        checkpoint_after=before,
-        observed=Observed(phase=Phase(asked["phase"]), role=asked["role"]),
+        usage=answered.reply.usage,
+        observed=seen,
+        checkpoint_before=checkpoints[0],
+        checkpoint_after=checkpoints[1],
+        **fields,
     )
-    recorded = session.record(entry)[0]
-    session.job.end_exchanges()
-    return recorded

@@ -7,7 +7,7 @@ from typing import Any
 from logist import documents
 from logist.config.settings import Settings
 from logist.core.model import Approval, EffectiveSpec, JobSpec, Limits
-from logist.errors import InvalidFile
+from logist.errors import InvalidFile, UsageError
 from logist.jobs.project import Project
 from logist.roles import role_hash
 from logist.store import JobDir, replace_file
@@ -96,6 +96,8 @@ def edit(
     project: Project, job: JobDir, changes: dict[tuple[str, ...], object | None], *, draft: bool
 ) -> JobSpec:
     """Changes job.yaml, keeping comments and order; the result must validate before it is written."""
+    if changes.get(("id",), job.id) != job.id:
+        raise UsageError("the id of a job can't be changed", where="id")
     clean = {path: redacted(project, value) for path, value in changes.items()}
     edited = documents.edited(_text(job), job.spec_file.name, clean)
     spec = documents.checked(JobSpec, documents.parse(edited, job.spec_file.name))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from logist.store.entries import Position
     from logist.store.files import dump_json, replace_file
     from logist.store.history import REPLACE_BELOW, Appended, Problem
-    from logist.store.inflight import Exchange
+    from logist.store.inflight import Exchange, Exchanges
     from logist.store.jobdir import JobDir, Loaded, list_jobs
     from logist.store.lock import Holder, Lock, Process, filesystem_type, is_network
 
@@ -21,6 +21,7 @@ __all__ = [
     "REPLACE_BELOW",
     "Appended",
     "Exchange",
+    "Exchanges",
     "Holder",
     "JobDir",
     "Loaded",
@@ -39,7 +40,7 @@ _HOMES = {
     "entries": ("Position",),
     "files": ("dump_json", "replace_file"),
     "history": ("REPLACE_BELOW", "Appended", "Problem"),
-    "inflight": ("Exchange",),
+    "inflight": ("Exchange", "Exchanges"),
     "jobdir": ("JobDir", "Loaded", "list_jobs"),
     "lock": ("Holder", "Lock", "Process", "filesystem_type", "is_network"),
 }

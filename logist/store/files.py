@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from logist.errors import StorageError
+from logist.errors import Damaged, StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path  # it costs more than all of this module
@@ -19,7 +21,8 @@ JsonObject = dict[str, Any]
 TEMPORARY = ".new"
 """How the name of a half-written file ends; it begins with a dot."""
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK a pipe in the place of a file would hold us for ever.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -157,14 +160,34 @@ def touch(path: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """The whole file, None if there is none; never through a symbolic link."""
+    """The whole file, None if there is none; never through a symbolic link. Damaged if it is no regular file."""
     with storage(path):
         try:
             fd = os.open(path, _READ)
         except FileNotFoundError:
             return None
-        with os.fdopen(fd, "rb") as file:
-            return file.read()
+        except OSError as error:
+            if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device without a driver
+                raise damaged(path, "not a regular file") from error
+            raise
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise damaged(path, "not a regular file")
+            with open(fd, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(fd)
+
+
+def damaged(path: Path, message: str) -> Damaged:
+    """What to do about something in a job that Logist did not put there like that."""
+    return Damaged(message, where=str(path), fix=f"look at it, then move it away: {moving_away(path)}")
+
+
+def moving_away(path: Path) -> str:
+    """The command that keeps a damaged file or directory beside its place."""
+    aside = path.with_name(f"{path.name}.damaged")
+    return f"mv {shlex.quote(str(path))} {shlex.quote(str(aside))}"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -60,9 +61,12 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """The history for reading; Damaged if there is none."""
     with files.storage(path):
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError as error:
             raise Damaged("the history is missing", where=str(path), fix=RESTORE) from error
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise Damaged("the history is not a regular file", where=str(path), fix=RESTORE)
         with os.fdopen(fd, "rb") as file:
             yield file
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,14 @@ class Exchange(NamedTuple):
     request: JsonObject | None
     sent: bool
     response: JsonObject | None
+
+
+class Exchanges(list[Exchange]):
+    """Those of one ask, and the directory they are in: who finds them senseless can say where to look."""
+
+    def __init__(self, found: Iterable[Exchange] = (), folder: Path | None = None) -> None:
+        super().__init__(found)
+        self.folder = folder
 
 
 def begin(folder: Path, k: int, request: JsonObject) -> None:
@@ -49,16 +58,19 @@ def save_response(folder: Path, k: int, response: JsonObject) -> None:
     files.replace_file(folder / f"{k}.response", files.dump_json(response))
 
 
-def exchanges(folder: Path) -> list[Exchange]:
+def exchanges(folder: Path) -> Exchanges:
     """What the directory holds, in order; [] if there is none. Damaged if a file does not read."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return Exchanges()
     found: dict[int, set[str]] = {}
     for match in filter(None, map(_NAME.fullmatch, names)):
         found.setdefault(int(match[1]), set()).add(match[2])
-    return [_exchange(folder, k, found[k]) for k in sorted(found)]
+    try:
+        return Exchanges([_exchange(folder, k, found[k]) for k in sorted(found)], folder)
+    except FileNotFoundError:  # ended by its stepper while a reader looked
+        return exchanges(folder)
 
 
 def _exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
@@ -67,17 +79,25 @@ def _exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
     return Exchange(k, request, "sent" in parts, response)
 
 
-def _read(path: Path) -> JsonObject | None:
+def damaged(folder: Path | None, message: str, where: Path | None = None) -> Damaged:
+    """What to do about exchanges that make no sense."""
+    fix = "look at it, then move it away: its exchange counts as not recorded"
+    if folder is not None:
+        fix = f"look at it, then move it away: {files.moving_away(folder)} (it then counts as not recorded)"
+    place = where or folder
+    return Damaged(message, where=None if place is None else str(place), fix=fix)
+
+
+def _read(path: Path) -> JsonObject:
     data = files.read_bytes(path)
-    if data is None:  # ended by its stepper while a reader looked
-        return None
+    if data is None:
+        raise FileNotFoundError(path)
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        fix = "look at it, then move the inflight directory away: its exchange counts as not recorded"
-        raise Damaged("the record of an exchange does not read", where=str(path), fix=fix)
+        raise damaged(path.parent, "the record of an exchange does not read", path)
     return value
 
 

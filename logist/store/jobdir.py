@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,13 +17,14 @@ from logist.store import files, history, inflight
 from logist.store import lock as locks
 from logist.store.entries import RESTORE, Position, read_header
 from logist.store.history import REPLACE_BELOW, Appended, Problem
-from logist.store.inflight import Exchange
+from logist.store.inflight import Exchanges
 from logist.store.listing import job_ids
 from logist.store.lock import Holder, Lock
 from logist.store.settled import checksum
 
 JsonObject = dict[str, Any]
 
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
@@ -271,7 +273,7 @@ class JobDir:
         """Record the answer to call `k`, durably."""
         inflight.save_response(self.inflight, k, response)
 
-    def exchanges(self) -> list[Exchange]:
+    def exchanges(self) -> Exchanges:
         """The paid calls that are not concluded yet, in order."""
         return inflight.exchanges(self.inflight)
 
@@ -284,12 +286,21 @@ class JobDir:
         files.replace_file(self.restoring, files.dump_json({"sequence": sequence, "kept": kept}))
 
     def unfinished_restore(self, revision: int) -> str | None:
-        """The checkpoint to go back to, if a restore was cut off before its interaction was recorded."""
+        """The checkpoint to go back to, if a restore was cut off before its interaction was recorded.
+
+        Damaged if its record does not read.
+        """
         data = files.read_bytes(self.restoring)
         if data is None:
             return None
-        begun = json.loads(data)
-        return None if int(begun["sequence"]) <= revision else str(begun["kept"])
+        try:
+            begun = json.loads(data)
+        except (ValueError, RecursionError):
+            begun = None
+        match begun:
+            case {"sequence": int(sequence), "kept": str(kept)} if _COMMIT.fullmatch(kept):
+                return None if sequence <= revision else kept
+        raise files.damaged(self.restoring, "the record of a restore does not read")
 
     def end_restore(self) -> None:
         """Forget the restore: it is recorded, or undone."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from logist.core.ids import is_job_id
 from logist.errors import StorageError, UsageError
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 16
 _ASKED = ("PENDING", "REVIEW_REQUIRED")
 """Where a job rests while an agent is out; the others are not looked at for one."""
@@ -66,9 +68,11 @@ def glances(jobs_dir: str) -> Iterator[Glance]:
 
 
 def read_quickly(path: str) -> bytes:
-    """A whole small file, never through a symbolic link."""
+    """A whole small file, never through a symbolic link; what is no regular file is an OSError."""
     fd = os.open(path, _READ)
     try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
         data = chunk = os.read(fd, _CHUNK)
         while len(chunk) == _CHUNK:
             chunk = os.read(fd, _CHUNK)

@@ -130,22 +130,23 @@ def acquire(
     told: Holder | None = None
     waited = False
     patience = began
+    unsigned_since: float | None = None
     while (fd := _try(path)) is None:
         if on_poll:
             on_poll()
         found = _signers(path, held=True)
         now = time.monotonic()
-        waiting = now - began
-        if wait_for_courier and found.courier_alone:
-            patience = now + _RECORDING_SECONDS
-        if waiting < _UNSURE_SECONDS and found == (None, None):
+        unsigned_since = (unsigned_since or now) if found == (None, None) else None
+        if unsigned_since is not None and now - unsigned_since < _UNSURE_SECONDS:
             time.sleep(POLL_SECONDS)
             continue
-        if waiting >= wait and now >= patience:
+        if wait_for_courier and found.courier_alone:
+            patience = now + _RECORDING_SECONDS
+        if now - began >= wait and now >= patience:
             raise _busy(path, found)
         if found != told and on_wait:
             on_wait(found)
-        told, waited = found, waited or found.courier_alone
+        told, waited = found, waited or (found.courier_alone and found.courier is not None)
         time.sleep(POLL_SECONDS)
     return _taken(fd, Process(os.getpid(), start_time(os.getpid()) or 0, _host(), command, since), waited)
 

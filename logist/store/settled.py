@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import Any
 
 from logist.errors import StorageError
@@ -22,7 +23,7 @@ def settled(folder: str) -> dict[str, Any] | None:
     try:
         state = json.loads(read_quickly(f"{folder}/state.json"))
         head = state["head"]
-        with open(f"{folder}/jobHistory.json", "rb") as history:
+        with open(f"{folder}/jobHistory.json", "rb", opener=_opened) as history:
             history.seek(head["offset"])
             rest = history.read()
         entry = rest.removeprefix(b",").removesuffix(_CLOSING)
@@ -32,6 +33,10 @@ def settled(folder: str) -> dict[str, Any] | None:
         return None
     last = rest.endswith(_CLOSING) and b"\n" not in entry
     return state if verified and last and entry.startswith(number) and entry.endswith(seal) else None
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe would hold us for ever; it cannot be sought in
 
 
 def checksum(state: dict[str, Any]) -> str:

@@ -25,24 +25,27 @@ NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 @contextmanager
-def root(path: Path) -> Iterator[int]:
+def root(path: Path, *, unlocking: bool = False) -> Iterator[int]:
     """The directory itself, opened; the descriptor lives as long as the block."""
-    descriptor = os.open(path, DIRECTORY)
+    descriptor = open_directory(None, os.fsencode(path), unlocking=unlocking)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def open_directory(parent: int, name: bytes, *, unlocking: bool = False) -> int:
+def open_directory(parent: int | None, name: bytes, *, unlocking: bool = False) -> int:
     """A directory in `parent` (modes of directories are not kept, so unlocking loses nothing)."""
     try:
-        return os.open(name, DIRECTORY, dir_fd=parent)
+        descriptor = os.open(name, DIRECTORY, dir_fd=parent)
     except PermissionError:
         if not unlocking:
             raise
         unlock(parent, name)
         return os.open(name, DIRECTORY, dir_fd=parent)
+    if unlocking and not os.fstat(descriptor).st_mode & stat.S_IXUSR:
+        make_writable(descriptor)  # it can be listed, but nothing in it can be looked at
+    return descriptor
 
 
 @contextmanager
@@ -85,7 +88,7 @@ def _open_file(parent: int, name: bytes, unlocking: bool) -> int:
         return os.open(name, FILE, dir_fd=parent)
 
 
-def unlock(parent: int, name: bytes) -> None:
+def unlock(parent: int | None, name: bytes) -> None:
     """Gives the owner back reading and writing (and entering); never through a link, never to a second name."""
     handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -76,6 +77,8 @@ class Git:
 
     git_dir: Path
     path: str = GIT_PATH
+    settings: tuple[tuple[bytes, bytes], ...] = ()
+    """More settings, whatever is in their names: `-c` would end a name at its first `=`."""
 
     def run(self, *arguments: Argument) -> bytes:
         """What git printed. Raises StorageError with git's own last word."""
@@ -110,7 +113,7 @@ class Git:
         try:
             return subprocess.Popen(
                 ["git", f"--git-dir={self.git_dir}", "--literal-pathspecs", *settings, *arguments],
-                env=environment(self.path),
+                env=self._environment(),
                 cwd="/",
                 stdin=stdin,
                 stdout=subprocess.PIPE,
@@ -123,6 +126,13 @@ class Git:
             raise StorageError(
                 "git is not installed", where=self.path, fix="install git 2.36 or newer"
             ) from None
+
+    def _environment(self) -> dict[bytes, bytes]:
+        own = {name.encode(): os.fsencode(value) for name, value in environment(self.path).items()}
+        own[b"GIT_CONFIG_COUNT"] = b"%d" % len(self.settings)
+        for number, (name, value) in enumerate(self.settings):
+            own |= {b"GIT_CONFIG_KEY_%d" % number: name, b"GIT_CONFIG_VALUE_%d" % number: value}
+        return own
 
     def _failure(self, status: int, complaints: IO[bytes], arguments: Sequence[Argument]) -> StorageError:
         complaints.seek(0)

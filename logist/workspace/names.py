@@ -45,9 +45,12 @@ def is_placeholder(path: bytes) -> bool:
 
 
 def is_sound(raw: bytes) -> bool:
-    """Whether a path of a tree may be written into a workspace: inside it, and not in its own `.git`."""
+    """Whether a path of a tree may be written into a workspace: inside it, and not in its own `.git`.
+
+    Just that spelling: it is what a checkpoint leaves out, and `.GIT` is a name like any other.
+    """
     parts = raw.split(b"/")
-    return not any(part in (b"", b".", b"..") for part in parts) and parts[0].lower() != b".git"
+    return not any(part in (b"", b".", b"..") for part in parts) and parts[0] != b".git"
 
 
 def parents(paths: Iterable[bytes]) -> set[bytes]:

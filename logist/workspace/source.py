@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from logist.errors import StorageError, UsageError
@@ -104,9 +105,7 @@ def give_git(git: Git, root: Path) -> None:
 
 def uncommitted(repo: Path) -> list[str]:
     """Paths that differ from the last commit, or are new and not ignored. Runs nothing that the repository sets up."""
-    git = Git(repo / ".git")
-    listed = git.run(
-        *_without_filters(git),
+    listed = _without_filters(Git(repo / ".git")).run(
         f"--work-tree={repo}",
         "status",
         "--porcelain",
@@ -118,11 +117,10 @@ def uncommitted(repo: Path) -> list[str]:
     return [names.shown(line[3:]) for line in listed.split(b"\0") if line]
 
 
-def _without_filters(git: Git) -> list[str]:
-    """Settings that take the place of the repository's own filter drivers, which are programs."""
-    listed = git.run("config", "--list", "--name-only", "-z").decode("utf-8", "surrogateescape").split("\0")
-    drivers = {name.rpartition(".")[0] for name in listed if name.startswith("filter.")}
-    settings = [
-        f"{driver}.{key}" for driver in sorted(drivers) for key in ("clean=", "process=", "required=false")
-    ]
-    return [part for setting in settings for part in ("-c", setting)]
+def _without_filters(git: Git) -> Git:
+    """The same with settings that take the place of the repository's own filter drivers, which are programs."""
+    listed = git.run("config", "--list", "--name-only", "-z").split(b"\0")
+    drivers = {name.rpartition(b".")[0] for name in listed if name.startswith(b"filter.")}
+    instead = ((b".clean", b""), (b".process", b""), (b".required", b"false"))
+    settings = tuple((driver + key, value) for driver in sorted(drivers) for key, value in instead)
+    return replace(git, settings=settings)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from logist.core.model import Change, Evidence
 from logist.core.prompt import FileText
-from logist.errors import StorageError
+from logist.errors import Damaged, StorageError
 from logist.workspace import (
     baseline,
     beneath,
@@ -34,6 +34,8 @@ from logist.workspace.snapshot import Reading, Snapshot
 
 NAMED = 100
 """Of what a checkpoint does not hold: an agent can make a million pipes."""
+
+_NO_GIT = "put it back from a backup: it holds the checkpoints, and nothing else does"
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Workspace:
 
     def checkpoint(self, message: str) -> Checkpoint:
         """Stores what the workspace holds, durably. If nothing changed, it is the last checkpoint, and no git runs."""
-        with self._storage(), beneath.root(self.root) as top:
+        with self._storage(), self._opened(unlocking=True) as top:
             last = baseline.load(self.git)
             shot = self._look(top, last, last.held())
             if shot.same_as(last) and last.commit is not None:
@@ -111,11 +113,12 @@ class Workspace:
         Its `.git`, caches, and what no checkpoint holds stay, unless they stand in the way. A lost `.git` is made again.
         """
         with self._storage():
+            _require(self.git.git_dir, _NO_GIT)
             (unstored,) = objects.unstored(self.git, commit)
             target = objects.tree(self.git, commit)
             leftovers.remove(self.git.git_dir)
             self.root.mkdir(mode=0o700, exist_ok=True)
-            with beneath.root(self.root) as top:
+            with self._opened(unlocking=True) as top:
                 last = baseline.load(self.git)
                 shot = self._look(top, last, last.held() | baseline.directories_of(target))
                 written = restore.apply(self.git, top, shot, target)
@@ -140,9 +143,10 @@ class Workspace:
         None is the workspace as it is now, as if it had been checked in; nothing is written for that.
         """
         with self._storage():
+            _require(self.git.git_dir, _NO_GIT)
             if after is not None:
                 return changes.between(self.git, before, after, limit)
-            with beneath.root(self.root) as top:
+            with self._opened() as top:
                 last = baseline.load(self.git)
                 shot = self._look(top, last, last.held(), writing=False)
             return changes.since(self.git, before, shot, limit)
@@ -169,6 +173,14 @@ class Workspace:
         with self._storage():
             copying.copy_file(self.root, path, target)
 
+    @contextmanager
+    def _opened(self, *, unlocking: bool = False) -> Iterator[int]:
+        """The workspace, opened. Raises Damaged where it, or the repository, is missing."""
+        _require(self.git.git_dir, _NO_GIT)
+        _require(self.root, f"make it again: mkdir -m 700 {self.root}; 'logist job restep' brings files back")
+        with beneath.root(self.root, unlocking=unlocking) as top:
+            yield top
+
     def _look(self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True) -> Snapshot:
         found = scan(top, Rules(self.caches, held, unlocking=writing))
         return snapshot.take(self.git, self._reading(top, last, writing=writing), found)
@@ -183,6 +195,12 @@ class Workspace:
         except OSError as error:
             place = error.filename if isinstance(error.filename, str) else None
             raise StorageError(error.strerror or str(error), where=place or str(self.root)) from error
+
+
+def _require(directory: Path, fix: str) -> None:
+    if not directory.is_dir():
+        message = f"the directory {directory.name!r} of the job is missing"
+        raise Damaged(message, where=str(directory), fix=fix)
 
 
 def _skipped(things: dict[bytes, Unstored]) -> tuple[str, ...]:

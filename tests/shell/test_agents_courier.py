@@ -22,9 +22,18 @@ from logist.agents.courier import Collected
 from logist.agents.exchange import LONGEST_PAUSE, Errand, pause_after
 from logist.agents.litellm import Answer, Failure
 from logist.core import money
-from logist.core.model import ErrorKind, JsonObject, Model, Reply, Request, TransportError, Usage
+from logist.core.model import (
+    EffectiveSpec,
+    ErrorKind,
+    JsonObject,
+    Model,
+    Reply,
+    Request,
+    TransportError,
+    Usage,
+)
 from logist.core.prompt import SEPARATOR
-from logist.errors import Busy
+from logist.errors import Busy, Damaged
 from logist.store import Exchange, JobDir
 from tests.loopback import Loopback, Received
 
@@ -57,6 +66,10 @@ def envelope(url: str | None, **overrides: Any) -> JsonObject:
         "backoff_seconds": 0.01,
         "reserved_microcents": RESERVED,
         "index": 0,
+        "step": "task",
+        "attempt": 1,
+        "checkpoint_before": "0" * 40,
+        "spec": EffectiveSpec(title="t").model_dump(mode="json"),
     } | overrides
 
 
@@ -486,6 +499,38 @@ def test_what_is_on_disk_is_collected() -> None:
     )
     assert doubt.kind == "in_doubt"
     assert (cost(doubt.reply.usage), doubt.reply.usage.source) == (RESERVED + 1_999_999, "worst_case")
+
+
+def test_an_empty_answer_is_an_answer() -> None:
+    assert courier.collect([Exchange(1, envelope(None), True, {})]).kind == "answered"
+
+
+SENSELESS: list[dict[str, Any]] = [
+    {"1.request": {}},
+    {"1.request": envelope(None, sequence="x")},
+    {"1.request": envelope(None, sequence=0)},
+    {"1.request": envelope(None, spec=None)},
+    {"1.request": envelope(None, request=None)},
+    {"1.request": {key: value for key, value in envelope(None).items() if key != "max_tries"}},
+    {"1.request": envelope(None), "1.response": {"text": 5}},
+    {"1.request": envelope(None), "1.response": {"surprise": SECRET}},
+    {"1.response": {}},
+    {"2.request": {"retry_of": 1}},
+    {"1.request": envelope(None), "2.response": {}},
+    {"1.request": envelope(None), "2.request": {"retry_of": 1}},
+]
+
+
+@pytest.mark.parametrize("content", SENSELESS)
+def test_what_no_ask_could_have_written_is_damage(job: JobDir, content: dict[str, Any]) -> None:
+    job.inflight.mkdir()
+    for name, value in content.items():
+        (job.inflight / name).write_text(json.dumps(value))
+    with pytest.raises(Damaged, match="makes no sense") as caught:
+        courier.collect(job.exchanges())
+    assert caught.value.where == str(job.inflight)
+    assert "look at it, then move it away: mv " in (caught.value.fix or "")
+    assert SECRET not in str(caught.value)
 
 
 def test_broken_surrogates_become_text_a_file_can_hold() -> None:

@@ -488,3 +488,55 @@ class TestModels:
         configured(home, "models: {mine: {provider_model: a/b}}\n")
         assert set(config.SHIPPED_MODELS) == {"grok-code-fast-1", "gemini-2.5-flash"}
         assert set(Settings().models) == {"grok-code-fast-1", "gemini-2.5-flash"}
+
+
+class TestForeign:
+    USER = """models:
+  m: {provider_model: p/m, endpoint: "https://good.example", api_key_env: M_KEY, input_price: 1.0, output_price: 2.0}
+"""
+
+    def entry(self, tmp_path: Path, project: str) -> config.ModelEntry:
+        for folder, text in (("user", self.USER), ("home", f"models: {{m: {{{project}}}}}")):
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / "config.yaml").write_text(text, "utf-8")
+        return load_settings(tmp_path / "home", tmp_path / "user").settings.models["m"]
+
+    @pytest.mark.parametrize(
+        ("project", "key", "price"),
+        [
+            ("endpoint: 'https://evil.example'", None, 1.0),
+            ("endpoint: null", None, 1.0),
+            ("provider_model: evil/m", None, None),
+            ("endpoint: 'https://evil.example', api_key_env: OWN", "OWN", 1.0),
+            ("provider_model: p/m2, input_price: 3.0", None, 3.0),
+            ("endpoint: 'https://good.example', provider_model: p/m", "M_KEY", 1.0),
+            ("max_output_tokens: 5", "M_KEY", 1.0),
+        ],
+    )
+    def test_a_key_does_not_go_where_its_owner_did_not_send_it(
+        self, tmp_path: Path, project: str, key: str | None, price: float | None
+    ) -> None:
+        entry = self.entry(tmp_path, project)
+        assert (entry.api_key_env, entry.input_price) == (key, price)
+
+    def test_a_shipped_model_does_not_bring_its_key_either(self, tmp_path: Path) -> None:
+        text = "models: {grok-code-fast-1: {endpoint: 'https://evil.example'}}"
+        (tmp_path / "config.yaml").write_text(text, "utf-8")
+        loaded = load_settings(tmp_path, tmp_path / "none")
+        assert loaded.settings.models["grok-code-fast-1"].api_key_env is None
+        assert loaded.sources["models.grok-code-fast-1.api_key_env"] == str(tmp_path / "config.yaml")
+
+    def test_a_file_of_another_user_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "config.yaml"
+        path.write_text("review: false\n", "utf-8")
+        assert not load_settings(tmp_path, tmp_path).settings.review.enabled
+        if os.geteuid() == 0:  # nobody else may give a file away
+            os.chown(path, 54321, -1)
+            with pytest.raises(InvalidFile, match="another user, uid 54321") as caught:
+                load_settings(tmp_path, tmp_path)
+            assert caught.value.where == str(path)
+            assert f"chown 0 {path}" in (caught.value.fix or "")
+        assert config.fault_of_owner(0, 1000) is None
+        assert config.fault_of_owner(1000, 1000) is None
+        assert config.fault_of_owner(54321, 1000) == "uid 54321"
+        assert config.fault_of_owner(54321, 0) == "uid 54321"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from logist.errors import StorageError
-from logist.store import dump_json, replace_file
+from logist.errors import Damaged, StorageError
+from logist.store import JobDir, dump_json, replace_file
 from logist.store.files import make_directory, read_bytes, remove_tree
+from logist.store.listing import glances
+from logist.store.settled import settled
 from tests import support
 
 
@@ -162,3 +166,36 @@ def test_a_tree_is_removed_without_following_its_links(tmp_path: Path) -> None:
     remove_tree(tree)
     remove_tree(tree)
     assert support.tree(tmp_path) == {"outside": None, "outside/kept": b"kept"}
+
+
+def as_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, as_socket])
+def test_what_is_no_file_neither_hangs_nor_crashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+) -> None:
+    with JobDir.creating(tmp_path, "job") as job:
+        pass
+    monkeypatch.chdir(job.path)  # the name of a socket must be short
+    make(Path("state.json"))
+    for read in (job.read_state, job.load):
+        with pytest.raises(Damaged, match="not a regular file") as raised:
+            read()
+        assert raised.value.where == str(job.state_file)
+        assert "mv " in (raised.value.fix or "")
+    assert next(glances(str(tmp_path))).problem
+    assert settled(str(job.path)) is None
+
+
+def test_a_pipe_in_the_place_of_the_history_does_not_hang(tmp_path: Path) -> None:
+    with JobDir.creating(tmp_path, "job") as job:
+        pass
+    job.history_file.unlink()
+    os.mkfifo(job.history_file)
+    job.write_state({"head": {"sequence": 1, "hash": "0", "offset": 3}})
+    with pytest.raises(Damaged, match="not a regular file"):
+        job.load()
+    assert settled(str(job.path)) is None

@@ -96,3 +96,20 @@ def test_the_end_removes_everything_and_what_a_crash_left_of_an_earlier_end(job:
     (job.path / ".inflight-done").mkdir()
     job.end_exchanges()
     assert support.tree(job.path) == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"{}", b'{"sequence":"1","kept":"x"}', b'{"sequence":9,"kept":"--x"}', b"\xff"],
+)
+def test_a_restore_that_does_not_read_is_damage(job: JobDir, content: bytes) -> None:
+    job.restoring.write_bytes(content)
+    with pytest.raises(Damaged, match="record of a restore") as caught:
+        job.unfinished_restore(1)
+    assert caught.value.where == str(job.restoring)
+    assert "move it away: mv " in (caught.value.fix or "")
+
+
+def test_a_restore_is_unfinished_until_its_interaction_is_there(job: JobDir) -> None:
+    job.begin_restore(3, "a" * 40)
+    assert (job.unfinished_restore(2), job.unfinished_restore(3)) == ("a" * 40, None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 from logist.errors import Busy, Refused
 from logist.store import Holder, JobDir, Process, filesystem_type, is_network
-from logist.store.lock import start_time
+from logist.store.lock import _UNSURE_SECONDS, _sign, start_time
 from tests import support
 
 SINCE = "2026-01-02T03:04:05Z"
@@ -239,7 +241,29 @@ def test_a_courier_that_did_not_come_to_sign_is_waited_for_too(job: JobDir, tmp_
             raise AssertionError("not reached")
         threading.Timer(0.5, stop, [stepper]).start()
         with job.lock(command="x", since=SINCE, wait_for_courier=True) as lock:
-            assert lock.fd > 0
+            assert not lock.waited_for_courier
+
+
+def test_a_stepper_that_is_about_to_sign_is_not_taken_for_a_courier(job: JobDir) -> None:
+    fd = os.open(job.lock_file, os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    first = Process(os.getpid(), start_time(os.getpid()) or 0, os.uname().nodename, "x", SINCE)
+    _sign(fd, "stepper", first)
+    began, told, ended = time.monotonic(), list[Holder](), list[bool]()
+
+    def poll() -> None:
+        if ended:
+            _sign(fd, "stepper", first)
+            os.close(fd)
+        elif time.monotonic() - began > 2 * _UNSURE_SECONDS:
+            _sign(fd, "stepper", None)
+            ended.append(True)
+
+    with job.lock(
+        command="y", since=SINCE, wait=60, wait_for_courier=True, on_wait=told.append, on_poll=poll
+    ) as lock:
+        assert told == [Holder(first, None)]
+        assert not lock.waited_for_courier
 
 
 def test_a_stepper_that_leaves_does_not_take_the_lock_from_its_courier(job: JobDir, tmp_path: Path) -> None:

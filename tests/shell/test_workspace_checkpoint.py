@@ -84,6 +84,8 @@ def awkward(root: Path) -> None:
     (root / "x" / ".git" / "hooks").mkdir(parents=True)
     (root / "x" / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
     (root / "x" / ".GIT").write_text("a file\n")
+    (root / ".GIT").write_text("a file\n")
+    (root / ".Git").mkdir()
     (root / ".logist~").write_text("the placeholder's own name\n")
     (root / ".logist~.git").write_text("an escaped name\n")
     (root / ".logist~x").mkdir()
@@ -446,9 +448,35 @@ def test_a_failing_git_says_why(tmp_path: Path) -> None:
 def test_a_lost_workspace_is_said_to_be_lost(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     workspace.root.rename(tmp_path / "lost")
-    with pytest.raises(StorageError, match="No such file") as raised:
+    with pytest.raises(Damaged, match="'workspace' of the job is missing") as raised:
         workspace.checkpoint("a")
     assert raised.value.where == str(workspace.root)
+
+
+def test_a_lost_repository_is_said_to_be_lost(tmp_path: Path) -> None:
+    workspace = new(tmp_path)
+    start = workspace.checkpoint("start").commit
+    workspace.git.git_dir.rename(tmp_path / "lost")
+    for act in (workspace.checkpoint, workspace.restore, lambda commit: workspace.changes(commit, None)):
+        with pytest.raises(Damaged, match="'git' of the job is missing") as raised:
+            act(start)
+        assert raised.value.where == str(workspace.git.git_dir)
+
+
+@pytest.mark.usefixtures("ordinary_owner")
+@pytest.mark.parametrize("mode", [0o000, 0o400, 0o300])
+def test_a_workspace_that_was_locked_itself_is_checkpointed_and_restored(tmp_path: Path, mode: int) -> None:
+    workspace = new(tmp_path)
+    (workspace.root / "d").mkdir()
+    (workspace.root / "d" / "file").write_text("1")
+    (workspace.root / "d").chmod(mode)
+    workspace.root.chmod(mode)
+    made = workspace.checkpoint("locked")
+    assert made.skipped == ()
+    (workspace.root / "d" / "file").write_text("2")
+    workspace.root.chmod(mode)
+    workspace.restore(made.commit)
+    assert (workspace.root / "d" / "file").read_text() == "1"
 
 
 def test_what_is_sent_counts_not_what_was_looked_at(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 LOGIST = [sys.executable, "-m", "logist"]
@@ -35,16 +35,6 @@ def _once(argv: Sequence[str], cwd: Path) -> float:
     if process.returncode != 0:
         raise SystemExit(f"{argv} ended with {process.returncode}")
     return (usage.ru_utime + usage.ru_stime) * 1000
-
-
-def best(function: Callable[[], object], runs: int, clock: Callable[[], float]) -> float:
-    """Milliseconds by `clock`, the least of `runs`."""
-    took = []
-    for _ in range(runs):
-        began = clock()
-        function()
-        took.append((clock() - began) * 1000)
-    return min(took)
 
 
 def table(rows: Sequence[Sequence[object]]) -> None:

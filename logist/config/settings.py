@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from logist.core.caches import DEFAULT_CACHES
 from logist.core.model import Approval, Frozen, Limits, Model
 from logist.documents import Document, checked, nearest, read
 from logist.errors import InvalidFile
@@ -21,19 +22,6 @@ CONFIG_FILE = "config.yaml"
 Name = Annotated[str, StringConstraints(min_length=1)]
 Price = Annotated[float, Field(ge=0)]
 SimpleName = Annotated[str, StringConstraints(pattern=r"^[^/\x00]+$")]
-
-
-# The same as logist.workspace.DEFAULT_CACHES, which this layer can't see; a test compares them.
-CACHES = (
-    "node_modules",
-    ".venv",
-    "__pycache__",
-    ".tox",
-    ".nox",
-    ".mypy_cache",
-    ".pytest_cache",
-    ".ruff_cache",
-)
 
 
 class Review(Frozen):
@@ -90,7 +78,7 @@ class WorkspaceRules(Frozen):
     """What a checkpoint holds."""
 
     max_checkpoint_bytes: Annotated[int, Field(ge=1)] = 1_000_000_000
-    caches: tuple[SimpleName, ...] = CACHES
+    caches: tuple[SimpleName, ...] = DEFAULT_CACHES
     """Names of directories that are left out of checkpoints."""
 
 

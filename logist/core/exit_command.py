@@ -31,7 +31,7 @@ BROKEN_OFF = (
     "the answer breaks off inside a JSON object or list: "
     "its end is missing, or a quote or line break in a string is not escaped"
 )
-NOT_UTF8 = "the answer is not valid UTF-8 text"
+NOT_UTF8 = "the answer is not valid UTF-8"
 """The reason for an answer that `decode` calls broken."""
 
 _KEY = re.compile(r'"action"|\\u')  # where neither stands, no object has the key

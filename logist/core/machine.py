@@ -183,7 +183,6 @@ def _none_left(s: Situation) -> bool:
 
 RESTING = frozenset(Status) - TERMINAL
 ASKED = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
-AGENTS = frozenset({Who.DOER, Who.REVIEWER})
 STEWARD = frozenset({Who.STEWARD})
 SYSTEM = frozenset({Who.SYSTEM})
 

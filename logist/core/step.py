@@ -32,7 +32,7 @@ from logist.core.model import (
 CUT_SHORT = {
     "length": "the answer was cut off at the output limit",
     "content_filter": "the provider's content filter cut the answer off",
-    "broken_encoding": "the answer is not valid UTF-8",
+    "broken_encoding": exit_command.NOT_UTF8,
 }
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 
+from logist.agents.protocol import Agent
 from logist.agents.scripted import Scripted
 from logist.config.environment import Environment
 from logist.config.settings import Settings, resolve_model
@@ -59,7 +60,7 @@ class Project:
         return schema("llm-chat-schema")
 
     @cached_property
-    def script(self) -> Scripted | None:
+    def script(self) -> Agent | None:
         """The scripted agent, when one answers instead of a model."""
         if not self.agent.startswith(SCRIPTED):
             return None

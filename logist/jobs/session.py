@@ -56,7 +56,7 @@ class Session:
             timestamp=self.project.clock.timestamp(),
             kind=kind,
             actor=actor,
-            state_before=fields.pop("state_before", self.state.status),
+            state_before=self.state.status,
             state_after=after.status,
             workspace_path=str(self.job.workspace),
             step=fields.pop("step", after.step),

@@ -75,9 +75,8 @@ def _step(session: Session, choice: Choice) -> Result:
         assert waits is not None
         return _result(session, [], (_waiting(waits),))
     spec, changed = session.changed_spec()
-    turn = planning.turn_of(
-        session, spec, phase, choice
-    )  # what is wrong here is told before anything is written
+    # Before anything is written: a role, model, price or script that won't do is told, and that is all.
+    turn = planning.turn_of(session, spec, phase, choice)
     if changed:
         session.record(*changed)
     workspace = session.project.workspace(session.job)

@@ -1,8 +1,8 @@
 """The workspace of a job: checkpoints in a repository of its own, differences, and opening files safely."""
 
+from logist.core.caches import DEFAULT_CACHES
 from logist.core.prompt import FileText
 from logist.workspace.listing import Listing
-from logist.workspace.scan import DEFAULT_CACHES
 from logist.workspace.source import find_repository, uncommitted
 from logist.workspace.workspace import Checkpoint, Workspace
 

@@ -11,18 +11,6 @@ from typing import NamedTuple
 
 from logist.workspace import beneath
 
-DEFAULT_CACHES = (
-    "node_modules",
-    ".venv",
-    "__pycache__",
-    ".tox",
-    ".nox",
-    ".mypy_cache",
-    ".pytest_cache",
-    ".ruff_cache",
-)
-"""Directories a tool can make again. `target` and `build` are not here: they may as well be somebody's work."""
-
 MAX_DEPTH = 100
 """Levels of directories, two open files each; what lies deeper is named, not stored."""
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from logist.core.caches import DEFAULT_CACHES
 from logist.core.model import Change, Evidence
 from logist.core.prompt import FileText
 from logist.errors import Damaged, StorageError
@@ -29,7 +30,7 @@ from logist.workspace import (
 from logist.workspace.baseline import Baseline
 from logist.workspace.git import GIT_PATH, Git
 from logist.workspace.listing import Listing
-from logist.workspace.scan import DEFAULT_CACHES, DIRECTORY_MODE, Rules, Unstored, scan
+from logist.workspace.scan import DIRECTORY_MODE, Rules, Unstored, scan
 from logist.workspace.snapshot import Reading, Snapshot
 
 NAMED = 100

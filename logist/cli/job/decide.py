@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from logist.cli.options import job_id, job_options, note_option, wait_option
@@ -9,7 +11,7 @@ from logist.cli.output import Output
 from logist.config.environment import Environment
 
 
-def _decided(
+def decided(
     kind: str,
     environment: Environment,
     job_argument: str | None,
@@ -17,14 +19,16 @@ def _decided(
     jobs_dir: str | None,
     wait: float,
     note: str | None,
+    command: dict[str, Any] | None = None,
 ) -> Output:
+    """Makes a decision, and shows what became of the job."""
     from logist.cli.context import project
     from logist.cli.view import result_output
     from logist.core.model import Kind
     from logist.jobs.deciding import decide
 
     chosen = job_id(environment, job_argument, job_option)
-    made = decide(project(environment, jobs_dir), chosen, Kind(kind), note=note, wait=wait)
+    made = decide(project(environment, jobs_dir), chosen, Kind(kind), note=note, command=command, wait=wait)
     return result_output(made)
 
 
@@ -40,7 +44,7 @@ def _command(kind: str, text: str, *, note_required: bool = False) -> click.Comm
     @wait_option
     @note_option(required=note_required, read=kind in READ)
     @click.pass_obj
-    def decided(
+    def command(
         environment: Environment,
         job_argument: str | None,
         job_option: str | None,
@@ -48,9 +52,9 @@ def _command(kind: str, text: str, *, note_required: bool = False) -> click.Comm
         wait: float,
         note: str | None,
     ) -> Output:
-        return _decided(kind, environment, job_argument, job_option, jobs_dir, wait, note)
+        return decided(kind, environment, job_argument, job_option, jobs_dir, wait, note)
 
-    return decided
+    return command
 
 
 activate = _command("activate", "Start a draft.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import job_id, job_options, note_option, wait_option
+from logist.cli.job.decide import decided
+from logist.cli.options import job_options, note_option, wait_option
 from logist.cli.output import Output
 from logist.config.environment import Environment
 
@@ -27,14 +28,5 @@ def resubmit(
     step: str | None,
 ) -> Output:
     """Resolve a STUCK job: have it tried again, with all its attempts, and your note in the prompt."""
-    from logist.cli.context import project
-    from logist.cli.view import result_output
-    from logist.core.model import Kind
-    from logist.jobs.deciding import decide
-
     command = {**({"review": True} if review else {}), **({"step": step} if step else {})}
-    chosen = job_id(environment, job_argument, job_option)
-    made = decide(
-        project(environment, jobs_dir), chosen, Kind.RESUBMIT, note=note, command=command, wait=wait
-    )
-    return result_output(made)
+    return decided("resubmit", environment, job_argument, job_option, jobs_dir, wait, note, command)

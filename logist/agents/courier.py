@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn, TextIO
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from logist.agents import booking
 from logist.agents.exchange import Errand
-from logist.agents.protocol import Ask
+from logist.agents.protocol import COURIER, Ask
 from logist.core.model import (
     EffectiveSpec,
     ErrorKind,
@@ -52,12 +52,18 @@ class Collected:
     """The last response, with the usage of all exchanges; in doubt, the last one at its worst case."""
 
 
+def _known(phase: Phase) -> Phase:
+    if not phase.known:
+        raise ValueError("only a newer Logist knows this phase: use that one")
+    return phase
+
+
 class Concluding(BaseModel):
     """What concluding needs of an envelope, beside the ask."""
 
     sequence: Annotated[int, Field(ge=1, strict=True)]
     spec: EffectiveSpec
-    phase: Phase
+    phase: Annotated[Phase, AfterValidator(_known)]
     role: str
     step: str
     attempt: Annotated[int, Field(ge=0, strict=True)]
@@ -77,7 +83,7 @@ def launch(
     reading, writing = os.pipe()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "logist.agents.courier", str(job.path.absolute()), str(lock.fd)],
+            [sys.executable, "-P", "-m", COURIER, str(job.path.absolute()), str(lock.fd)],
             stdin=reading,
             stdout=log,
             stderr=log,
@@ -201,11 +207,17 @@ def main(arguments: list[str]) -> NoReturn:
     Lock.inherited(descriptor)
     private = json.loads(sys.stdin.buffer.read())
     log = _quiet()
-    status = _run(JobDir.open(directory.parent, directory.name), private, log)
+    status = _run(_job(directory, descriptor), private, log)
     log.flush()
     # The lock goes first: while litellm's threads end, the process looks dead and still has its descriptors.
     os.close(descriptor)
     os._exit(status)
+
+
+def _job(directory: Path, descriptor: int) -> JobDir:
+    """The job by its open directory, which it stays when somebody moves it while the agent is out."""
+    held = Path(f"/proc/self/fd/{descriptor}")
+    return JobDir(held, directory.name) if held.is_dir() else JobDir.open(directory.parent, directory.name)
 
 
 def _run(job: JobDir, private: JsonObject, log: TextIO) -> int:

@@ -9,6 +9,9 @@ from typing import Protocol
 from logist.core.model import Model, Reply, Request
 from logist.core.prompt import SEPARATOR
 
+COURIER = "logist.agents.courier"
+"""The module that a courier's process runs."""
+
 
 @dataclass(frozen=True)
 class Ask:

@@ -101,6 +101,13 @@ def say(text: str, environment: Environment) -> None:
         _write(sys.stderr, styled((Span(text, "dim"),), environment.color(sys.stderr.isatty())) + "\n")
 
 
+def confirm(question: str, environment: Environment) -> bool:
+    """Asks a person at the terminal; False where there is none, so that nothing ever waits for one."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    return click.confirm(styled((Span(question),), environment.color(False)), default=False, err=True)
+
+
 def say_lines(text: str) -> None:
     """Several lines of talk, undimmed."""
     with _written_to(sys.stderr, OSError):

@@ -7,6 +7,7 @@ from typing import Any
 
 from logist.cli.glance import status_span
 from logist.cli.output import Line, Output, Span, notes, warnings
+from logist.core import newer
 from logist.core.model import Interaction
 from logist.jobs.stepping import Result
 
@@ -86,6 +87,7 @@ def entry_lines(entry: Interaction) -> list[Line]:
         )
     ]
     said = told(entry.response.summary_for_supervisor, entry.reason)
+    said += newer.warnings([entry])
     return [*lines, *(f"   {' '.join(text.split())}" for text in said)]
 
 

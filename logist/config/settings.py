@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, StringConstraints
 
 from logist.core.caches import DEFAULT_CACHES
-from logist.core.model import Approval, Frozen, Limits, Model
+from logist.core.model import Approval, ConfiguredLimits, Frozen, Model
 from logist.documents import Document, checked, nearest, read
 from logist.errors import InvalidFile
 
@@ -118,7 +118,7 @@ SHIPPED_MODELS = {
 class Settings(Frozen):
     """Everything that can be configured, with the values that hold without a config file."""
 
-    limits: Limits = Limits()
+    limits: ConfiguredLimits = ConfiguredLimits()
     review: Review = Review()
     approval: Approval = Approval.END
     roles: RoleChoice = RoleChoice()

@@ -21,11 +21,17 @@ _COMMANDS = {
     "FAILED": "logist job rerun{job}",
     "CANCELED": "logist job rerun{job}",
 }
+_UNKNOWN = "logist job history{job}"
+"""Where only a newer Logist knows what comes next."""
 STATUSES = tuple(_COMMANDS)
 """Where a job may rest."""
 
-_IN_DOUBT = 'logist job resubmit{job} --note "..." to ask again, or logist job poststep{job} with the answer'
+_IN_DOUBT = (
+    "logist job resubmit{job} --assume-paid, or --retry if it was not charged; "
+    "or logist job poststep{job} with the answer"
+)
 
+_REFUSED = 8
 _EXIT_CODES = {
     "STUCK": 3,
     "FAILED": 4,
@@ -43,9 +49,9 @@ def next_command(status: str, stuck_kind: str | None = None, job: str | None = N
     """The command that answers the state a job is in."""
     name = f" --job {job}" if job else ""
     doubt = status == "STUCK" and stuck_kind == "in_doubt"
-    return (_IN_DOUBT if doubt else _COMMANDS[status]).replace("{job}", name)
+    return (_IN_DOUBT if doubt else _COMMANDS.get(status, _UNKNOWN)).replace("{job}", name)
 
 
 def exit_code(status: str) -> int:
     """The exit code with which `step`, `poststep` and `run` tell where a job stands."""
-    return _EXIT_CODES.get(status, 0)
+    return _EXIT_CODES.get(status, 0 if status in _COMMANDS else _REFUSED)

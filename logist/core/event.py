@@ -55,5 +55,7 @@ class Event:
     """HALT: the limit that was reached."""
     to_review: bool = False
     to_step: str | None = None
+    doubt: str | None = None
+    """RESUBMIT of what is in doubt: `assume_paid` or `retry`, whichever the steward says."""
     back_to: Place | None = None
     """RESTEP: where the job stood before the chosen interaction."""

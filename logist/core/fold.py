@@ -9,6 +9,7 @@ from typing import Any
 
 from logist.core import money
 from logist.core.model import (
+    Actor,
     EffectiveSpec,
     ErrorKind,
     ExitAction,
@@ -65,11 +66,13 @@ def restep_target(entry: Interaction) -> int:
 def apply(state: State | None, entry: Interaction, back: State | None = None) -> State:
     """The state after one more interaction; `back` is the state a restep returns to."""
     base = state or State(status=entry.after.status, created_at=entry.timestamp)
+    version = max(base.version, entry.version)
     if entry.kind is Kind.RESTEP and back is not None:
         base = _returned(base, back)
     if entry.kind is Kind.RERUN:
         base = _restarted(base)
     changes: dict[str, Any] = {
+        "version": version,
         "revision": entry.sequence,
         "head": None,
         "updated_at": entry.timestamp,
@@ -155,22 +158,25 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
 
 
 def _asks(entry: Interaction) -> bool:
-    """Whether an agent was asked here; an answer that was given does not count."""
-    return entry.kind in (Kind.ASK, Kind.RECOVER) and not entry.simulated
+    """Whether an agent was asked here; an answer that was given does not count.
+
+    What an agent did in an interaction of a kind that only a newer Logist knows, it was asked to do.
+    """
+    unknown = entry.actor is Actor.AGENT and not entry.kind.known
+    return (unknown or entry.kind in (Kind.ASK, Kind.RECOVER)) and not entry.simulated
 
 
 def _worked(entry: Interaction) -> bool:
     """Whether the agent that was asked can have been at work: the key was taken, somebody was there."""
     error = entry.response.error
-    return error is None or error.kind in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT)
+    return error is None or error.kind not in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)
 
 
 def _totals(totals: Totals, entry: Interaction) -> Totals:
     usage = entry.usage
     counts = _asks(entry) and _worked(entry)
-    cents, fraction = money.split(
-        money.join(totals.cumulative_cost, totals.cumulative_cost_microcents) + cost(usage)
-    )
+    before = money.join(totals.cumulative_cost, totals.cumulative_cost_microcents)
+    cents, fraction = money.split(max(0, before + cost(usage) - released(entry)))
     return totals.model_copy(
         update={
             "cumulative_cost": cents,
@@ -181,6 +187,12 @@ def _totals(totals: Totals, entry: Interaction) -> Totals:
             "output_tokens": totals.output_tokens + usage.output_tokens,
         }
     )
+
+
+def released(entry: Interaction) -> int:
+    """What a steward took back of a booking that was in doubt, in microcents."""
+    amount = entry.command.get("released_microcents")
+    return amount if isinstance(amount, int) else 0
 
 
 def cost(usage: Usage) -> int:
@@ -202,7 +214,7 @@ def _returned(base: State, back: State) -> State:
         "badge",
         "spec_hash",
     )
-    return back.model_copy(update={name: getattr(base, name) for name in kept})
+    return back.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
 
 
 def _restarted(base: State) -> State:
@@ -212,4 +224,9 @@ def _restarted(base: State) -> State:
         *("title", "rank", "tags", "limits", "agent_role", "agent_role_source", "badge", "spec_hash"),
         *("created_at", "start_checkpoint"),
     )
-    return fresh.model_copy(update={name: getattr(base, name) for name in kept})
+    return fresh.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
+
+
+def _unknown(state: State) -> dict[str, Any]:
+    """The fields of a newer Logist: what this one does not know, it does not take back."""
+    return state.model_extra or {}

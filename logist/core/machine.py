@@ -24,6 +24,9 @@ from logist.core.model import (
 )
 from logist.errors import Refused, UsageError
 
+DOUBTS = ("assume_paid", "retry")
+"""What a steward can say of an exchange in doubt: its booking stands, or it was not charged."""
+
 TASK = "task"
 """The one step of the built-in workflow."""
 
@@ -164,6 +167,18 @@ def _owes_an_answer(s: Situation) -> bool:
     return s.here.stuck is not None and s.here.stuck.kind in answerable
 
 
+def _in_doubt(here: Place) -> bool:
+    return here.stuck is not None and here.stuck.kind is StuckKind.IN_DOUBT
+
+
+def _nothing_in_doubt(s: Situation) -> bool:
+    return not _in_doubt(s.here) and s.event.doubt is None
+
+
+def _doubt_is_settled(s: Situation) -> bool:
+    return _in_doubt(s.here) and s.event.doubt in DOUBTS
+
+
 def _held(s: Situation) -> bool:
     return s.here.before is not None
 
@@ -233,7 +248,7 @@ TABLE: tuple[Row, ...] = (
     _row(10, ASKED, SYSTEM, Action.TRANSIENT, _again, _left),
     _row(10, ASKED, SYSTEM, Action.TRANSIENT, _stuck(StuckKind.ATTEMPTS, used=1), _none_left),
     _row(
-        10, ASKED, SYSTEM, Action.IN_DOUBT, _stuck(StuckKind.IN_DOUBT), lambda s: s.spec.on_doubt == "stuck"
+        10, ASKED, SYSTEM, Action.IN_DOUBT, _stuck(StuckKind.IN_DOUBT), lambda s: s.spec.on_doubt != "retry"
     ),
     _row(
         10, ASKED, SYSTEM, Action.IN_DOUBT, _again, lambda s: s.spec.on_doubt == "retry" and s.attempts_left
@@ -251,7 +266,8 @@ TABLE: tuple[Row, ...] = (
     _row(12, APPROVAL, STEWARD, Action.APPROVE, advance, _awaits("review", "manual")),
     _row(13, APPROVAL, STEWARD, Action.REJECT, _at(PENDING), _awaits("end", "review")),
     _row(13, APPROVAL, STEWARD, Action.REJECT, _stuck(StuckKind.AGENT), _awaits("manual")),
-    _row(14, Status.STUCK, STEWARD, Action.RESUBMIT, _resubmitted),
+    _row(14, Status.STUCK, STEWARD, Action.RESUBMIT, _resubmitted, _nothing_in_doubt),
+    _row(14, Status.STUCK, STEWARD, Action.RESUBMIT, _resubmitted, _doubt_is_settled),
     _row(15, Status.STUCK, STEWARD, Action.SUPPLY, _supplied, _owes_an_answer),
     _row(18, HALTED, STEWARD, Action.RESUME, _before, _raised),
     _row(19, RESTING - {Status.SUSPENDED}, STEWARD, Action.SUSPEND, _suspended),
@@ -290,6 +306,10 @@ def _refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Refused:
     starts = event.action is Action.RERUN or (event.action is Action.ACTIVATE and here.status is Status.DRAFT)
     if starts and event.who is Who.STEWARD and not spec.prompt:
         return Refused(f"a job without a prompt takes no {event.action}", fix=fix)
+    if event.action is Action.RESUBMIT and _in_doubt(here):
+        return Refused("whether the last request was charged is in doubt: say which it is", fix=fix)
+    if event.action is Action.RESUBMIT and event.doubt:
+        return Refused("nothing is in doubt in this job", fix=fix)
     if event.action is Action.RESUME and here.status in HALTED and here.before:
         return Refused(f"the limit behind {here.status} was not raised", fix=fix)
     return Refused(f"a job that is {here.status} takes no {event.action}", fix=fix)

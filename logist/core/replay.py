@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from logist.core import fold, step, steward
+from logist.core import fold, newer, step, steward
 from logist.core.model import (
     EffectiveSpec,
     Interaction,
@@ -43,21 +43,26 @@ class Judged:
 
 
 def replay(interactions: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
-    """The differences, in order. Each interaction is judged from the state that was recorded before it."""
+    """The differences, in order. Each interaction is judged from the state that was recorded before it.
+
+    Those that only a newer Logist knows whole are not judged (`newer.unknown` tells which).
+    """
     spec: EffectiveSpec | None = None
     state: State | None = None
     kept: dict[int, State] = {}
     targets = {fold.restep_target(entry) for entry in interactions if entry.kind is Kind.RESTEP}
     for entry in interactions:
         spec = entry.spec or spec
-        if spec is None or (state is None and entry.kind is not Kind.CREATE):
+        judged = not newer.unknown(entry)
+        if judged and state is None and (spec is None or entry.kind is not Kind.CREATE):
             cause = "a history begins with a create interaction, and that holds the spec"
             yield Difference(entry.sequence, "kind", entry.kind, Kind.CREATE, cause)
             return
         if state is not None and entry.sequence in targets:
             kept[entry.sequence] = state
         back = kept.get(fold.restep_target(entry)) if entry.kind is Kind.RESTEP else None
-        yield from _compare(spec, state, entry, back, schema)
+        if judged and spec is not None:
+            yield from _compare(spec, state, entry, back, schema)
         state = fold.apply(state, entry, back)
 
 
@@ -76,7 +81,7 @@ def _compare(
         return
     if today.place.status is not entry.state_after:
         yield _difference(entry, "state_after", entry.state_after, today.place.status)
-    elif _unworded(today.place) != _unworded(entry.after):
+    elif not newer.holds(_unworded(entry.after), _unworded(today.place)):
         yield _difference(entry, "after", _text(entry.after), _text(today.place))
     for name in READ_FROM_ANSWER:
         recorded, now = getattr(entry.response, name), getattr(today.response, name)
@@ -133,10 +138,10 @@ def _difference(entry: Interaction, field: str, recorded: object, today: object)
     return Difference(entry.sequence, field, str(recorded), str(today), cause)
 
 
-def _unworded(place: Place) -> Place:
+def _unworded(place: Place) -> JsonObject:
     """The place without the sentence that says why it is STUCK: other words are no other way."""
     stuck = place.stuck.model_copy(update={"reason": ""}) if place.stuck else None
-    return place.model_copy(update={"stuck": stuck})
+    return place.model_copy(update={"stuck": stuck}).model_dump()
 
 
 def _text(place: Place) -> str:

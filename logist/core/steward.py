@@ -31,7 +31,7 @@ def decide(
 ) -> Place:
     """Where `command`, an interaction of `kind` that no agent made, leads.
 
-    `command` holds what the interaction records: draft, limit, review, to, note. `back_to` is the
+    `command` holds what the interaction records: draft, limit, review, step, doubt, to, note. `back_to` is the
     place before interaction `to` of a restep. Raises Refused, UsageError.
     """
     if kind is Kind.SPEC:
@@ -47,6 +47,7 @@ def decide(
         limit=Status(limit) if limit in HALTED else None,
         to_review=bool(command.get("review")),
         to_step=command.get("step"),
+        doubt=command.get("doubt"),
         back_to=back_to,
     )
     return next_place(here, event, spec)

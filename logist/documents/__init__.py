@@ -1,7 +1,18 @@
 """Files that people write, YAML or JSON: read with positions, checked against a model, edited in place."""
 
-from logist.documents.checking import checked, nearest
+from logist.documents.checking import checked, nearest, unknown_keys, without
 from logist.documents.editing import dumped, edited
 from logist.documents.reading import MAX_BYTES, Document, parse, read
 
-__all__ = ["MAX_BYTES", "Document", "checked", "dumped", "edited", "nearest", "parse", "read"]
+__all__ = [
+    "MAX_BYTES",
+    "Document",
+    "checked",
+    "dumped",
+    "edited",
+    "nearest",
+    "parse",
+    "read",
+    "unknown_keys",
+    "without",
+]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -51,6 +53,29 @@ def checked(model: type[Checked], document: Document) -> Checked:
     except ValidationError as error:
         problems = [dict(problem) for problem in error.errors(include_url=False)]
     raise _invalid(model, document, problems)
+
+
+def unknown_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
+    """The keys that the model does not have, by path, each with what `checked` would say of it."""
+    try:
+        model.model_validate_json(json.dumps(document.data), strict=True)
+    except ValidationError as error:
+        problems = [dict(problem) for problem in error.errors(include_url=False)]
+    else:
+        return {}
+    unknown = [problem for problem in problems if problem["type"] == "extra_forbidden"]
+    return {_real_path(document.data, one): _invalid(model, document, [one]) for one in unknown}
+
+
+def without(document: Document, keys: Iterable[Path]) -> Document:
+    """The same document, but for these keys; every line is still where it is in the file."""
+    data = copy.deepcopy(document.data)
+    for *around, key in keys:
+        place: Any = data
+        for part in around:
+            place = place[part]
+        del place[key]
+    return replace(document, data=data)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

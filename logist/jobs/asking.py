@@ -6,8 +6,9 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-from logist.agents import courier
+from logist.agents import courier, ending
 from logist.core import step
+from logist.core.machine import next_command
 from logist.core.model import (
     Actor,
     Change,
@@ -27,6 +28,8 @@ from logist.workspace import Checkpoint, Workspace
 
 CHANGES_RECORDED = 1000
 POLL_SECONDS = 0.5
+INTERRUPTED = 130
+"""What `project.stopping()` says after Ctrl-C."""
 LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
 """Couriers nobody waits for any more; kept, for a Popen that is dropped complains of its child."""
 
@@ -89,9 +92,10 @@ def in_place(session: Session, asked: JsonObject) -> Reply:
 
 
 def by_courier(session: Session, asked: JsonObject, key: str | None) -> None:
-    """Sends the courier and waits for it. A stop leaves it at work: the next command harvests.
+    """Sends the courier and waits for it.
 
-    Raises Stopped when a stop was asked for; before anything was sent, nothing is.
+    Ctrl-C asks it to end, and returns when it has: what is known then is on disk. SIGTERM leaves it
+    at work, and the next command harvests: Stopped. Stopped too before anything was sent.
     """
     project, job = session.project, session.job
     if project.stopping():
@@ -100,14 +104,31 @@ def by_courier(session: Session, asked: JsonObject, key: str | None) -> None:
     assert session.lock is not None
     private = {"api_key": key, "secrets": list(project.secrets)}
     process = courier.launch(job, session.lock, asked, private, project.environment.child())
-    while True:
-        try:
-            process.wait(POLL_SECONDS)
-            return
-        except subprocess.TimeoutExpired:
-            if project.stopping():
-                LEFT_AT_WORK.append(process)
-                raise _still_at_work(project) from None
+    while not _has_ended(process, POLL_SECONDS):
+        if project.stopping() == INTERRUPTED:
+            _interrupt(project, process)
+        elif project.stopping():
+            LEFT_AT_WORK.append(process)
+            raise _still_at_work(project)
+
+
+def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _interrupt(project: Project, process: subprocess.Popen[bytes]) -> None:
+    """Asks our courier to end; one that does not is killed."""
+    project.say(
+        "stopping: the agent is asked to end, and what is known is recorded; Ctrl-C again ends at once"
+    )
+    process.terminate()
+    if not _has_ended(process, ending.LEAVE_SECONDS):
+        process.kill()
+        process.wait()
 
 
 def _still_at_work(project: Project) -> Stopped:
@@ -156,6 +177,12 @@ def unsettled(session: Session) -> bool:
     return _collected(session) is not None or bool(session.job.unfinished_restore(session.state.revision))
 
 
+def is_unsent(session: Session) -> bool:
+    """Whether a courier ended before it sent what it was to send: then nobody concluded anything either."""
+    got = courier.collect(session.job.exchanges())
+    return got.kind == "not_sent" and int((got.envelope or {})["sequence"]) > session.state.revision
+
+
 def settle_first(session: Session, *, then_refuse: bool) -> list[Interaction]:
     """Settles, and says so. `then_refuse`: what a person decided did not take this answer into account.
 
@@ -178,8 +205,13 @@ def settle_first(session: Session, *, then_refuse: bool) -> list[Interaction]:
 
 
 def harvest(session: Session) -> Interaction:
-    """Concludes what the courier brought. Raises ProviderError when it never sent anything."""
+    """Concludes what the courier brought. Raises ProviderError when it never sent anything.
+
+    After Ctrl-C, what is known is recorded, and Stopped says so.
+    """
     entries = settle(session)
+    if session.project.stopping() == INTERRUPTED:
+        raise _interrupted(session, entries)
     if not entries:
         raise ProviderError(
             "the courier ended and left no trace of an answer",
@@ -189,7 +221,18 @@ def harvest(session: Session) -> Interaction:
     return entries[0]
 
 
-def conclude(session: Session, answered: Answered, *, simulated: bool = False) -> Interaction:
+def _interrupted(session: Session, entries: list[Interaction]) -> Stopped:
+    job_id, place = session.job.id, session.state.place()
+    if not entries:
+        return Stopped("stopped before anything was sent", fix=next_command(place, job_id))
+    message = f"stopped; what is known is recorded: {job_id} is {place.status} now"
+    reason = f" ({session.state.reason})" if session.state.reason else ""
+    return Stopped(message + reason, fix=next_command(place, job_id))
+
+
+def conclude(
+    session: Session, answered: Answered, *, simulated: bool = False, command: JsonObject | None = None
+) -> Interaction:
     """Judges an answer and records it; the one way in which any answer enters a history."""
     asked = answered.envelope
     workspace = session.project.workspace(session.job)
@@ -205,6 +248,7 @@ def conclude(session: Session, answered: Answered, *, simulated: bool = False) -
         (asked["checkpoint_before"], kept.commit),
         simulated=simulated,
         steward=asked.get("steward"),
+        command=command or {},
     )
     recorded = session.record(entry)[0]
     session.job.end_exchanges()
@@ -239,7 +283,11 @@ def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: R
     outcome = step.in_doubt(spec, session.state, asked["role"])
     seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
     answered = Answered(spec, asked, reply)
-    entry = _entry(session, Kind.RECOVER, answered, outcome, seen, (found, before), actor=Actor.SYSTEM)
+    booked = {"in_doubt_microcents": asked.get("reserved_microcents") or 0}
+    checkpoints = (found, before)
+    entry = _entry(
+        session, Kind.RECOVER, answered, outcome, seen, checkpoints, actor=Actor.SYSTEM, command=booked
+    )
     recorded = session.record(entry)[0]
     session.job.end_exchanges()
     return recorded

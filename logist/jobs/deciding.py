@@ -5,7 +5,7 @@ from __future__ import annotations
 from logist.core import fold, steward
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Request, State
 from logist.errors import UsageError
-from logist.jobs import asking
+from logist.jobs import asking, doubt, stopping
 from logist.jobs.project import Project
 from logist.jobs.session import Session, changing
 from logist.jobs.stepping import Result
@@ -22,16 +22,23 @@ def decide(
     note: str | None = None,
     command: JsonObject | None = None,
     wait: float = 0.0,
+    ends_agent: bool = False,
 ) -> Result:
     """Records a steward's decision.
 
-    Raises Refused when the state forbids it, or when an answer that was in flight had to be recorded
-    first: nobody decides on what they have not seen.
+    `ends_agent`: an agent at work on the job is ended first, and what is known of its answer recorded;
+    without it, Busy. Raises Refused when the state forbids it, or when an answer that was in flight had
+    to be recorded first: nobody decides on what they have not seen.
     """
     note = project.redacted(note) if note else None
     asked = {**(command or {}), **({"note": note} if note else {})}
+    if ends_agent:
+        stopping.end_agent(project, job_id)
+        wait = max(wait, stopping.LEAVE_SECONDS)
     with changing(project, job_id, f"job {kind}", wait=wait) as session:
         settled = asking.settle_first(session, then_refuse=kind not in ENDING)
+        if asked.get("doubt") == doubt.RETRY:
+            asked.update(doubt.released(session))
         spec, changed = _spec(session, kind)
         after = steward.decide(kind, session.state.place(), asked, spec)
         entry = session.entry(kind, after, note=note, command=asked, reason=note or "")

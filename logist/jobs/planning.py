@@ -137,5 +137,6 @@ def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepP
     if waits or phase is None:
         assert waits is not None
         return session.state, waits
-    turn = turn_of(session, specs.effective(project, specs.read(session.job)), phase, choice)
+    spec = specs.effective(project, specs.read(session.job, say=project.say))
+    turn = turn_of(session, spec, phase, choice)
     return session.state, plan(session, turn, project.workspace(session.job))

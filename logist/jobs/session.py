@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from logist.core import fold
+from logist.core import fold, newer
 from logist.core.model import (
     Actor,
     EffectiveSpec,
@@ -83,7 +83,7 @@ class Session:
     def changed_spec(self, command: JsonObject | None = None) -> tuple[EffectiveSpec, list[Interaction]]:
         """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
         draft = self.state.status is Status.DRAFT
-        spec = specs.effective(self.project, specs.read(self.job, draft=draft))
+        spec = specs.effective(self.project, specs.read(self.job, draft=draft, say=self.project.say))
         if fold.spec_hash(spec) == self.state.spec_hash:
             return spec, []
         entry = self.entry(
@@ -99,11 +99,12 @@ class Session:
 def changing(
     project: Project, job_id: str, command: str, *, wait: float = 0.0, wait_for_courier: bool = False
 ) -> Iterator[Session]:
-    """The job, locked and loaded. Raises Busy, Damaged, UsageError."""
+    """The job, locked and loaded. Raises Busy, Damaged, UsageError; Refused where only a newer Logist may."""
     job = project.job(job_id)
 
     def tell(holder: Holder) -> None:
-        project.say(f"waiting for {holder}")
+        ways = f"; Ctrl-C stops waiting, 'logist job cancel --job {job_id} --yes' ends it"
+        project.say(f"waiting for {holder}" + (ways if holder.courier_alone else ""))
 
     def look() -> None:
         if project.stopping():
@@ -120,6 +121,7 @@ def changing(
             on_poll=look,
         ) as lock:
             session = load(project, job, lock)
+            newer.refuse_to_move(session.state)
             yield session
     finally:
         if session is not None and session.became_stuck:  # the lock is free: the hook may resolve the job
@@ -130,26 +132,44 @@ def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
     """The job as its files tell it; writes nothing, so a reader may call it without a lock."""
     loaded = job.load()
     state = state_of(job, loaded)
+    for warning in newer.warnings(map(interaction_of, loaded.entries)):
+        project.say(warning)
     return Session(project, job, lock, state, loaded.position, loaded.torn, behind=bool(loaded.entries))
 
 
 def state_of(job: JobDir, loaded: Loaded) -> State:
-    """state.json brought up to the end of the history."""
+    """state.json brought up to the end of the history; fields of a newer Logist in it are kept."""
     tail = [interaction_of(entry) for entry in loaded.entries]
     if loaded.state is None and not tail:
         raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
-    if loaded.state is None or any(entry.kind is Kind.RESTEP for entry in tail):
-        return fold.fold(interaction_of(entry) for entry in job.entries())
-    own = {name: value for name, value in loaded.state.items() if name not in STORED_ONLY}
-    state = _checked(State, own, "state.json")
+    state = _recorded(loaded.state)
+    if state is None or any(entry.kind is Kind.RESTEP for entry in tail):
+        folded = fold.fold(interaction_of(entry) for entry in job.entries())
+        return folded.model_copy(update=newer.kept(loaded.state or {}, folded))
     for entry in tail:
         state = fold.apply(state, entry)
     return state
 
 
+def _recorded(state: JsonObject | None) -> State | None:
+    """state.json as a value; None where there is none, and for a newer format that does not read."""
+    if state is None:
+        return None
+    own = {name: value for name, value in state.items() if name not in STORED_ONLY}
+    try:
+        return _checked(State, own, "state.json")
+    except Damaged:
+        if newer.is_newer(state):
+            return None
+        raise
+
+
 def interaction_of(entry: JsonObject) -> Interaction:
-    """An entry of a history as a value. Raises Damaged for one that this version can't read."""
-    return _checked(Interaction, entry, f"interaction {entry.get('sequence')}")
+    """An entry of a history as a value, a newer Logist's as far as it reads.
+
+    Raises Damaged for one that this Logist knows, and can't read.
+    """
+    return newer.interaction(entry) or _checked(Interaction, entry, f"interaction {entry.get('sequence')}")
 
 
 def _checked(model: type[Value], data: JsonObject, what: str) -> Value:

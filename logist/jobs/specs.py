@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from logist import documents
@@ -15,9 +16,16 @@ from logist.store import JobDir, replace_file
 TITLE_LENGTH = 60
 
 
-def read(job: JobDir, *, draft: bool = False) -> JobSpec:
-    """job.yaml as it stands; InvalidFile with file, line and field when it does not validate."""
-    spec = documents.checked(JobSpec, documents.read(job.spec_file))
+def read(job: JobDir, *, draft: bool = False, say: Callable[[str], None] = lambda text: None) -> JobSpec:
+    """job.yaml as it stands; InvalidFile with file, line and field when it does not validate.
+
+    A key that only a newer Logist knows stays in the file and is told to `say`: a person may have meant another.
+    """
+    document = documents.read(job.spec_file)
+    unknown = documents.unknown_keys(JobSpec, document)
+    for problem in unknown.values():
+        say(f"left out: {problem}")
+    spec = documents.checked(JobSpec, documents.without(document, unknown))
     _whole(spec, job, draft=draft)
     return spec
 
@@ -95,12 +103,20 @@ def _hashes(project: Project, *names: str) -> dict[str, str]:
 def edit(
     project: Project, job: JobDir, changes: dict[tuple[str, ...], object | None], *, draft: bool
 ) -> JobSpec:
-    """Changes job.yaml, keeping comments and order; the result must validate before it is written."""
+    """Changes job.yaml, keeping comments, order and the keys of a newer Logist.
+
+    The result must validate before it is written, and what is set must be known to this Logist.
+    """
     if changes.get(("id",), job.id) != job.id:
         raise UsageError("the id of a job can't be changed", where="id")
     clean = {path: redacted(project, value) for path, value in changes.items()}
     edited = documents.edited(_text(job), job.spec_file.name, clean)
-    spec = documents.checked(JobSpec, documents.parse(edited, job.spec_file.name))
+    document = documents.parse(edited, job.spec_file.name)
+    unknown = documents.unknown_keys(JobSpec, document)
+    for path, problem in unknown.items():
+        if any(changed[: len(path)] == path for changed in changes):
+            raise problem
+    spec = documents.checked(JobSpec, documents.without(document, unknown))
     _whole(spec, job, draft=draft)
     known(project, spec)
     replace_file(job.spec_file, edited.encode("utf-8"))

@@ -19,7 +19,7 @@ from logist.core.model import (
 )
 from logist.core.step import Halt, Idle, StepPlan
 from logist.errors import Refused
-from logist.jobs import asking, planning
+from logist.jobs import asking, doubt, planning
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.session import Session, changing, load
@@ -59,11 +59,12 @@ def do_step(project: Project, job_id: str, choice: Choice) -> Result:
     with changing(
         project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
     ) as session:
+        unsent = asking.is_unsent(session)
         settled = asking.settle(session)
         if settled:
             note = "concluded what an earlier step had left in flight; nothing was asked"
             return _result(session, settled, (note,))
-        if session.lock is not None and session.lock.waited_for_courier:
+        if session.lock is not None and session.lock.waited_for_courier and not unsent:
             return _result(session, [], ("another command concluded the step that was under way",))
         return _step(session, choice)
 
@@ -144,7 +145,9 @@ def _supplied(session: Session, answer: Answer, choice: Choice, *, dry_run: bool
     answered = asking.Answered(spec, asked, _reply(session.project, answer))
     if dry_run:
         return _dry(session, answered)
-    return _result(session, [asking.conclude(session, answered, simulated=True)], ())
+    # Who says what the answer has cost knows better than the booking of what was in doubt.
+    command = doubt.released(session) if answer.charge.source == "steward" else {}
+    return _result(session, [asking.conclude(session, answered, simulated=True, command=command)], ())
 
 
 def _reply(project: Project, answer: Answer) -> Reply:

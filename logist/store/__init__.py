@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from logist.store.entries import Position
     from logist.store.files import dump_json, replace_file
+    from logist.store.filesystem import filesystem_type, is_network
     from logist.store.history import REPLACE_BELOW, Appended, Problem
     from logist.store.inflight import Exchange, Exchanges
     from logist.store.jobdir import JobDir, Loaded, list_jobs
-    from logist.store.lock import Holder, Lock, Process, filesystem_type, is_network
+    from logist.store.lock import Holder, Lock, Process
 
 __all__ = [
     "REPLACE_BELOW",
@@ -39,10 +40,11 @@ __all__ = [
 _HOMES = {
     "entries": ("Position",),
     "files": ("dump_json", "replace_file"),
+    "filesystem": ("filesystem_type", "is_network"),
     "history": ("REPLACE_BELOW", "Appended", "Problem"),
     "inflight": ("Exchange", "Exchanges"),
     "jobdir": ("JobDir", "Loaded", "list_jobs"),
-    "lock": ("Holder", "Lock", "Process", "filesystem_type", "is_network"),
+    "lock": ("Holder", "Lock", "Process"),
 }
 
 

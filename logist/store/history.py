@@ -1,9 +1,8 @@
-"""jobHistory.json on disk: reading on from a place, durable appends, recovery of the end, verification."""
+"""jobHistory.json on disk: reading on from a place, durable appends, recovery of the end."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import stat
 from collections.abc import Iterator
@@ -32,6 +31,9 @@ REPLACE_BELOW = 4_000_000
 """Bytes below which the whole file is replaced, so that readers without a lock always see valid JSON."""
 
 _CLOSINGS = (b"", b"]", b"]}")
+NOT_YET = (b"]", b"\0")
+"""How a line begins whose page did not reach the disk: as the old closing, or as nothing. An entry behind
+it is one that was cut off, however much of it is there."""
 _CHUNK = 1 << 20
 
 
@@ -105,6 +107,17 @@ class Scan:
         file.seek(end)
 
     def __iter__(self) -> Iterator[JsonObject]:
+        seen = -1
+        # A reader without the lock may have met an append half way; then the file has grown, and reads on.
+        while seen != (seen := os.fstat(self._file.fileno()).st_size):
+            self._file.seek(self.end)
+            yield from self._entries()
+            if self.rest.strip() in _CLOSINGS:
+                return
+        self._refuse_damage()
+        self.torn = self.rest
+
+    def _entries(self) -> Iterator[JsonObject]:
         line = self._file.readline()
         while entry := read_entry(line, self.position, self._first):
             self.position = Position(entry["sequence"], entry["checksum"], self.end)
@@ -112,15 +125,10 @@ class Scan:
             yield entry
             line = self._file.readline()
         self.rest = line + self._file.read()
-        if self.rest.strip() not in _CLOSINGS:
-            self._refuse_damage()
-            self.torn = self.rest
 
     def _refuse_damage(self) -> None:
-        # A tail that begins with "]" is the old closing on a page that did not reach the disk, with
-        # the new entry's other pages behind it: torn, however much of that entry is there.
         lines = self.rest.split(b"\n")
-        for line in lines[1:] if lines[0].startswith(b"]") else lines:
+        for line in lines[1:] if lines[0].startswith(NOT_YET) else lines:
             if checksum_of(line[max(line.find(b"{"), 0) :]):
                 what = f"interaction {self.position.sequence + 1} (byte {self.end})"
                 message = f"{what} does not verify, yet a complete one follows it"
@@ -245,55 +253,3 @@ def _put_back(fd: int, path: Path, end: int, closing: bytes) -> None:
     with suppress(OSError):
         os.ftruncate(fd, end)
         files.fsync(fd, path)
-
-
-def problems(path: Path) -> list[Problem]:
-    """All that does not verify in a history; nothing is written."""
-    try:
-        with opened(path) as file:
-            whole = scan(file, path)
-            try:
-                for _ in whole:
-                    pass
-            except Damaged:
-                return list(_bad_lines(file, path))
-            return _bad_end(whole)
-    except Damaged as error:
-        return [Problem(error.message, offset=0)]
-
-
-def _bad_end(whole: Scan) -> list[Problem]:
-    if whole.rest == CLOSING:
-        return []
-    message = "the closing line is not whole; the next append mends it"
-    if whole.torn:
-        message = f"{len(whole.torn)} bytes of an append that was cut off; the next one keeps a copy in logs/"
-    return [Problem(message, whole.position.sequence + 1, whole.end)]
-
-
-def _bad_lines(file: BinaryIO, path: Path) -> Iterator[Problem]:
-    """Every line of a damaged history that does not verify or does not follow the one before."""
-    file.seek(0)
-    header = read_header(file, path)
-    before, first = header.start(), header.first_sequence
-    offset = header.size
-    while (line := file.readline()) and not line.startswith(b"]"):
-        if read_entry(line, before, first) is None:
-            yield _diagnosis(line, before.sequence + 1, offset)
-        before = _resume(line, before, offset)
-        offset += len(line)
-
-
-def _diagnosis(line: bytes, sequence: int, offset: int) -> Problem:
-    if checksum_of(line.removeprefix(b",").removesuffix(b"\n")):
-        return Problem("the entry is whole but does not follow the one before it", sequence, offset)
-    return Problem("the entry does not verify", sequence, offset)
-
-
-def _resume(line: bytes, before: Position, offset: int) -> Position:
-    """The position after a line, good or bad: what a good next line would follow."""
-    bare = line.removeprefix(b",").removesuffix(b"\n")
-    if checksum_of(bare):
-        entry = json.loads(bare)
-        return Position(entry["sequence"], entry["checksum"], offset)
-    return Position(before.sequence + 1, bare[-66:-2].decode("ascii", "replace"), offset)

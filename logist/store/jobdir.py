@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 
 from logist.core.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import Damaged, Refused, StorageError, UsageError
-from logist.store import files, history, inflight
+from logist.store import files, history, inflight, proof
 from logist.store import lock as locks
 from logist.store.entries import RESTORE, Position, read_header
+from logist.store.filesystem import require_local
 from logist.store.history import REPLACE_BELOW, Appended, Problem
 from logist.store.inflight import Exchanges
 from logist.store.listing import job_ids
 from logist.store.lock import Holder, Lock
+from logist.store.proof import Proof
 from logist.store.settled import checksum
 
 JsonObject = dict[str, Any]
@@ -53,7 +55,7 @@ class JobDir:
         self.spec_file = path / "job.yaml"
         self.state_file = path / "state.json"
         self.history_file = path / "jobHistory.json"
-        self.lock_file = path / "lock"
+        self.lock_file = path / locks.SIGNATURES
         self.workspace = path / "workspace"
         self.git_dir = path / "git"
         self.attachments = path / "attachments"
@@ -72,14 +74,16 @@ class JobDir:
         final = _path_of(jobs_dir, job_id)
         with files.storage(jobs_dir):
             jobs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        locks.require_local(jobs_dir)
+        require_local(jobs_dir)
         if os.path.lexists(final):
             raise _exists(final)
         job = cls(jobs_dir / f".new-{job_id}-{os.urandom(6).hex()}", job_id)
         try:
-            job._furnish()
-            yield job
-            job._publish(final)
+            files.make_directory(job.path)
+            with locks.making(job.path):
+                job._furnish()
+                yield job
+                job._publish(final)
         except BaseException:
             with suppress(StorageError):  # the first error is the one to tell
                 files.remove_tree(job.path)
@@ -87,9 +91,8 @@ class JobDir:
         job._settle(final)
 
     def _furnish(self) -> None:
-        files.make_directory(self.path)
         files.make_directory(self.logs)
-        locks.create(self.lock_file)
+        locks.create(self.path)
         history.create(self.history_file)
 
     def _publish(self, final: Path) -> None:
@@ -128,7 +131,7 @@ class JobDir:
     ) -> Iterator[Lock]:
         """Hold the job's lock (see lock.acquire); needed by everything here that writes."""
         held = locks.acquire(
-            self.lock_file,
+            self.path,
             command=command,
             since=since,
             wait=wait,
@@ -151,7 +154,7 @@ class JobDir:
 
     def holder(self) -> Holder | None:
         """Who is at work on the job now; for readers, never in anybody's way."""
-        return locks.holder(self.lock_file)
+        return locks.holder(self.path)
 
     def running(self) -> bool:
         """Whether an agent is out for the job."""
@@ -241,25 +244,34 @@ class JobDir:
 
     def verify(self) -> list[Problem]:
         """All that is wrong with the history and with the state's link to it. Repairs nothing."""
-        found = history.problems(self.history_file)
-        try:
-            return found + self._state_problems()
-        except Damaged as error:
-            return found + ([] if found else [Problem(error.message)])
+        found = list(self.examine().problems)
+        again = "state.json is missing; the next command that writes makes it again"
+        return found if os.path.lexists(self.state_file) else [*found, Problem(again)]
 
-    def _state_problems(self) -> list[Problem]:
-        state = self._verified_state()
-        if state is None:
-            return [Problem("state.json is missing; the next command that writes makes it again")]
-        if files.read_bytes(self.state_file) != files.dump_pretty(state):
-            return [Problem("state.json is not as Logist wrote it")]
-        head = self._head(state)
-        with history.opened(self.history_file) as file:
-            header = read_header(file, self.history_file)
-            if head and history.end_of(file, header, head) is None:
-                message = "the history does not hold what state.json has seen"
-                return [Problem(message, head.sequence, head.offset)]
-        return []
+    def examine(self, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
+        """How far the history is proven, and what is wrong beside it; `each` is told every proven entry."""
+        found = proof.examine(self.history_file, each)
+        wrong = self._state_problems(found)
+        if wrong is None:
+            return found
+        first = wrong if wrong.sequence == found.after else None
+        return found._replace(problems=(*found.problems, wrong), first_bad=found.first_bad or first)
+
+    def _state_problems(self, found: Proof) -> Problem | None:
+        try:
+            state = self._verified_state()
+            head = self._head(state)
+            if state is not None and files.read_bytes(self.state_file) != files.dump_pretty(state):
+                return Problem("state.json is not as Logist wrote it")
+        except Damaged as error:
+            return Problem(error.message)
+        try:
+            with history.opened(self.history_file) as file:
+                header = read_header(file, self.history_file)
+                lost = head is not None and history.end_of(file, header, head) is None
+        except Damaged:
+            return None  # no news: the history's own problems say so
+        return proof.not_held(head, found) if head and lost else None
 
     def begin_exchange(self, k: int, request: JsonObject) -> None:
         """Record paid call `k`; durable before anything is spent."""

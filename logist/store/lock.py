@@ -1,4 +1,8 @@
-"""The job's lock: one stepper at a time, shared with its courier, never broken by age."""
+"""The job's lock: one stepper at a time, shared with its courier, never broken by age.
+
+The lock is an flock on the job directory itself, so it goes with the job when that is moved, and no
+file that a person may delete carries it. The file `lock` in it only tells people and readers who holds it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,19 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logist.errors import Busy, Refused
+from logist.errors import Busy, UsageError
 from logist.store import files
+from logist.store.filesystem import require_local
 
 JsonObject = dict[str, Any]
+
+SIGNATURES = "lock"
+"""The file in the job directory that its holders sign."""
 
 POLL_SECONDS = 0.05
 _UNSURE_SECONDS = 0.25
@@ -29,16 +38,8 @@ _OPENINGS = {"stepper": b'{"stepper":', "courier": b',"courier":'}
 _ENDINGS = {"stepper": b"\n", "courier": b"}\n"}
 _OFFSETS = {"stepper": 0, "courier": _SLOT}
 
-_MOUNTS = "/proc/self/mountinfo"
-# File systems as that file spells them; the second set, behind "fuse.".
-_NETWORK = frozenset(
-    {"9p", "acfs", "afp", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre"}
-    | {"ncpfs", "nfs", "nfs4", "orangefs", "pvfs2", "smb3", "smbfs", "vboxsf", "webdav"}
-)
-_NETWORK_FUSE = frozenset(
-    {"ceph", "curlftpfs", "davfs", "davfs2", "gcsfuse", "glusterfs", "goofys", "gvfsd-fuse", "juicefs"}
-    | {"mfs", "moosefs", "rclone", "s3fs", "smbnetfs", "sshfs"}
-)
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SIGNING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Process(NamedTuple):
@@ -74,8 +75,8 @@ class Holder(NamedTuple):
 class Lock:
     """A lock that is held, until the last process that has its descriptor is gone.
 
-    `fd` goes to a courier by `pass_fds`. It is an flock: it belongs to the open file, so a child
-    that inherits it keeps it when its parent is killed.
+    `fd` is the open job directory; it goes to a courier by `pass_fds`. It is an flock: it belongs to
+    the open directory, so a child that inherits it keeps it when its parent is killed.
     """
 
     def __init__(self, fd: int, *, waited_for_courier: bool = False) -> None:
@@ -92,7 +93,7 @@ class Lock:
 
     def note_courier(self, pid: int) -> None:
         """Sign for a courier; by the stepper that started it or by itself, with the same outcome."""
-        stepper = _parse(os.pread(self.fd, 2 * _SLOT, 0)).get("stepper") or Process(0, 0)
+        stepper = _parse(_signatures(self.fd)).get("stepper") or Process(0, 0)
         _sign(self.fd, "courier", stepper._replace(pid=pid, start_time=start_time(pid) or 0))
 
     def release(self) -> None:
@@ -103,13 +104,13 @@ class Lock:
             os.close(self.fd)
 
 
-def create(path: Path) -> None:
-    """The lock file as it is when nobody holds it."""
-    files.replace_file(path, _slot("stepper", None) + _slot("courier", None))
+def create(folder: Path) -> None:
+    """The file of signatures as it is when nobody holds the lock."""
+    files.replace_file(folder / SIGNATURES, _slot("stepper", None) + _slot("courier", None))
 
 
 def acquire(
-    path: Path,
+    folder: Path,
     *,
     command: str,
     since: str,
@@ -118,23 +119,23 @@ def acquire(
     on_wait: Callable[[Holder], None] | None = None,
     on_poll: Callable[[], None] | None = None,
 ) -> Lock:
-    """Take the lock at `path` for `command`, begun at `since` (UTC).
+    """Take the lock of the job in `folder` for `command`, begun at `since` (UTC).
 
     Held by a live stepper: Busy after `wait` seconds. Held by a courier alone: the same, or with
     `wait_for_courier` it is waited for without limit, and then a little longer for the command that
     records what it brought. `on_wait` is told once for each holder;
     `on_poll` is called at every look, and may raise to give up.
     """
-    require_local(path.parent)
+    require_local(folder)
     began = time.monotonic()
     told: Holder | None = None
     waited = False
     patience = began
     unsigned_since: float | None = None
-    while (fd := _try(path)) is None:
+    while (fd := _try(folder)) is None:
         if on_poll:
             on_poll()
-        found = _signers(path, held=True)
+        found = _signers(folder, held=True)
         now = time.monotonic()
         unsigned_since = (unsigned_since or now) if found == (None, None) else None
         if unsigned_since is not None and now - unsigned_since < _UNSURE_SECONDS:
@@ -143,7 +144,7 @@ def acquire(
         if wait_for_courier and found.courier_alone:
             patience = now + _RECORDING_SECONDS
         if now - began >= wait and now >= patience:
-            raise _busy(path, found)
+            raise _busy(folder, found)
         if found != told and on_wait:
             on_wait(found)
         told, waited = found, waited or (found.courier_alone and found.courier is not None)
@@ -161,13 +162,36 @@ def _taken(fd: int, stepper: Process, waited: bool) -> Lock:
     return Lock(fd, waited_for_courier=waited)
 
 
-def _try(path: Path) -> int | None:
-    """The locked descriptor, or None if another has it. The file is made if missing, never unlinked."""
-    with files.storage(path):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+@contextmanager
+def making(folder: Path) -> Iterator[None]:
+    """Hold the lock of a job that nobody knows yet, so that it can be told from one whose maker was killed."""
+    fd = _try(folder)
+    try:
+        yield
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def abandoned(folder: Path) -> bool:
+    """Whether nobody holds the lock of a job in the making. It is taken for a moment: not for real jobs."""
+    fd = _try(folder)
+    if fd is not None:
+        os.close(fd)
+    return fd is not None
+
+
+def _try(folder: Path) -> int | None:
+    """The locked directory, or None if another has it. UsageError if it is gone, or was moved meanwhile."""
+    with files.storage(folder):
+        try:
+            fd = os.open(folder, _DIRECTORY)
+        except FileNotFoundError:
+            raise _gone(folder) from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.fchmod(fd, 0o600)
+            if not _is_still_at(folder, fd):
+                raise _gone(folder)
         except BlockingIOError:
             os.close(fd)
             return None
@@ -177,14 +201,26 @@ def _try(path: Path) -> int | None:
         return fd
 
 
-def _busy(path: Path, found: Holder) -> Busy:
+def _is_still_at(folder: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(folder), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+def _gone(folder: Path) -> UsageError:
+    fix = "'logist job list' shows the jobs there are"
+    return UsageError("the job is not there any more", where=str(folder), fix=fix)
+
+
+def _busy(folder: Path, found: Holder) -> Busy:
     fix = "wait until it is done, or give --wait SECONDS"
     if found.courier_alone:
         fix = "'logist job step' waits for the answer and records it"
-    return Busy(f"the job is busy: {found}", where=str(path.parent), fix=fix)
+    return Busy(f"the job is busy: {found}", where=str(folder), fix=fix)
 
 
-def holder(path: Path) -> Holder | None:
+def holder(folder: Path) -> Holder | None:
     """Who holds the lock now, None if it is free. Touches nothing, so no stepper can fail by it.
 
     Taking the lock for a moment to see whether it is free would make a stepper that starts in
@@ -193,21 +229,21 @@ def holder(path: Path) -> Holder | None:
     file systems (btrfs, overlay) show other device numbers there. Hence the second source: those
     who signed the file, live, and a signature is taken back on release.
     """
-    listed = _is_listed(path)
-    found = _signers(path, held=listed)
+    listed = _is_listed(folder)
+    found = _signers(folder, held=listed)
     return found if listed or found != (None, None) else None
 
 
-def _signers(path: Path, *, held: bool) -> Holder:
+def _signers(folder: Path, *, held: bool) -> Holder:
     """Those who signed the file and live."""
-    record = _parse(files.read_bytes(path) or b"")
+    record = _parse(files.read_bytes(folder / SIGNATURES) or b"")
     return Holder(*(_living(record.get(role), held) for role in ("stepper", "courier")))
 
 
-def _is_listed(path: Path) -> bool:
-    """Whether /proc/locks has the file: `1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF`."""
+def _is_listed(folder: Path) -> bool:
+    """Whether /proc/locks has the directory: `1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF`."""
     try:
-        file = os.stat(path, follow_symlinks=False)
+        file = os.stat(folder, follow_symlinks=False)
         with open("/proc/locks", encoding="ascii") as locks:
             held = [line.split() for line in locks]
     except OSError:
@@ -248,8 +284,24 @@ def _slot(role: str, process: Process | None) -> bytes:
 
 def _sign(fd: int, role: str, process: Process | None) -> None:
     # For people and readers; not flushed, for no signature outlives the machine it was made on.
-    with files.storage(Path("lock")):
-        files.write_all(fd, _slot(role, process), _OFFSETS[role])
+    with files.storage(Path(SIGNATURES)), _signing(fd) as file:
+        files.write_all(file, _slot(role, process), _OFFSETS[role])
+
+
+def _signatures(fd: int) -> bytes:
+    with files.storage(Path(SIGNATURES)), _signing(fd) as file:
+        return os.pread(file, 2 * _SLOT, 0)
+
+
+@contextmanager
+def _signing(fd: int) -> Iterator[int]:
+    """The file of signatures in the job directory `fd`; made if somebody removed it."""
+    file = os.open(SIGNATURES, _SIGNING, 0o600, dir_fd=fd)
+    try:
+        os.fchmod(file, 0o600)
+        yield file
+    finally:
+        os.close(file)
 
 
 def _parse(data: bytes) -> dict[str, Process | None]:
@@ -258,34 +310,3 @@ def _parse(data: bytes) -> dict[str, Process | None]:
         return {role: value and Process(**value) for role, value in json.loads(data).items()}
     except (ValueError, TypeError, AttributeError):
         return {}
-
-
-def require_local(path: Path, mountinfo: str = _MOUNTS) -> None:
-    """Refused on a network file system: its locks do not keep other machines out."""
-    kind = filesystem_type(path, mountinfo)
-    if kind and is_network(kind):
-        message = f"a job cannot live on a network file system ({kind}): locks there do not hold"
-        fix = "keep the jobs on a local disk: --jobs-dir, or $LOGIST_JOBS_DIR"
-        raise Refused(message, where=str(path), fix=fix)
-
-
-def is_network(name: str) -> bool:
-    """Whether a file system type, spelled as in /proc/self/mountinfo, is shared between machines."""
-    base, _, driver = name.partition(".")
-    return driver in _NETWORK_FUSE if base in ("fuse", "fuseblk") else base in _NETWORK
-
-
-def filesystem_type(path: Path, mountinfo: str = _MOUNTS) -> str | None:
-    """The type of the file system that holds `path`, found by device; None if it is not listed.
-
-    Network file systems are always found so. Those that number their devices otherwise (btrfs) are local.
-    """
-    try:
-        device = os.stat(path).st_dev
-        with open(mountinfo, encoding="utf-8", errors="surrogateescape") as mounts:
-            split = [line.partition(" - ") for line in mounts]
-    except OSError:
-        return None
-    number = f"{os.major(device)}:{os.minor(device)}"
-    kinds = [after.split()[0] for before, _, after in split if before.split()[2] == number]
-    return kinds[-1] if kinds else None

@@ -59,9 +59,11 @@ class Desk:
         """The same as a process of its own."""
         return support.run_as_process(*args, stdin=stdin, env=self.env | dict(env or {}), cwd=self.place)
 
-    def started(self, *args: str, **pipes: Any) -> subprocess.Popen[bytes]:
+    def started(
+        self, *args: str, env: Mapping[str, str] | None = None, **pipes: Any
+    ) -> subprocess.Popen[bytes]:
         """A process that goes on by itself."""
-        environment = support.process_environment() | self.env
+        environment = support.process_environment() | self.env | dict(env or {})
         return subprocess.Popen([*support.logist_command(), *args], cwd=self.place, env=environment, **pipes)
 
     def on_terminal(self, *args: str, columns: int = 80, env: Mapping[str, str] | None = None) -> str:

@@ -1,65 +1,56 @@
-"""`logist doctor`."""
+"""`logist doctor`: the machine and the place; the faults of jobs are in test_doctor_faults.py."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
+from shlex import join
 from typing import Any
 
 import pytest
 
-from logist.store import JobDir
+from logist.store import JobDir, list_jobs, lock
+from tests import support
 from tests.cli.desk import Desk
 
 
-def checks(desk: Desk, *args: str, code: int = 0) -> dict[str, dict[str, Any]]:
+def rows(desk: Desk, *args: str, code: int = 0) -> list[dict[str, Any]]:
     ran = desk("doctor", "--json", *args)
-    assert ran.code == code
+    assert ran.code == code, ran.out
     assert ran.json["data"]["ok"] is (code == 0)
-    return {check["check"]: check for check in ran.json["data"]["checks"]}
+    found: list[dict[str, Any]] = ran.json["data"]["checks"]
+    return found
 
 
-def test_all_is_well_and_nothing_is_changed(desk: Desk) -> None:
+def checks(desk: Desk, *args: str, code: int = 0) -> dict[str, dict[str, Any]]:
+    return {check["check"]: check for check in rows(desk, *args, code=code)}
+
+
+@pytest.mark.parametrize("deep", [[], ["--deep"]])
+@pytest.mark.parametrize("fix", [[], ["--fix"]])
+def test_all_is_well_and_nothing_is_changed(desk: Desk, deep: list[str], fix: list[str]) -> None:
     desk.create()
+    desk("job", "step", "j1")
     before = desk.tree()
-    ran = desk("doctor")
+    ran = desk("doctor", *deep, *fix)
     assert (ran.code, ran.err) == (0, "")
     for line in (
         "python: 3.",
         "git: 2.",
         f"home: {desk.home}",
         "config: all defaults",
-        "job j1: 1 interactions",
+        "job j1: 2 interactions",
     ):
         assert f"ok      {line}" in ran.out
     assert "roles: Supervisor, Worker" in ran.out
+    faults = [row for row in rows(desk, *deep, *fix) if row["level"] != "ok"]
+    assert [row["check"] for row in faults] in ([], ["litellm"], ["disk"], ["litellm", "disk"])
     assert desk.tree() == before
 
 
-@pytest.mark.parametrize("deep", [[], ["--deep"]])
-def test_a_damaged_job(desk: Desk, deep: list[str]) -> None:
-    desk.create("bad")
-    desk.create("good")
-    (desk.job("bad") / "state.json").write_text("{", "utf-8")
-    found = checks(desk, *deep, code=10)
-    assert (found["job bad"]["level"], found["job good"]["level"]) == ("error", "ok")
-    assert found["job bad"]["fix"].startswith("move it away")
-
-
-def test_only_a_deep_look_sees_damage_in_the_middle(desk: Desk) -> None:
-    desk.create()
-    desk("job", "step", "j1")
-    desk("job", "step", "j1")
-    file = desk.job() / "jobHistory.json"
-    file.write_bytes(
-        file.read_bytes().replace(b'"summary_for_supervisor":"Done."', b'"summary_for_supervisor":"Gone."', 1)
-    )
-    assert checks(desk)["job j1"]["level"] == "ok"
-    found = checks(desk, "--deep", code=10)["job j1"]
-    assert (found["level"], found["fix"]) == ("error", "logist job verify --job j1")
-
-
-def test_a_config_and_a_role_that_do_not_validate(desk: Desk) -> None:
+def test_a_config_and_a_role_that_do_not_validate_keep_nobody_from_looking(desk: Desk) -> None:
     desk.create()
     desk.settings("limts: {}\n")
     (desk.home / "roles").mkdir()
@@ -68,23 +59,100 @@ def test_a_config_and_a_role_that_do_not_validate(desk: Desk) -> None:
     assert "did you mean `limits`?" in found["config"]["fix"]
     assert f"{desk.home / 'config.yaml'}:1: unknown key `limts`" in found["config"]["message"]
     assert "`description` is missing" in found["roles"]["message"]
-    assert found["job j1"]["level"] == "warning"
+    assert found["job j1"]["level"] == "ok"
+    assert desk("job", "verify", "j1").code == 0
 
 
-def test_what_killed_commands_left(desk: Desk) -> None:
-    desk.create("flying")
-    desk.create("stateless")
-    (desk.jobs / ".new-x-0123").mkdir()
-    JobDir.open(desk.jobs, "flying").begin_exchange(1, {})
-    (desk.job("stateless") / "state.json").unlink()
-    ran = desk("doctor")
+def test_one_damaged_job_hides_no_other(desk: Desk) -> None:
+    desk.create("bad")
+    desk.create("good")
+    (desk.job("bad") / "state.json").write_text("{", "utf-8")
+    found = checks(desk, code=10)
+    assert (found["job bad"]["level"], found["job good"]["level"]) == ("error", "ok")
+    assert found["job bad"]["fix"] == "logist doctor --fix"
+
+
+def test_advice_is_about_the_same_jobs(desk: Desk) -> None:
+    desk.create()
+    (desk.job() / "state.json").unlink()
+    desk.jobs.rename(desk.place / "other jobs")
+    fix = checks(desk, "--jobs-dir", "other jobs")["job j1"]["fix"]
+    assert fix == "logist doctor --fix --jobs-dir 'other jobs'"
+    ran = desk("doctor", "--fix", "--jobs-dir", "other jobs")
+    assert "fixed   job j1: state.json is missing: made again from the history" in ran.out
+    assert (desk.place / "other jobs" / "j1" / "state.json").exists()
+
+
+def test_a_job_that_somebody_works_on_is_not_touched(desk: Desk) -> None:
+    desk.create()
+    shutil.rmtree(desk.job() / "logs")
+    (desk.job() / ".state.json.0123456789ab.new").write_bytes(b"{")
+    job = JobDir.open(desk.jobs, "j1")
+    held = lock.acquire(job.path, command="job step", since="2026-01-02T03:04:05Z")
+    before = desk.tree()
+    ran = desk("doctor", "--fix")
+    assert desk.tree() == before
+    held.release()
     assert ran.code == 0
-    assert f"rm -r {desk.jobs / '.new-x-0123'}" in ran.out
-    assert (
-        "warning job flying: a command was killed while an agent was out (logist job step --job flying)"
-        in ran.out
-    )
-    assert "warning job stateless: state.json is missing" in ran.out
+    assert "warning job j1: not mended: the job is busy: job step" in ran.out
+    assert "half-written" not in ran.out  # it may be at it
+    assert "half-written" in desk("doctor", "--fix").out
+
+
+def test_many_faults_at_once_are_mended_in_one_go(desk: Desk) -> None:
+    desk.create()
+    desk("job", "step", "j1")
+    job = desk.job()
+    whole = (job / "state.json").read_bytes(), (job / "jobHistory.json").read_bytes()
+    (job / "state.json").write_text("{", "utf-8")
+    with open(job / "jobHistory.json", "ab") as file:
+        file.write(b"{")
+    for name in ("logs", "workspace"):
+        shutil.rmtree(job / name)
+    for name in ("job.yaml", "lock"):
+        (job / name).unlink()
+    (job / "git" / "HEAD.lock").touch()
+    (job / "git").chmod(0o755)
+    ran = desk("doctor", "--fix")
+    assert (ran.code, ran.out.count("fixed   job j1")) == (0, 8)
+    assert "ok      job j1: 2 interactions" in ran.out
+    assert ((job / "state.json").read_bytes(), (job / "jobHistory.json").read_bytes()) == whole
+    assert (desk("job", "verify", "j1").code, desk("job", "step", "j1").code) == (0, 11)
+    assert "fixed" not in desk("doctor", "--fix").out
+
+
+def test_what_can_not_be_kept_is_not_mended(desk: Desk) -> None:
+    desk.create()
+    (desk.job() / "state.json").write_text("{", "utf-8")
+    (desk.home / "backup").write_text("in the way", "utf-8")
+    ran = desk("doctor", "--fix")
+    assert (ran.code, "not mended: storage failed: Not a directory" in ran.out) == (10, True)
+    assert (desk.job() / "state.json").read_text() == "{"
+
+
+def test_a_job_in_the_making_is_left_to_its_maker(desk: Desk) -> None:
+    desk.jobs.chmod(0o700)
+    with JobDir.creating(desk.jobs, "j1") as job:
+        os.utime(job.path, (1, 1))
+        for fix in ([], ["--fix"]):
+            assert ".new-" not in desk("doctor", *fix).out
+        assert job.history_file.exists()
+    assert list(list_jobs(desk.jobs)) == ["j1"]
+
+
+def test_the_backup_is_told_private_and_never_overwritten(desk: Desk) -> None:
+    for turn in range(2):
+        selected = desk.home / "current_job"
+        selected.write_text(f"gone{turn}\n", "utf-8")
+        ran = desk("doctor", "--fix", "--json")
+        backup = Path(ran.json["data"]["backup"])
+        assert ran.json["data"]["fixed"][0]["check"] == "selected"
+        assert (backup / "current_job").read_text() == f"gone{turn}\n"
+        assert f"moving {selected}" in (backup / "what.txt").read_text()
+        assert not selected.exists()
+        assert (backup.parent.stat().st_mode & 0o777, backup.stat().st_mode & 0o777) == (0o700, 0o700)
+    assert len(list((desk.home / "backup").iterdir())) == 3
+    assert (desk.home / "backup" / ".gitignore").read_text() == "*\n"
 
 
 def test_no_git_and_an_old_one(desk: Desk, tmp_path: Path) -> None:
@@ -102,3 +170,62 @@ def test_what_is_not_there_yet(desk: Desk) -> None:
     found = checks(desk, "--jobs-dir", "later/jobs")
     assert "is not there yet" in found["jobs"]["message"]
     assert not (desk.place / "later").exists()
+
+
+class Mounts:
+    """A namespace of mounts of its own, in which a disk can be full; root's, or one's own where users may."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.unshare = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+        probe = [*self.unshare, "mount", "-t", "tmpfs", "none", str(desk.jobs)]
+        if not shutil.which("unshare") or subprocess.run(probe, capture_output=True, check=False).returncode:
+            pytest.skip("no mounts may be made here")
+
+    def doctor(self, before: str, *args: str) -> str:
+        """What doctor says after these commands of the shell, `$JOBS` being the directory of the jobs."""
+        script = f"{before}\nexec {join([*support.logist_command(), 'doctor', *args])}"
+        env = support.process_environment() | self.desk.env | {"JOBS": str(self.desk.jobs)}
+        command = [*self.unshare, "sh", "-ec", script]
+        done = subprocess.run(command, cwd=self.desk.place, env=env, capture_output=True, check=False)
+        return (done.stdout + done.stderr).decode()
+
+
+def test_a_disk_that_is_nearly_full(desk: Desk) -> None:
+    said = Mounts(desk).doctor('mount -t tmpfs -o size=4m none "$JOBS"')
+    assert "warning disk: only 4.2 MB are free" in said
+
+
+def test_a_disk_without_inodes(desk: Desk) -> None:
+    fill = 'n=0; while touch "$JOBS/.$n" 2> /dev/null; do n=$((n+1)); done'
+    said = Mounts(desk).doctor(f'mount -t tmpfs -o size=200m,nr_inodes=20 none "$JOBS"\n{fill}')
+    assert "warning disk: no inode is free" in said
+    assert "MB are free" not in said
+
+
+def test_a_read_only_file_system(desk: Desk) -> None:
+    desk.create()
+    said = Mounts(desk).doctor('mount --bind "$JOBS" "$JOBS"\nmount -o remount,ro,bind "$JOBS"')
+    assert f"error   jobs: {desk.jobs} is on a read-only file system" in said
+    assert "ok      job j1" in said
+
+
+def test_a_network_file_system(desk: Desk) -> None:
+    """The kernel's table of mounts, as it is where the file system is nfs."""
+    table = desk.place / "mounts"
+    said = Mounts(desk).doctor(
+        f"sed 's/ - [a-z0-9]* / - nfs4 /' /proc/self/mountinfo > {table}\nmount --bind {table} /proc/$$/mountinfo"
+    )
+    assert "jobs is on a network file system (nfs4), where locks do not hold" in said
+
+
+def test_a_backup_on_another_file_system(desk: Desk) -> None:
+    inside = 'mkdir -p "$JOBS/.new-a-1/b"; echo x > "$JOBS/.new-a-1/b/c"; ln -s c "$JOBS/.new-a-1/b/d"'
+    said = Mounts(desk).doctor(
+        f'mount -t tmpfs none "$JOBS"\n{inside}; touch -d 2020-01-01 "$JOBS/.new-a-1"', "--fix"
+    )
+    assert "fixed   jobs: .new-a-1 was left by a command that was killed" in said
+    assert said.count(".new-a-1") == 1
+    [backup] = (desk.home / "backup").glob("2*")
+    kept = backup / "jobs" / ".new-a-1" / "b"
+    assert ((kept / "c").read_text(), os.readlink(kept / "d")) == ("x\n", "c")

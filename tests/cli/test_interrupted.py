@@ -1,4 +1,4 @@
-"""Ctrl-C while a step that is paid for is under way: the courier stays at work, and its answer is not lost."""
+"""Stops while a step that is paid for is under way: SIGTERM leaves the courier at work, Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Slow(Loopback):
         super().__exit__(*error)
 
 
-def interrupted(desk: Desk, server: Slow, count: int, *args: str) -> tuple[int, str]:
-    """A command that gets Ctrl-C as a terminal sends it, once the model has been asked: `(code, stderr)`."""
+def stopped(desk: Desk, server: Slow, count: int, number: int, *args: str) -> tuple[int, str]:
+    """A command whose process group is sent a signal, as a terminal does, once the model is asked: `(code, stderr)`."""
     started = subprocess.Popen(
         [*logist_command(), *args],
         cwd=desk.place,
@@ -63,7 +63,7 @@ def interrupted(desk: Desk, server: Slow, count: int, *args: str) -> tuple[int, 
         process_group=0,
     )
     server.wait_for(count)
-    os.killpg(started.pid, signal.SIGINT)
+    os.killpg(started.pid, number)
     _, told = started.communicate()
     return started.returncode, told.decode()
 
@@ -72,14 +72,14 @@ def paid(desk: Desk) -> dict[str, str]:
     return desk.env | {"LOGIST_AGENT": "litellm", "MY_MODEL": "dummy-key-for-tests-0001"}
 
 
-def test_the_answer_to_an_interrupted_step_is_recorded_by_the_next(desk: Desk) -> None:
+def test_the_answer_to_a_terminated_step_is_recorded_by_the_next(desk: Desk) -> None:
     answers = [{"text": command(summary=name)} for name in ("Made it.", "Seen it.")]
     with Slow(*answers) as server:
         desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
         desk.create()
         for number, words in enumerate((["step"], ["run"]), 1):
-            code, told = interrupted(desk, server, number, "job", *words, "j1")
-            assert code == 130
+            code, told = stopped(desk, server, number, signal.SIGTERM, "job", *words, "j1")
+            assert code == 143
             assert "the agent is still at work (the next 'logist job step' records its answer)" in told
             assert "Traceback" not in told
             shown = desk("job", "status", "j1", "--json").json["data"]
@@ -92,3 +92,61 @@ def test_the_answer_to_an_interrupted_step_is_recorded_by_the_next(desk: Desk) -
     summaries = [entry["response"].get("summary_for_supervisor") for entry in desk.history()[1:]]
     assert summaries == ["Made it.", "Seen it."]
     assert desk("job", "verify", "j1").code == 0
+
+
+def test_ctrl_c_ends_the_agent_and_tells_what_is_known(desk: Desk) -> None:
+    with Slow({"text": command()}) as server:
+        desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
+        desk.create()
+        code, told = stopped(desk, server, 1, signal.SIGINT, "job", "step", "j1")
+        assert code == 130
+        assert "stopping: the agent is asked to end" in told
+        assert "error: stopped; what is known is recorded: j1 is STUCK now (in doubt:" in told
+        assert "logist job resubmit --job j1 --assume-paid" in told
+        assert "Traceback" not in told
+        shown = desk("job", "status", "j1", "--json").json["data"]
+        assert (shown["status"], shown.get("held_by")) == ("STUCK", None)
+        refused = desk("job", "resubmit", "j1")
+        assert refused.code == 8
+        assert "is in doubt: say which it is" in refused.err
+        assert desk("job", "resubmit", "j1", "--assume-paid", "--retry").code == 2
+        assert desk("job", "resubmit", "j1", "--retry").code == 0
+        assert desk("job", "status", "j1", "--json").json["data"]["usage"]["cumulative_cost_microcents"] == 0
+    assert len(server.requests) == 1
+
+
+def test_a_second_ctrl_c_ends_at_once(desk: Desk) -> None:
+    with Slow({"text": command()}) as server:
+        desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
+        desk.create()
+        started = desk.started("job", "step", "j1", env=paid(desk), stderr=subprocess.PIPE)
+        assert started.stderr is not None
+        server.wait_for(1)
+        started.send_signal(signal.SIGINT)
+        while "stopping: the agent" not in started.stderr.readline().decode():
+            assert started.poll() is None
+        assert desk("job", "status", "j1", "--json").json["data"]["status"] == "RUNNING"
+        started.send_signal(signal.SIGINT)
+        assert started.wait() == 130
+        started.stderr.close()
+        assert len(desk.history()) == 1  # nothing was recorded in that haste
+        done = desk("job", "step", "j1", env=paid(desk))
+        assert (done.code, desk.history()[-1]["kind"]) == (3, "recover")
+    assert len(server.requests) == 1
+
+
+def test_a_running_job_is_canceled_when_a_person_says_so(desk: Desk) -> None:
+    with Slow({"text": command()}) as server:
+        desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
+        desk.create()
+        started = desk.started("job", "step", "j1", env=paid(desk), stderr=subprocess.DEVNULL)
+        server.wait_for(1)
+        for verb in ("cancel", "suspend", "fail"):
+            refused = desk("job", verb, "j1")
+            assert refused.code == 8
+            assert f"logist job {verb} --job j1 --yes ends the agent" in refused.err
+        done = desk("job", "cancel", "j1", "--yes", "--note", "Wrong job.")
+        assert (done.code, started.wait()) == (0, 3)
+        assert "ending the agent (courier pid" in done.err
+        assert [entry["kind"] for entry in desk.history()] == ["create", "recover", "cancel"]
+    assert len(server.requests) == 1

@@ -47,6 +47,7 @@ def test_the_same_way_today(done: Desk) -> None:
     assert done("job", "replay", "j1", "--json").json["data"] == {
         "source": "j1",
         "interactions": 7,
+        "skipped": 0,
         "differences": [],
     }
     assert done.tree() == before

@@ -173,7 +173,7 @@ def whole_history() -> Recorder:
     job.answer("no exit command here")
     job.decide(Kind.RESUBMIT, note="Use capitals.")
     job.lose()
-    job.decide(Kind.RESUBMIT)
+    job.decide(Kind.RESUBMIT, doubt="retry", released_microcents=5_000_000, released_of=7)
     job.answer(command("COMPLETED", "HELLO.txt"), missing=["HELLO.txt"])
     job.decide(Kind.SUSPEND)
     job.decide(Kind.RESUME)

@@ -133,6 +133,16 @@ class TestTotals:
         job.lose()
         assert (money_used(job.state), job.state.usage.current_action_count) == ((5, 0), 1)
 
+    def test_what_a_steward_takes_back_is_not_money_spent(self) -> None:
+        state = State(status=Status.PENDING)
+        state = fold.apply(state, entry_of(Usage(cost_cents=7, cost_microcents=5), Kind.RECOVER))
+        back = entry_of(Usage(), Kind.RESUBMIT).model_copy(
+            update={"command": {"released_microcents": 5_000_000}}
+        )
+        assert money_used(fold.apply(state, back)) == (2, 5)
+        more = back.model_copy(update={"command": {"released_microcents": 99_000_000}})
+        assert money_used(fold.apply(state, more)) == (0, 0)
+
     @pytest.mark.parametrize("kind", sorted(set(Kind) - {"ask", "recover", "rerun", "restep"}))
     def test_what_people_do_is_no_run(self, kind: Kind) -> None:
         state = fold.apply(State(status=Status.PENDING), entry_of(Usage(), kind))

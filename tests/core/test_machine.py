@@ -61,8 +61,8 @@ APPROVAL           | steward  | approve    |                           | SUCCESS
 APPROVAL           | steward  | reject     | awaiting end              | PENDING
 APPROVAL           | steward  | reject     | awaiting review           | PENDING
 APPROVAL           | steward  | reject     | awaiting manual           | STUCK agent doer
-STUCK              | steward  | resubmit   | not to review             | PENDING
-STUCK              | steward  | resubmit   | to review                 | REVIEW_REQUIRED
+STUCK              | steward  | resubmit   | settled, not to review    | PENDING
+STUCK              | steward  | resubmit   | settled, to review        | REVIEW_REQUIRED
 STUCK              | steward  | supply     | answerable, doer stuck    | PENDING, same attempts
 STUCK              | steward  | supply     | answerable, reviewer stuck| REVIEW_REQUIRED, same attempts
 HALTED             | steward  | resume     | raised                    | BEFORE
@@ -112,9 +112,9 @@ GUARDS: dict[str, Callable[[Case], bool]] = {
     "prompt": lambda c: c.spec.prompt != "",
     "a limit": lambda c: c.event.limit is not None and c.event.limit.value in GROUPS["HALTED"],
     "review": lambda c: c.spec.review,
-    "approval": lambda c: c.spec.approval.value in ("end", "each"),
-    "approval end": lambda c: c.spec.approval.value == "end",
-    "approval each": lambda c: c.spec.approval.value == "each",
+    "approval": lambda c: c.spec.approval in ("end", "each"),
+    "approval end": lambda c: c.spec.approval == "end",
+    "approval each": lambda c: c.spec.approval == "each",
     "attempts left": lambda c: c.here is not None and c.here.attempts < MAX_ATTEMPTS - 1,
     "doubt stuck": lambda c: c.spec.on_doubt == "stuck",
     "doubt retry": lambda c: c.spec.on_doubt == "retry",
@@ -122,6 +122,7 @@ GUARDS: dict[str, Callable[[Case], bool]] = {
     "awaiting review": lambda c: c.here is not None and c.here.awaiting == "review",
     "awaiting manual": lambda c: c.here is not None and c.here.awaiting == "manual",
     "to review": lambda c: c.event.to_review,
+    "settled": lambda c: (stuck_kind(c) == "in_doubt") == (c.event.doubt is not None),
     "answerable": lambda c: stuck_kind(c) in ("agent", "attempts", "in_doubt"),
     "doer stuck": lambda c: stuck_phase(c) == "doer",
     "reviewer stuck": lambda c: stuck_phase(c) == "reviewer",
@@ -230,6 +231,8 @@ def events() -> Iterator[Event]:
             yield from (replace(event, limit=limit) for limit in (*sorted(HALTED), Status.PENDING))
         if action in (Action.CREATE, Action.RESUBMIT):
             yield from (replace(event, draft=a, to_review=b) for a, b in product((False, True), repeat=2))
+        if action is Action.RESUBMIT:
+            yield from (replace(event, doubt=word) for word in machine.DOUBTS)
         if action is Action.RESTEP:
             yield from (
                 replace(event, back_to=place) for place in (EARLIER, stuck(), Place(status=Status.SUCCESS))
@@ -328,7 +331,7 @@ READS = {"history"}
 class TestAdvice:
     """A refusal names a command that helps, and the machine takes that command."""
 
-    def takes(self, here: Place | None, name: str, one: EffectiveSpec) -> None:
+    def takes(self, here: Place | None, name: str, one: EffectiveSpec, doubt: str | None = None) -> None:
         """Refused unless the job takes the command."""
         if name in READS or (name == "step" and here and here.status is Status.WAITING):
             return  # a step in WAITING looks for children: row 17, with the workflows
@@ -338,7 +341,7 @@ class TestAdvice:
             who, action = STEPS[here.status], Action.COMPLETED
         elif name != "poststep":
             action = Action(name)
-        next_place(here, Event(who, action, back_to=EARLIER), one)
+        next_place(here, Event(who, action, back_to=EARLIER, doubt=doubt), one)
 
     def follow(self, advice: str, here: Place | None, one: EffectiveSpec) -> None:
         for name, rest in re.findall(r"logist job (\w+)([^,]*)", advice):
@@ -347,7 +350,7 @@ class TestAdvice:
                 changes = {"prompt": "Do it."} if prompt else {"limits": RAISED}
                 one = one.model_copy(update=changes)
             else:
-                self.takes(here, name, one)
+                self.takes(here, name, one, "assume_paid" if "--assume-paid" in rest else None)
 
     @pytest.mark.parametrize("status", STATUSES)
     def test_the_fix_of_a_refusal_is_taken(self, status: str) -> None:
@@ -515,8 +518,21 @@ def test_listings_know_every_state() -> None:
 def test_a_job_in_doubt_offers_both_ways_out() -> None:
     here = stuck(StuckKind.IN_DOUBT)
     assert next_command(here, "j") == (
-        'logist job resubmit --job j --note "..." to ask again, or logist job poststep --job j with the answer'
+        "logist job resubmit --job j --assume-paid, or --retry if it was not charged; "
+        "or logist job poststep --job j with the answer"
     )
+
+
+def test_what_is_in_doubt_is_not_asked_again_without_a_word() -> None:
+    here, again = stuck(StuckKind.IN_DOUBT), Event(Who.STEWARD, Action.RESUBMIT)
+    with pytest.raises(Refused, match="is in doubt: say which it is"):
+        next_place(here, again, spec())
+    for word in machine.DOUBTS:
+        assert next_place(here, replace(again, doubt=word), spec()).status is Status.PENDING
+    with pytest.raises(Refused, match="in doubt"):
+        next_place(here, replace(again, doubt="perhaps"), spec())
+    with pytest.raises(Refused, match="nothing is in doubt in this job"):
+        next_place(stuck(StuckKind.AGENT), replace(again, doubt="retry"), spec())
 
 
 def test_exit_codes() -> None:

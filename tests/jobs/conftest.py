@@ -31,7 +31,7 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
             job = one.project.job(job_id)
             if (job.path / "damaged-on-purpose").exists():
                 continue
-            assert looking.verify(one.project, job) == looking.Verified(())
+            assert looking.verify(one.project, job).problems == ()
             assert looking.replay_job(one.project, job).differences == ()
             for entry in looking.interactions(job):
                 if entry.request.command:

@@ -13,9 +13,10 @@ import pytest
 
 from logist.config.environment import Environment
 from logist.config.settings import Settings
-from logist.core.model import ErrorKind, Status
+from logist.core.model import ErrorKind, Kind, Status
 from logist.core.step import StepPlan
-from logist.errors import InvalidFile, Stopped
+from logist.errors import Busy, InvalidFile, Refused, Stopped
+from logist.jobs.deciding import decide
 from logist.jobs.planning import Choice, preview
 from tests import support
 from tests.jobs.bench import Bench, Json, command
@@ -95,10 +96,7 @@ def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_pa
     ) as server:
         b = paid(bench(), server.url)
         b.create()
-        lines = ["models:"]
-        for name, entry in models(server.url).items():
-            lines += [f"  {name}:", *(f"    {key}: {value}" for key, value in entry.items())]
-        (b.project.home / "config.yaml").write_text("\n".join(lines) + "\n", "utf-8")
+        configured(b, server)
         stepper = step_as_process(b)
         waiting_for(lambda: bool(server.requests))
         stepper.send_signal(signal.SIGKILL)
@@ -172,19 +170,140 @@ def test_an_unknown_price_is_refused_unless_allowed(bench: MakeBench) -> None:
 def test_a_stop_before_sending_sends_nothing(bench: MakeBench) -> None:
     b = paid(bench(), "http://127.0.0.1:9/v1")
     b.create()
-    b.change(stopping=lambda: 143)
-    with pytest.raises(Stopped) as stopped:
-        b.step()
-    assert stopped.value.exit_code == 143
+    for code in (130, 143):
+        b.change(stopping=lambda code=code: code)
+        with pytest.raises(Stopped) as stopped:
+            b.step()
+        assert stopped.value.exit_code == code
     assert len(b.history()) == 1
     assert not (b.folder() / "inflight").exists()
 
 
-def test_a_stop_leaves_the_courier_at_work(bench: MakeBench) -> None:
-    with Loopback({"text": command(summary="Late."), "delay": 2}) as server:
+def test_ctrl_c_ends_the_courier_and_records_that_it_is_in_doubt(bench: MakeBench) -> None:
+    with Loopback({"text": command(), "delay": 600}) as server:
         b = paid(bench(), server.url)
         b.create()
         b.change(stopping=lambda: 130 if server.requests else 0)
+        with pytest.raises(Stopped, match="j is STUCK now") as stopped:
+            b.step()
+        assert stopped.value.exit_code == 130
+        assert "--assume-paid" in (stopped.value.fix or "")
+        assert b.project.job("j").holder() is None
+        assert (len(server.requests), [entry.kind for entry in b.history()]) == (
+            1,
+            [Kind.CREATE, Kind.RECOVER],
+        )
+        assert b.state().usage.cumulative_cost_microcents > 0
+        b.change(stopping=lambda: 0)
+        assert b.step().entries == ()
+    assert len(server.requests) == 1
+
+
+def test_ctrl_c_keeps_an_answer_that_comes_in_time(bench: MakeBench) -> None:
+    with Loopback({"text": command(summary="Just in time."), "delay": 1.5}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        b.change(stopping=lambda: 130 if server.requests else 0)
+        with pytest.raises(Stopped, match="j is REVIEW_REQUIRED now"):
+            b.step()
+    last = b.state().last
+    assert last is not None
+    assert last.summary == "Just in time."
+
+
+def test_ctrl_c_before_anything_is_sent_leaves_no_trace(bench: MakeBench) -> None:
+    with Loopback({"text": command()}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        asked: list[int] = []
+
+        def stopping() -> int:
+            asked.extend([130] if (b.folder() / "inflight").exists() else [])
+            return 130 if asked else 0
+
+        b.change(stopping=stopping)
+        with pytest.raises(Stopped, match="stopped before anything was sent"):
+            b.step()
+        assert (len(server.requests), len(b.history())) == (0, 1)
+        assert not (b.folder() / "inflight").exists()
+
+
+def test_a_job_that_is_moved_while_an_agent_is_out_keeps_its_answer(bench: MakeBench) -> None:
+    with Loopback({"text": command(summary="Found it."), "delay": 2}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        b.change(stopping=lambda: 143 if server.requests else 0)
+        with pytest.raises(Stopped):
+            b.step()
+        b.folder().rename(b.folder("moved"))
+        b.change(stopping=lambda: 0)
+        last = b.step("moved").state.last
+        assert last is not None
+        assert (last.summary, len(server.requests)) == ("Found it.", 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ended"), [("cancel", "CANCELED"), ("fail", "FAILED"), ("suspend", "SUSPENDED")]
+)
+def test_a_steward_takes_the_job_from_the_agent_at_work(bench: MakeBench, kind: str, ended: str) -> None:
+    with Loopback({"text": command(), "delay": 600}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        b.change(stopping=lambda: 143 if server.requests else 0)
+        with pytest.raises(Stopped):
+            b.step()
+        b.change(stopping=lambda: 0)
+        with pytest.raises(Busy):
+            decide(b.project, "j", Kind(kind))
+        result = decide(b.project, "j", Kind(kind), ends_agent=True)
+        assert b.project.job("j").holder() is None
+    assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.RECOVER, Kind(kind)]
+    assert (result.state.status, len(server.requests)) == (Status(ended), 1)
+    assert b.state().usage.cumulative_cost_microcents > 0
+
+
+def test_a_steward_takes_the_job_from_a_stepper_and_its_agent(bench: MakeBench) -> None:
+    with Loopback({"text": command(), "delay": 600}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        configured(b, server)
+        stepper = step_as_process(b)
+        waiting_for(lambda: bool(server.requests))
+        result = decide(b.project, "j", Kind.CANCEL, ends_agent=True)
+        assert stepper.wait() == 3
+    assert (result.state.status, len(server.requests)) == (Status.CANCELED, 1)
+    assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.RECOVER, Kind.CANCEL]
+
+
+def test_only_an_agent_of_logist_is_ended(bench: MakeBench) -> None:
+    b = bench()
+    b.create()
+    job = b.project.job("j")
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    ) as other:
+        with job.lock(command="job step", since="2026-01-02T03:04:05Z") as lock:
+            lock.note_courier(other.pid)
+            with pytest.raises(Refused, match="not an agent of Logist"):
+                decide(b.project, "j", Kind.CANCEL, ends_agent=True)
+        assert other.poll() is None
+        other.communicate(b"\n")
+    assert other.returncode == 0
+
+
+def configured(b: Bench, server: Loopback) -> None:
+    """The same models in the file, for commands that are processes of their own."""
+    lines = ["models:"]
+    for name, entry in models(server.url).items():
+        lines += [f"  {name}:", *(f"    {key}: {value}" for key, value in entry.items())]
+    (b.project.home / "config.yaml").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def test_sigterm_leaves_the_courier_at_work(bench: MakeBench) -> None:
+    with Loopback({"text": command(summary="Late."), "delay": 2}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        b.change(stopping=lambda: 143 if server.requests else 0)
         with pytest.raises(Stopped):
             b.step()
         b.change(stopping=lambda: 0)

@@ -15,8 +15,10 @@ from logist.core.model import Kind, Reply, Status, StuckKind, Usage
 from logist.core.step import Idle, StepPlan
 from logist.errors import Damaged, InvalidFile, Refused
 from logist.jobs import asking, deciding, editing, looking
+from logist.jobs.deciding import decide, restep
 from logist.jobs.planning import Choice, preview
 from logist.jobs.session import changing
+from logist.jobs.stepping import Answer, poststep
 from logist.store import JobDir, Position
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command
@@ -170,6 +172,65 @@ def test_sent_without_an_answer_is_in_doubt(bench: MakeBench) -> None:
     assert (b.workspace() / "half-made.txt").read_text("utf-8") == "?"  # nothing is lost
     assert b.step().entries == ()
     assert b.give(command(summary="I found the answer.")).state.status is Status.REVIEW_REQUIRED
+
+
+def in_doubt(bench: MakeBench) -> Bench:
+    """A job that is STUCK because a request was sent and no answer came; 1.5 cents are booked for it."""
+    b = bench([answer(), answer(), answer()])
+    b.create()
+    job, _ = left_in_flight(b)
+    job.mark_sent(1)
+    assert b.step().state.status is Status.STUCK
+    assert spent(b) == (1, 500_000)
+    return b
+
+
+def spent(b: Bench) -> tuple[int, int]:
+    usage = b.state().usage
+    return usage.cumulative_cost, usage.cumulative_cost_microcents
+
+
+def test_what_is_in_doubt_is_asked_again_only_when_a_steward_says_what_it_cost(bench: MakeBench) -> None:
+    b = in_doubt(bench)
+    before = b.files()
+    with pytest.raises(Refused, match="in doubt: say which it is"):
+        decide(b.project, "j", Kind.RESUBMIT)
+    assert b.history() == b.history()[:2]
+    assert {k: v for k, v in b.files().items() if k != "lock"} == {
+        k: v for k, v in before.items() if k != "lock"
+    }
+    assert (
+        decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "assume_paid"}).state.status is Status.PENDING
+    )
+    assert spent(b) == (1, 500_000)
+
+
+def test_a_steward_takes_back_the_booking_of_what_was_not_charged_and_only_once(bench: MakeBench) -> None:
+    b = in_doubt(bench)
+    made = decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"})
+    assert made.entries[-1].command == {"doubt": "retry", "released_microcents": 1_500_000, "released_of": 2}
+    assert spent(b) == (0, 0)
+    assert restep(b.project, "j", 3).state.status is Status.STUCK
+    assert decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"}).entries[-1].command == {
+        "doubt": "retry"
+    }
+    assert spent(b) == (0, 0)
+    assert b.step().state.status is Status.REVIEW_REQUIRED
+
+
+def test_an_answer_that_is_supplied_with_its_charge_replaces_the_booking(bench: MakeBench) -> None:
+    b = in_doubt(bench)
+    charged = Answer(
+        command(summary="From the provider's log."), charge=Usage(cost_cents=1, source="steward")
+    )
+    result = poststep(b.project, "j", charged, Choice())
+    assert (result.state.status, spent(b)) == (Status.REVIEW_REQUIRED, (1, 0))
+
+
+def test_an_answer_that_is_supplied_without_a_charge_leaves_the_booking(bench: MakeBench) -> None:
+    b = in_doubt(bench)
+    b.give(command(summary="From the provider's log."))
+    assert spent(b) == (1, 500_000)
 
 
 def test_on_doubt_retry_uses_an_attempt(bench: MakeBench) -> None:

@@ -505,6 +505,12 @@ def test_an_empty_answer_is_an_answer() -> None:
     assert courier.collect([Exchange(1, envelope(None), True, {})]).kind == "answered"
 
 
+def test_fields_of_a_newer_logist_lose_no_answer() -> None:
+    asked = envelope(None, lane="fast", model={**envelope(None)["model"], "cache": True})
+    got = courier.collect([Exchange(1, asked, True, {"text": "t", "reasoning": "r"})])
+    assert (got.kind, got.reply.text) == ("answered", "t")
+
+
 SENSELESS: list[dict[str, Any]] = [
     {"1.request": {}},
     {"1.request": envelope(None, sequence="x")},
@@ -513,7 +519,8 @@ SENSELESS: list[dict[str, Any]] = [
     {"1.request": envelope(None, request=None)},
     {"1.request": {key: value for key, value in envelope(None).items() if key != "max_tries"}},
     {"1.request": envelope(None), "1.response": {"text": 5}},
-    {"1.request": envelope(None), "1.response": {"surprise": SECRET}},
+    {"1.request": envelope(None), "1.response": {"text": [SECRET]}},
+    {"1.request": envelope(None, phase="judge")},
     {"1.response": {}},
     {"2.request": {"retry_of": 1}},
     {"1.request": envelope(None), "2.response": {}},

@@ -18,7 +18,7 @@ from logist import workspace
 from logist.config import settings as config
 from logist.config.environment import Environment, Home
 from logist.config.settings import Settings, load_settings, resolve_model
-from logist.core.model import Approval, Limits, Model
+from logist.core.model import Approval, ConfiguredLimits, Model
 from logist.errors import InvalidFile
 
 PACKAGE = Path(logist.__file__).parent
@@ -233,7 +233,7 @@ class TestDefaults:
 
     def test_the_values_that_hold(self) -> None:
         found = Settings()
-        assert found.limits == Limits(
+        assert found.limits == ConfiguredLimits(
             cost_threshold=1000, time_threshold_minutes=60, max_allowed_iterations=50, max_attempts=3
         )
         assert (found.review.enabled, found.review.role, found.review.mode) == (True, "Supervisor", "normal")
@@ -269,7 +269,7 @@ class TestMerging:
         )
         loaded = load_settings(home, user)
         found, sources = loaded.settings, loaded.sources
-        assert found.limits == Limits(cost_threshold=9, max_attempts=7)
+        assert found.limits == ConfiguredLimits(cost_threshold=9, max_attempts=7)
         assert found.roles.type_mapping == {"bug": "fix", "docs": "Writer"}
         assert found.on_stuck == "echo"
         assert sources["limits.cost_threshold"] == str(home / "config.yaml")

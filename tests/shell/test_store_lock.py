@@ -10,14 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from logist.errors import Busy, Refused
+from logist.errors import Busy, Refused, UsageError
 from logist.store import Holder, JobDir, Process, filesystem_type, is_network
-from logist.store.lock import _UNSURE_SECONDS, _sign, start_time
+from logist.store.lock import _UNSURE_SECONDS, _sign, abandoned, start_time
 from tests import support
 
 SINCE = "2026-01-02T03:04:05Z"
@@ -120,6 +120,54 @@ def test_an_error_lets_go(job: JobDir) -> None:
         raise KeyboardInterrupt
     with job.lock(command="job step", since=SINCE):
         pass
+
+
+def test_the_lock_is_not_in_a_file_that_can_be_removed(job: JobDir) -> None:
+    with job.lock(command="job step", since=SINCE):
+        job.lock_file.unlink()
+        with pytest.raises(Busy), job.lock(command="job step", since=SINCE):
+            raise AssertionError("not reached")
+
+
+def test_the_lock_goes_with_a_job_that_is_moved(job: JobDir, tmp_path: Path) -> None:
+    with job.lock(command="job step", since=SINCE):
+        job.path.rename(tmp_path / "moved")
+        moved = JobDir.open(tmp_path, "moved")
+        with pytest.raises(Busy, match="job step"), moved.lock(command="job step", since=SINCE):
+            raise AssertionError("not reached")
+        holder = moved.holder()
+        assert holder is not None
+        assert holder.stepper is not None
+        with pytest.raises(UsageError, match="not there any more"), job.lock(command="x", since=SINCE):
+            raise AssertionError("not reached")
+    with moved.lock(command="job step", since=SINCE):
+        pass
+
+
+def test_a_job_that_is_replaced_while_its_lock_is_waited_for_is_another_job(
+    job: JobDir, tmp_path: Path
+) -> None:
+    looks = []
+
+    def swap() -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            job.path.rename(tmp_path / "moved")
+            held.close()
+            (tmp_path / "job").mkdir()
+
+    held = ExitStack()
+    held.enter_context(job.lock(command="job step", since=SINCE))
+    with job.lock(command="x", since=SINCE, wait=60, on_poll=swap) as lock:
+        assert os.path.samestat(os.fstat(lock.fd), (tmp_path / "job").stat())
+
+
+def test_a_job_in_the_making_is_told_from_one_that_was_left(tmp_path: Path) -> None:
+    with JobDir.creating(tmp_path, "job") as job:
+        assert not abandoned(job.path)
+        left = tmp_path / ".new-x-1"
+        left.mkdir()
+        assert abandoned(left)
 
 
 def test_the_file_is_made_where_it_is_missing_and_never_replaced(job: JobDir) -> None:
@@ -245,7 +293,7 @@ def test_a_courier_that_did_not_come_to_sign_is_waited_for_too(job: JobDir, tmp_
 
 
 def test_a_stepper_that_is_about_to_sign_is_not_taken_for_a_courier(job: JobDir) -> None:
-    fd = os.open(job.lock_file, os.O_RDWR)
+    fd = os.open(job.path, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
     first = Process(os.getpid(), start_time(os.getpid()) or 0, os.uname().nodename, "x", SINCE)
     _sign(fd, "stepper", first)
@@ -368,7 +416,7 @@ def test_the_file_system_is_found_by_its_device(tmp_path: Path) -> None:
 
 
 def test_the_lock_is_refused_where_locks_do_not_hold(tmp_path: Path) -> None:
-    from logist.store.lock import require_local
+    from logist.store.filesystem import require_local
 
     device = tmp_path.stat().st_dev
     table = tmp_path / "mountinfo"

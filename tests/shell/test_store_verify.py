@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -70,6 +72,129 @@ def test_a_missing_line_shows_where_the_chain_is_broken(job: JobDir) -> None:
     first, *others = job.verify()
     assert (first.sequence, "does not follow" in first.message) == (2, True)
     assert len(others) == 1  # the state's head
+
+
+def spoil(job: JobDir, number: int, old: bytes, new: bytes) -> bytes:
+    """Line `number` (0 is the first of the file) changed; returns all that was before."""
+    lines = job.history_file.read_bytes().split(b"\n")
+    before = b"\n".join(lines)
+    assert old in lines[number]
+    lines[number] = lines[number].replace(old, new, 1)
+    job.history_file.write_bytes(b"\n".join(lines))
+    return before
+
+
+def test_what_is_still_trustworthy_is_told(tmp_path: Path) -> None:
+    job = long(tmp_path, 60)
+    before = spoil(job, 42, b"text", b"tixt")
+    found = job.examine()
+    assert found.trusted == (1, 41)
+    assert found.first_bad is not None
+    assert found.first_bad[1:] == (42, before.index(b',{"sequence":42,'))
+    assert [str(stretch) for stretch in found.whole] == ["43 to 60"]
+    assert len(found.problems) == 1
+
+
+def test_what_verifies_around_several_faults_is_told(tmp_path: Path) -> None:
+    job = long(tmp_path, 30)
+    for number in (5, 6, 20):
+        spoil(job, number, b"text", b"tixt")
+    found = job.examine()
+    assert (found.trusted, [str(stretch) for stretch in found.whole]) == ((1, 4), ["7 to 19", "21 to 30"])
+    assert [problem.sequence for problem in found.problems] == [5, 6, 20]
+
+
+def test_of_a_million_faults_the_first_are_named(tmp_path: Path) -> None:
+    job = long(tmp_path, 100)
+    for number in range(10, 90):
+        spoil(job, number, b"text", b"tixt")
+    found = job.examine()
+    assert [problem.sequence for problem in found.problems[:20]] == list(range(10, 30))
+    assert found.problems[20].message == "60 more entries do not verify, or do not follow"
+
+
+def test_without_its_first_line_nothing_is_proven_but_entries_are_whole(tmp_path: Path) -> None:
+    job = long(tmp_path, 9)
+    spoil(job, 0, b"segment", b"sigment")
+    found = job.examine()
+    assert (found.trusted, [str(stretch) for stretch in found.whole]) == (None, ["1 to 9"])
+    assert found.first_bad is not None
+    assert (found.first_bad.sequence, found.first_bad.offset) == (None, 0)
+
+
+def test_a_line_that_begins_like_the_closing_hides_no_damage(tmp_path: Path) -> None:
+    job = long(tmp_path, 9)
+    spoil(job, 5, b",{", b"]{")
+    with pytest.raises(Damaged):
+        list(job.entries())
+    assert job.examine().first_bad is not None
+
+
+def test_the_old_closing_before_a_new_entry_is_a_cut_append(tmp_path: Path) -> None:
+    """Its first page did not reach the disk, all others did: nobody was told of it."""
+    job = long(tmp_path, 9)
+    spoil(job, 9, b",{", b"]{")
+    assert len(list(job.entries())) == 8
+    found = job.examine()
+    assert (found.trusted, found.faults) == ((1, 8), ())
+    assert found.ending is not None
+
+
+def test_entries_that_the_state_has_seen_and_the_history_has_not(job: JobDir) -> None:
+    lines = job.history_file.read_bytes().split(b"\n")
+    job.history_file.write_bytes(b"\n".join([*lines[:2], *lines[4:]]))
+    found = job.examine()
+    assert (found.trusted, found.first_bad) == ((1, 1), found.problems[0])
+    assert found.problems[0].message == "interactions 2 to 3, seen by state.json, can't be found"
+    assert found.problems[0].sequence == 2
+
+
+def test_a_state_of_another_history_is_told(job: JobDir) -> None:
+    job.write_state({"head": {"sequence": 2, "hash": "0" * 64, "offset": 90}})
+    [problem] = job.verify()
+    assert "state.json is of another history" in problem.message
+
+
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_the_memory_it_takes_does_not_grow_with_the_history(tmp_path: Path, spoiled: bool) -> None:
+    job = long(tmp_path, 20_000)
+    if spoiled:
+        spoil(job, 10_000, b"text", b"tixt")
+    size = job.history_file.stat().st_size
+    tracemalloc.start()
+    found = job.examine()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found.first_bad is not None) is spoiled
+    assert peak < size / 5
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_agrees_with_what_reading_takes_for_damage(tmp_path: Path, seed: int) -> None:
+    """Whatever bytes are spoiled or cut: entries are read on if and only if nothing but the end is wrong."""
+    job = long(tmp_path, 6)
+    random = Random(seed)
+    data = bytearray(job.history_file.read_bytes())
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(data))
+        data[at : at + random.randint(1, 40)] = random.choice([b"", b"]", b"\n", b"\0" * 20, b"]}\n", b",{"])
+    job.history_file.write_bytes(data)
+    found = job.examine()
+    assert found.problems
+    try:
+        entries = list(job.entries())
+    except Damaged:
+        assert found.faults
+    else:
+        assert found.faults == ()
+        assert len(entries) == (found.trusted.last if found.trusted else 0)
+
+
+def long(folder: Path, count: int) -> JobDir:
+    """A job with so many entries, and no state."""
+    with JobDir.creating(folder, "long") as job:
+        job.append(job.load().position, [{"text": f"text {number}"} for number in range(count)])
+    return job
 
 
 def test_a_torn_tail_is_told_and_left_alone(job: JobDir) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from logist.cli import render
 from logist.cli.options import job_id, job_options, note_option, wait_option
 from logist.cli.output import Output
 from logist.config.environment import Environment
+from logist.errors import Busy
+
+if TYPE_CHECKING:
+    from logist.store import JobDir
 
 
 def decided(
@@ -20,6 +25,8 @@ def decided(
     wait: float,
     note: str | None,
     command: dict[str, Any] | None = None,
+    *,
+    ends_agent: bool = False,
 ) -> Output:
     """Makes a decision, and shows what became of the job."""
     from logist.cli.context import project
@@ -28,7 +35,15 @@ def decided(
     from logist.jobs.deciding import decide
 
     chosen = job_id(environment, job_argument, job_option)
-    made = decide(project(environment, jobs_dir), chosen, Kind(kind), note=note, command=command, wait=wait)
+    made = decide(
+        project(environment, jobs_dir),
+        chosen,
+        Kind(kind),
+        note=note,
+        command=command,
+        wait=wait,
+        ends_agent=ends_agent,
+    )
     return result_output(made)
 
 
@@ -60,9 +75,54 @@ def _command(kind: str, text: str, *, note_required: bool = False) -> click.Comm
 activate = _command("activate", "Start a draft.")
 approve = _command("approve", "Accept what waits for approval.")
 reject = _command("reject", "Send it back: the doer works again, and reads the note.", note_required=True)
-suspend = _command("suspend", "Set a job aside; `logist job resume` takes it up where it was.")
+
+
+def _ending_command(kind: str, text: str) -> click.Command:
+    """The command that takes a job away from the agent that may be at work on it."""
+
+    @click.command(kind, help=f"{text} An agent at work on it is ended, if you say so.")
+    @job_options
+    @wait_option
+    @note_option(read=False)
+    @click.option("--yes", is_flag=True, help="End an agent that is at work, without asking.")
+    @click.pass_obj
+    def command(
+        environment: Environment,
+        job_argument: str | None,
+        job_option: str | None,
+        jobs_dir: str | None,
+        wait: float,
+        note: str | None,
+        yes: bool,
+    ) -> Output:
+        from logist.cli.context import open_job
+
+        job = open_job(environment, job_argument, job_option, jobs_dir)
+        ends_agent = confirmed(environment, job, kind, yes=yes, waits=wait > 0)
+        return decided(kind, environment, job.id, None, jobs_dir, wait, note, ends_agent=ends_agent)
+
+    return command
+
+
+def confirmed(environment: Environment, job: JobDir, kind: str, *, yes: bool, waits: bool) -> bool:
+    """Whether an agent that is at work may be ended: by --yes, or by a person asked at the terminal.
+
+    Raises Busy without either. With --wait the agent is waited for instead.
+    """
+    found = job.holder()
+    if found is None or (waits and not yes):
+        return False
+    if found.courier is None and found.stepper is not None:
+        return yes
+    if yes or render.confirm(f"{job.id}: {found}; end it?", environment):
+        return True
+    fix = f"logist job {kind} --job {job.id} --yes ends the agent; what was sent is in doubt then"
+    raise Busy(f"the job is busy: {found}", where=str(job.path), fix=fix)
+
+
+suspend = _ending_command("suspend", "Set a job aside; `logist job resume` takes it up where it was.")
 resume = _command(
     "resume", "Take up a suspended job, or a halted one whose limit was raised (`logist job config --set`)."
 )
-cancel = _command("cancel", "End a job: it is not wanted any more. Files and history stay.")
-fail = _command("fail", "End a job: it failed. Files and history stay.")
+cancel = _ending_command("cancel", "End a job: it is not wanted any more. Files and history stay.")
+fail = _ending_command("fail", "End a job: it failed. Files and history stay.")

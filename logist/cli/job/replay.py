@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logist.cli.options import job_options
-from logist.cli.output import Diagnostic, Output
+from logist.cli.output import Diagnostic, Output, warnings
 from logist.config.environment import Environment
 from logist.errors import ReplayDiffers, UsageError
 
@@ -36,12 +36,15 @@ def replay(
         raise UsageError("name a job or --archive, not both", where="--archive")
     name, found = _replayed(environment, job_argument, job_option, jobs_dir, archive)
     differences = [asdict(item) for item in found.differences]
-    data = {"source": name, "interactions": found.interactions, "differences": differences}
+    count, skipped = found.interactions, len(found.skipped)
+    data = {"source": name, "interactions": count, "skipped": skipped, "differences": differences}
+    told = warnings(found.skipped, "newer")
     if not found.differences:
-        return Output(data, (f"{name}: {found.interactions} interactions go the same way today",))
+        but = f", {skipped} skipped" if skipped else ""
+        return Output(data, (f"{name}: {count - skipped} interactions go the same way today{but}",), told)
     more = len(differences) - 1
     error = Diagnostic("error", ReplayDiffers.code, _named(found.differences[0], more), name)
-    return Output(data, (), (error,), ReplayDiffers.exit_code)
+    return Output(data, (), (error, *told), ReplayDiffers.exit_code)
 
 
 def _replayed(

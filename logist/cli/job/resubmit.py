@@ -8,11 +8,14 @@ from logist.cli.job.decide import decided
 from logist.cli.options import job_options, note_option, wait_option
 from logist.cli.output import Output
 from logist.config.environment import Environment
+from logist.errors import UsageError
 
 
 @click.command("resubmit")
 @click.option("--review", is_flag=True, help="The work is good enough to look at: ask the reviewer.")
 @click.option("--to", "step", metavar="STEP", help="The step to go on at  [default: the one that got stuck]")
+@click.option("--assume-paid", is_flag=True, help="In doubt: what was booked stands.")
+@click.option("--retry", is_flag=True, help="In doubt: it was not charged; the booking is taken back.")
 @job_options
 @wait_option
 @note_option()
@@ -26,7 +29,20 @@ def resubmit(
     note: str | None,
     review: bool,
     step: str | None,
+    assume_paid: bool,
+    retry: bool,
 ) -> Output:
-    """Resolve a STUCK job: have it tried again, with all its attempts, and your note in the prompt."""
-    command = {**({"review": True} if review else {}), **({"step": step} if step else {})}
+    """Resolve a STUCK job: have it tried again, with all its attempts, and your note in the prompt.
+
+    A job that is in doubt may have been charged for an answer that never came, and asking again may
+    cost again: say --assume-paid or --retry.
+    """
+    if assume_paid and retry:
+        raise UsageError("--assume-paid and --retry contradict each other", fix="give one of them")
+    doubt = "assume_paid" if assume_paid else "retry" if retry else None
+    command = {
+        **({"review": True} if review else {}),
+        **({"step": step} if step else {}),
+        **({"doubt": doubt} if doubt else {}),
+    }
     return decided("resubmit", environment, job_argument, job_option, jobs_dir, wait, note, command)

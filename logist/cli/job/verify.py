@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from shlex import quote
+from typing import TYPE_CHECKING
+
 import click
 
 from logist.cli.options import job_options
 from logist.cli.output import Diagnostic, Output, notes
 from logist.config.environment import Environment
 from logist.errors import Damaged
+
+if TYPE_CHECKING:
+    from logist.jobs.looking import Verified
+    from logist.store import JobDir, Problem
+    from logist.store.proof import Proof
 
 
 @click.command("verify")
@@ -18,30 +27,65 @@ def verify(
 ) -> Output:
     """Check every entry's checksum, the chain, the numbering, and that the history gives the state.
 
-    Nothing is repaired. Exit code 10 when something does not verify; a state.json that is missing or
-    behind the history is none of that, since the next change makes it anew.
+    Says which entry is the first bad one, and what can still be trusted. Nothing is repaired. Exit code
+    10 when something does not verify; a state.json that is missing or behind the history is none of
+    that, since the next change makes it anew.
     """
-    from logist.cli.context import open_job, project
+    from logist.cli.checkup.surroundings import surroundings
+    from logist.cli.context import open_job
     from logist.jobs import looking
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
-    found = looking.verify(project(environment, jobs_dir), job)
-    count = 0 if found.problems else job.load().position.sequence
+    found = looking.verify(surroundings(environment, jobs_dir), job)
+    trusted, first_bad = found.proof.trusted, found.proof.first_bad
     data = {
         "job": job.id,
         "ok": not found.problems,
-        "interactions": count,
-        "problems": [p._asdict() for p in found.problems],
+        "interactions": trusted.last - trusted.first + 1 if trusted else 0,
+        "trustworthy": trusted and trusted._asdict(),
+        "first_bad": first_bad and {"sequence": first_bad.sequence, "offset": first_bad.offset},
+        "problems": [problem._asdict() for problem in found.problems],
+        "notes": list(found.notes),
     }
     told = notes(found.notes)
     if not found.problems:
         state = "" if found.notes else ", and the state they give"
-        return Output(data, (f"{job.id} verifies: {count} interactions{state}",), told)
-    errors = tuple(
-        Diagnostic("error", Damaged.code, _told(p.message, p.sequence), str(job.path)) for p in found.problems
-    )
-    return Output(data, (), errors + told, Damaged.exit_code)
+        return Output(data, (f"{job.id} verifies: {data['interactions']} interactions{state}",), told)
+    errors = tuple(_error(job, problem) for problem in found.problems)
+    advice = _advice(job, found)
+    return Output(data, tuple(_extent(found.proof)), (*errors, *told, advice), Damaged.exit_code)
 
 
-def _told(message: str, sequence: int | None) -> str:
-    return message if sequence is None else f"interaction {sequence}: {message}"
+def _extent(proof: Proof) -> Iterator[str]:
+    """What is still trustworthy, and from where on nothing is proven."""
+    if not proof.trusted:
+        yield "no interaction is proven"
+    elif proof.trusted.first == proof.trusted.last:
+        yield f"interaction {proof.trusted} verifies and chains"
+    else:
+        yield f"interactions {proof.trusted} verify and chain"
+    bad = proof.first_bad
+    if bad and bad.sequence:
+        yield f"{bad.sequence} (byte {bad.offset:,}) does not"
+    elif bad:
+        yield "the first line of the history does not verify"
+    elif proof.ending:
+        yield f"what follows (byte {proof.ending.offset:,}) was never a whole interaction"
+    if proof.whole:
+        many = ", ".join(map(str, proof.whole))
+        each = "itself" if many.isdigit() else "themselves"
+        yield f"{many}: whole in {each}, but no longer proven to follow"
+
+
+def _error(job: JobDir, problem: Problem) -> Diagnostic:
+    number = "" if problem.sequence is None else f"interaction {problem.sequence}: "
+    return Diagnostic("error", Damaged.code, number + problem.message, str(job.path))
+
+
+def _advice(job: JobDir, found: Verified) -> Diagnostic:
+    """What to do next; nothing that loses a byte."""
+    ending = found.proof.ending
+    if all(each == ending or each.message.startswith("state.json") for each in found.problems):
+        return Diagnostic("info", "note", "mend it: logist doctor --deep --fix")
+    copy = f"cp -a {quote(str(job.path))} {quote(str(job.path))}.copy"
+    return Diagnostic("info", "note", f"keep a copy before you mend anything by hand: {copy}")

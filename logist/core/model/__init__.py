@@ -1,6 +1,6 @@
 """The nouns of Logist as frozen values, spelled as they stand in the files."""
 
-from logist.core.model.base import Frozen, JsonObject, Recorded
+from logist.core.model.base import FORMAT, Frozen, JsonObject, Open, Recorded
 from logist.core.model.record import (
     Change,
     Evidence,
@@ -17,7 +17,16 @@ from logist.core.model.record import (
     TransportError,
     Usage,
 )
-from logist.core.model.spec import EffectiveSpec, JobId, JobSpec, Limits, Model, PartialLimits, Role
+from logist.core.model.spec import (
+    ConfiguredLimits,
+    EffectiveSpec,
+    JobId,
+    JobSpec,
+    Limits,
+    Model,
+    PartialLimits,
+    Role,
+)
 from logist.core.model.state import Head, Last, State
 from logist.core.model.words import (
     HALTED,
@@ -30,14 +39,17 @@ from logist.core.model.words import (
     Phase,
     Status,
     StuckKind,
+    Word,
 )
 
 __all__ = [
+    "FORMAT",
     "HALTED",
     "TERMINAL",
     "Actor",
     "Approval",
     "Change",
+    "ConfiguredLimits",
     "EffectiveSpec",
     "ErrorKind",
     "Evidence",
@@ -53,6 +65,7 @@ __all__ = [
     "Limits",
     "Model",
     "Observed",
+    "Open",
     "Part",
     "PartialLimits",
     "Phase",
@@ -70,4 +83,5 @@ __all__ = [
     "Totals",
     "TransportError",
     "Usage",
+    "Word",
 ]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 JsonObject = dict[str, Any]
+
+FORMAT = 1
+"""The version of state.json and of interactions that this Logist writes; it reads no other to the full."""
+
+Known = TypeVar("Known")
+Open = Annotated[Known | str, Field(union_mode="left_to_right")]
+"""One of the words known, or a word of a newer Logist as it is written."""
 
 
 class Frozen(BaseModel):

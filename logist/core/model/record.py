@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from logist.core.model.base import Frozen, JsonObject, Recorded
+from logist.core.model.base import FORMAT, JsonObject, Open, Recorded
 from logist.core.model.spec import EffectiveSpec
 from logist.core.model.words import Actor, ErrorKind, Kind, Phase, Status, StuckKind
 
@@ -18,7 +18,7 @@ class Usage(Recorded):
     cost_microcents: int = 0
     """The fraction of a cent, 0 to 999,999."""
     seconds: float = 0.0
-    source: Literal["none", "provider", "worst_case", "steward"] = "none"
+    source: Open[Literal["none", "provider", "worst_case", "steward"]] = "none"
     """Where the cost comes from."""
 
 
@@ -51,7 +51,7 @@ class Place(Recorded):
     """Where a job stands, as the state machine sees it."""
 
     status: Status
-    awaiting: Literal["manual", "end", "review"] | None = None
+    awaiting: Open[Literal["manual", "end", "review"]] | None = None
     stuck: Stuck | None = None
     step: str = "task"
     attempts: int = 0
@@ -66,7 +66,7 @@ class Part(Recorded):
     """One piece of a prompt: `prompt[start:end]`, counted in code points."""
 
     source: str
-    kind: Literal["rule", "given"]
+    kind: Open[Literal["rule", "given"]]
     sha256: str
     start: int
     end: int
@@ -86,7 +86,7 @@ class Request(Recorded):
 class TransportError(Recorded):
     """Why there is no whole answer."""
 
-    kind: ErrorKind
+    kind: Open[ErrorKind]
     message: str
     http_status: int | None = None
 
@@ -94,7 +94,7 @@ class TransportError(Recorded):
 class Response(Recorded):
     """What came back, and what was made of it."""
 
-    status: Literal["SUCCESS", "ERROR", "TIMEOUT"] = "SUCCESS"
+    status: Open[Literal["SUCCESS", "ERROR", "TIMEOUT"]] = "SUCCESS"
     actions: list[str] = []
     evidence_files: list[str] = []
     summary_for_supervisor: str = ""
@@ -120,7 +120,7 @@ class Change(Recorded):
     """A difference between the checkpoints before and after a run."""
 
     path: str
-    kind: Literal["created", "modified", "deleted", "mode"]
+    kind: Open[Literal["created", "modified", "deleted", "mode"]]
     mode: str
     """Octal, as git writes it: 100644, 100755, 120000."""
 
@@ -139,7 +139,7 @@ class Observed(Recorded):
     """What the checkpoint after does not hold, each with the reason."""
 
 
-class Reply(Frozen):
+class Reply(Recorded):
     """What an agent gave back: an answer, or why there is none. Never an exception."""
 
     text: str = ""
@@ -160,7 +160,7 @@ class Steward(Recorded):
 class Interaction(Recorded):
     """One entry of the history."""
 
-    version: int = 1
+    version: int = FORMAT
     sequence: int
     timestamp: str
     """UTC, `YYYY-MM-DDTHH:MM:SSZ`."""

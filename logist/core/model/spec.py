@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
 
 from logist.core.ids import JOB_ID_PATTERN
-from logist.core.model.base import Frozen, Recorded
+from logist.core.model.base import Frozen, Open, Recorded
 from logist.core.model.words import Approval
 
 JobId = Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
 
 
-class Limits(Frozen):
+class Limits(Recorded):
     """What a job may use; each is checked before every call."""
 
     cost_threshold: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1000
@@ -21,6 +21,12 @@ class Limits(Frozen):
     time_threshold_minutes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60
     max_allowed_iterations: Annotated[int, Field(ge=0)] = 50
     max_attempts: Annotated[int, Field(ge=1)] = 3
+
+
+class ConfiguredLimits(Limits):
+    """The same in a config, which has exactly these."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class PartialLimits(Frozen):
@@ -66,14 +72,14 @@ class EffectiveSpec(Recorded):
     tags: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     review: bool = True
-    approval: Approval = Approval.END
+    approval: Open[Approval] = Approval.END
     limits: Limits = Limits()
     rank: int = 0
     doer: str = "Worker"
     doer_source: str = "default"
     reviewer: str = "Supervisor"
     reviewer_source: str = "default"
-    on_doubt: Literal["stuck", "retry"] = "stuck"
+    on_doubt: Open[Literal["stuck", "retry"]] = "stuck"
     roles: dict[str, str] = {}
     """sha256 of each role the job uses, by name."""
 
@@ -89,7 +95,7 @@ class Role(Frozen):
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
 
 
-class Model(Frozen):
+class Model(Recorded):
     """A short model name resolved: what is called, where, and what it costs."""
 
     name: str

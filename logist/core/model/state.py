@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from logist.core.model.base import Recorded
+from logist.core.model.base import FORMAT, Open, Recorded
 from logist.core.model.record import Place, Stuck, Totals
 from logist.core.model.spec import Limits
 from logist.core.model.words import ExitAction, Phase, Status
@@ -25,7 +25,7 @@ class Last(Recorded):
     sequence: int
     phase: Phase
     role: str
-    action: ExitAction
+    action: Open[ExitAction]
     summary: str
     evidence_files: list[str] = []
     missing: list[str] = []
@@ -35,11 +35,12 @@ class Last(Recorded):
 class State(Recorded):
     """state.json: a projection of the history."""
 
-    version: int = 1
+    version: int = FORMAT
+    """The newest of the formats of the interactions it has seen, and its own."""
     revision: int = 0
     head: Head | None = None
     status: Status
-    awaiting: Literal["manual", "end", "review"] | None = None
+    awaiting: Open[Literal["manual", "end", "review"]] | None = None
     stuck: Stuck | None = None
     step: str = "task"
     attempts: int = 0

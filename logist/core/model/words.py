@@ -3,9 +3,30 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
-class Status(StrEnum):
+class Word(StrEnum):
+    """A word of the files; one that only a newer Logist knows is kept as it is written.
+
+    Such a word equals no member, so nothing is ever decided on it.
+    """
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, str):
+            return None
+        word = str.__new__(cls, value)
+        word._name_ = word._value_ = value
+        return word
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a word of this Logist."""
+        return type(self).__members__.get(self._name_) is self
+
+
+class Status(Word):
     """Where a job rests; RUNNING and REVIEWING are shown, never written."""
 
     DRAFT = "DRAFT"
@@ -27,7 +48,7 @@ TERMINAL = frozenset({Status.SUCCESS, Status.FAILED, Status.CANCELED})
 HALTED = frozenset({Status.HALTED_COST, Status.HALTED_TIME, Status.HALTED_ITERATION})
 
 
-class Kind(StrEnum):
+class Kind(Word):
     """What an interaction is."""
 
     ASK = "ask"
@@ -52,7 +73,7 @@ class Kind(StrEnum):
     MERGE = "merge"
 
 
-class Actor(StrEnum):
+class Actor(Word):
     """Who caused an interaction."""
 
     AGENT = "agent"
@@ -60,7 +81,7 @@ class Actor(StrEnum):
     SYSTEM = "system"
 
 
-class Phase(StrEnum):
+class Phase(Word):
     """Which of the two slots of a step an agent fills."""
 
     DOER = "doer"
@@ -75,7 +96,7 @@ class ExitAction(StrEnum):
     RETRY = "RETRY"
 
 
-class StuckKind(StrEnum):
+class StuckKind(Word):
     """Why a job waits for a steward."""
 
     AGENT = "agent"

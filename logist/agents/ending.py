@@ -1,0 +1,72 @@
+"""Ending a courier: asked first, then killed. Only one that is surely the one that signed the lock."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+from logist.agents.exchange import GRACE
+from logist.agents.protocol import COURIER
+from logist.store import Process
+from logist.store.lock import start_time
+
+LEAVE_SECONDS = GRACE + 5.0
+"""How long a courier that was asked to end may take: its grace, and writing what it has."""
+POLL_SECONDS = 0.05
+
+
+def is_here(process: Process) -> bool:
+    """Whether it lives on this machine, is not another that got its pid, and is a courier at all.
+
+    The file of signatures can be written by anybody who may write to the job.
+    """
+    born = start_time(process.pid)
+    return process.host == host() and born == process.start_time and _is_courier(process.pid)
+
+
+def _is_courier(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")
+        return COURIER.encode() in words and os.getsid(pid) == pid
+    except OSError:
+        return False
+
+
+def host() -> str:
+    """This machine, as signatures name it."""
+    return os.uname().nodename
+
+
+def ask_to_end(process: Process) -> bool:
+    """Tells a courier to end; it then records what it has. False if it is gone, or not of this machine."""
+    return _tell(process, signal.SIGTERM)
+
+
+def kill(process: Process) -> bool:
+    """Ends a courier and all in its group at once. What was sent is in doubt then."""
+    return _tell(process, signal.SIGKILL)
+
+
+def end(process: Process, seconds: float = LEAVE_SECONDS) -> bool:
+    """Asks, waits, kills; returns once it is gone. False if it was not there, or not of this machine."""
+    if not ask_to_end(process):
+        return False
+    until = time.monotonic() + seconds
+    while is_here(process):
+        if time.monotonic() > until:
+            kill(process)
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def _tell(process: Process, number: int) -> bool:
+    # A courier leads a session, so its pid names its group; while it lives, no other can have that.
+    if not is_here(process):
+        return False
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+        return True
+    return False

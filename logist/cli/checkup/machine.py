@@ -1,0 +1,57 @@
+"""What `logist doctor` says about the machine: Python, git, litellm."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from logist.config.environment import Environment
+from logist.jobs.finding import Finding, invalid, warning
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_GIT = (2, 39)
+
+
+def look(environment: Environment) -> Iterator[Finding]:
+    """One finding each."""
+    yield _python()
+    yield _git(environment)
+    yield _litellm()
+
+
+def _python() -> Finding:
+    found = platform.python_version()
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        return invalid("python", f"{found} is too old", "install Python 3.11 or newer")
+    return Finding("python", "ok", found)
+
+
+def _git(environment: Environment) -> Finding:
+    try:
+        done = subprocess.run(
+            ["git", "--version"],
+            env=environment.child(),
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        return invalid("git", f"git can't be run: {error}", "install git 2.39 or newer")
+    version = re.search(r"(\d+)\.(\d+)[.\d]*", done.stdout)
+    if version and (int(version[1]), int(version[2])) < OLDEST_GIT:
+        return warning(
+            "git", f"{version[0]} is older than what Logist is tested with", "install git 2.39 or newer"
+        )
+    return Finding("git", "ok", version[0] if version else done.stdout.strip())
+
+
+def _litellm() -> Finding:
+    if importlib.util.find_spec("litellm"):
+        return Finding("litellm", "ok", "installed")
+    message = "not installed: no model can be asked; archived and given answers work"
+    return warning("litellm", message, "pip install 'logist[litellm]'")

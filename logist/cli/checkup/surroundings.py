@@ -1,0 +1,46 @@
+"""The project as a check-up sees it: a config or a role that does not validate keeps nobody from looking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from logist.cli import context, render
+from logist.cli.options import here, utf8
+from logist.config.environment import Environment
+from logist.config.settings import Settings, load_settings
+from logist.errors import LogistError
+from logist.jobs.project import Project
+from logist.resources import resource
+from logist.roles import Roles, load_roles
+
+
+def surroundings(environment: Environment, jobs_dir: str | None) -> Project:
+    """The project around the current directory, with the defaults where its config does not validate."""
+    cwd = Path(here())
+    jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
+    home = environment.find_home(cwd).path
+    return Project(
+        home=home,
+        jobs_dir=Path(jobs),
+        settings=_settings(environment, home),
+        roles=_roles(environment),
+        environment=environment,
+        clock=context.clock(),
+        steward=environment.user_name(),
+        agent="litellm",
+        say=lambda text: render.say(text, environment),
+    )
+
+
+def _settings(environment: Environment, home: Path) -> Settings:
+    try:
+        return load_settings(home, environment.user_config_dir()).settings
+    except LogistError:
+        return Settings()
+
+
+def _roles(environment: Environment) -> Roles:
+    try:
+        return context.known_roles(environment)
+    except LogistError:
+        return load_roles([resource("roles")])

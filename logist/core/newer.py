@@ -1,0 +1,112 @@
+"""What a newer Logist wrote into a job: kept as it is, told, and never acted on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from logist.core.model import FORMAT, ErrorKind, Interaction, JsonObject, Kind, Place, State
+from logist.core.model.words import Word
+from logist.errors import Refused
+
+FIX = "use the Logist that wrote it, or a newer one"
+
+UNREAD = "?"
+"""Stands where a newer Logist's interaction does not say, in terms of this one."""
+
+AWAITED = (None, "manual", "end", "review")
+
+
+def is_newer(data: JsonObject) -> bool:
+    """Whether an interaction or a state, as it lies on disk, has a format that this Logist does not write."""
+    version = data.get("version", FORMAT)
+    return not isinstance(version, int) or version > FORMAT
+
+
+def interaction(entry: JsonObject) -> Interaction | None:
+    """An interaction of a newer Logist, as far as it reads; None if it is none, and must read whole."""
+    kind = entry.get("kind")
+    if not is_newer(entry) and not (isinstance(kind, str) and not Kind(kind).known):
+        return None
+    try:
+        return Interaction.model_validate(entry)
+    except ValidationError as error:
+        unread = {problem["loc"][0] for problem in error.errors()}
+    after = entry.get("state_after")
+    blank = {
+        **dict.fromkeys(("kind", "actor", "state_before", "state_after"), UNREAD),
+        **dict.fromkeys(("timestamp", "workspace_path"), ""),
+        "version": FORMAT + 1,
+        "after": {"status": after if isinstance(after, str) else UNREAD},
+    }
+    kept = {name: value for name, value in entry.items() if name not in unread}
+    return Interaction.model_validate({**blank, **kept})
+
+
+def unknown(entry: Interaction) -> tuple[str, ...]:
+    """What an interaction has that this Logist does not know: "kind 'pause'", ...; () if it knows it all."""
+    version = (f"format {entry.version}",) if entry.version > FORMAT else ()
+    return version + tuple(f"{name} {word}" for name, word in _words(entry) if not _known(word))
+
+
+def _words(entry: Interaction) -> Iterator[tuple[str, str | None]]:
+    """The words of an interaction that something is decided on."""
+    yield "kind", entry.kind
+    yield "actor", entry.actor
+    yield "state", entry.state_before
+    yield from _place_words(entry.after)
+    if entry.observed:
+        yield "phase", entry.observed.phase
+    if entry.response.error:
+        yield "error", entry.response.error.kind
+
+
+def _place_words(place: Place) -> Iterator[tuple[str, str | None]]:
+    yield "state", place.status
+    if place.awaiting not in AWAITED:
+        yield "awaiting", place.awaiting
+    if place.stuck:
+        yield "stuck", place.stuck.kind
+        yield "phase", place.stuck.phase
+    if place.before:
+        yield from _place_words(place.before)
+
+
+def _known(word: str | None) -> bool:
+    return word.known if isinstance(word, Word) else isinstance(word, ErrorKind)
+
+
+def warnings(entries: Iterable[Interaction]) -> Iterator[str]:
+    """What a person should know about interactions that this Logist does not know whole."""
+    for entry in entries:
+        if words := ", ".join(dict.fromkeys(unknown(entry))):
+            yield f"interaction {entry.sequence} is a newer Logist's ({words}): kept, and skipped"
+
+
+def kept(recorded: JsonObject, folded: State) -> JsonObject:
+    """What of a recorded state a fold can't give: the fields of a newer Logist, and its format."""
+    known = {*State.model_fields, "checksum"}
+    unknown = {name: value for name, value in recorded.items() if name not in known}
+    version = recorded.get("version")
+    if is_newer(recorded):
+        unknown["version"] = max(folded.version, version if isinstance(version, int) else FORMAT + 1)
+    return unknown
+
+
+def refuse_to_move(state: State) -> None:
+    """Raises Refused for a job that stands where only a newer Logist knows, or has a newer format."""
+    if state.version > FORMAT:
+        message = f"the job has format {state.version}, and this Logist writes {FORMAT}"
+        raise Refused(message, fix=FIX)
+    words = [f"{name} {word}" for name, word in _place_words(state.place()) if not _known(word)]
+    if words:
+        raise Refused(f"this Logist does not know where the job stands ({', '.join(words)})", fix=FIX)
+
+
+def holds(recorded: Any, expected: Any) -> bool:
+    """Whether a recorded value is the expected one, but for fields that only a newer Logist knows."""
+    if isinstance(recorded, dict) and isinstance(expected, dict):
+        return all(name in recorded and holds(recorded[name], value) for name, value in expected.items())
+    return bool(recorded == expected)

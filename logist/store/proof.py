@@ -1,0 +1,206 @@
+"""How far a history is proven: line by line, in constant memory. Nothing is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from logist.errors import Damaged
+from logist.store.entries import CLOSING, Header, Position, checksum_of, read_entry, read_header
+from logist.store.history import NOT_YET, Problem, opened
+
+JsonObject = dict[str, Any]
+
+NAMED = 20
+"""Problems and stretches that are named one by one: a damaged history may hold a million."""
+
+_LONGEST = 1 << 28
+"""Bytes of a line that is read whole; no entry comes near."""
+_SHORT = 1000
+"""Bytes that a closing line takes, with whatever white space."""
+_CLOSINGS = (b"", b"]", b"]}")
+_BAD = "the entry does not verify"
+_OUT_OF_PLACE = "the entry is whole but does not follow the one before it"
+
+
+class Stretch(NamedTuple):
+    """Interactions from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first} to {self.last}"
+
+
+class Proof(NamedTuple):
+    """What of a history holds, and what does not."""
+
+    problems: tuple[Problem, ...] = ()
+    trusted: Stretch | None = None
+    """What verifies and chains from the first entry on; None if nothing does."""
+    first_bad: Problem | None = None
+    """The first entry that does not; its sequence is None where the first line of the file is damaged."""
+    whole: tuple[Stretch, ...] = ()
+    """Behind the first bad one: whole in themselves, but no longer proven to follow."""
+    position: Position | None = None
+    """The last proven entry."""
+    end: int = 0
+    """Byte after it."""
+    ending: Problem | None = None
+    """What the next append mends: an append that was cut off, a closing that is not whole."""
+
+    @property
+    def faults(self) -> tuple[Problem, ...]:
+        """The problems that nothing mends by itself."""
+        return tuple(problem for problem in self.problems if problem != self.ending)
+
+    @property
+    def after(self) -> int:
+        """The number of the entry that follows the proven ones, or would."""
+        return self.trusted.last + 1 if self.trusted else 1
+
+
+def not_held(head: Position, found: Proof) -> Problem:
+    """The state has seen what its history does not hold."""
+    if head.sequence < found.after:
+        message = (
+            f"state.json is of another history: this interaction {head.sequence} is not the one it has seen"
+        )
+        return Problem(message, head.sequence, head.offset)
+    lost = Stretch(found.after, head.sequence)
+    message = f"{'interaction' if lost.first == lost.last else 'interactions'} {lost}, seen by state.json,"
+    return Problem(f"{message} can't be found", found.after, found.end)
+
+
+def examine(path: Path, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
+    """All that is to say about the history at `path`; `each` is told every entry that is proven, in order."""
+    try:
+        with opened(path) as file:
+            try:
+                header = read_header(file, path)
+            except Damaged as error:
+                return _headless(file, Problem(error.message, offset=0))
+            return _examined(file, header, each)
+    except Damaged as error:
+        return Proof((Problem(error.message, offset=0),))
+
+
+def _examined(file: BinaryIO, header: Header, each: Callable[[JsonObject], None]) -> Proof:
+    before, end, seen = header.start(), header.size, -1
+    # An append in place may be met half way; then the file has grown, and reads on.
+    while seen != (seen := os.fstat(file.fileno()).st_size):
+        file.seek(end)
+        for line in _lines(file):
+            entry = read_entry(line, before, header.first_sequence)
+            if entry is None:
+                break
+            each(entry)
+            before = Position(entry["sequence"], entry["checksum"], end)
+            end += len(line)
+    trusted = Stretch(header.first_sequence, before.sequence)
+    proven = Proof(end=end)
+    if trusted.last >= trusted.first:
+        proven = Proof(trusted=trusted, position=before, end=end)
+    size = os.fstat(file.fileno()).st_size - end
+    file.seek(end)
+    start = file.read(_SHORT)
+    if start == CLOSING and size == len(CLOSING):
+        return proven
+    if size <= _SHORT and start.strip() in _CLOSINGS:
+        message = "the closing line is not whole; the next append mends it"
+        ending = Problem(message, before.sequence + 1, end)
+        return proven._replace(problems=(ending,), ending=ending)
+    return _with_rest(proven, file, _Rest(before, end, header.first_sequence), size)
+
+
+def _with_rest(proven: Proof, file: BinaryIO, rest: _Rest, size: int) -> Proof:
+    file.seek(-size, os.SEEK_END)
+    for line in _lines(file):
+        rest.take(line)
+    if rest.holds_an_entry:
+        named = rest.named()
+        return proven._replace(problems=named, first_bad=named[0], whole=tuple(rest.whole))
+    message = f"{size} bytes of an append that was cut off; the next one keeps a copy in logs/"
+    torn = rest.start._replace(message=message)
+    return proven._replace(problems=(torn,), ending=torn)
+
+
+def _headless(file: BinaryIO, problem: Problem) -> Proof:
+    """Without its first line nothing of a history is proven; entries may still be whole."""
+    rest = _Rest(Position(0, None, 0), 0, 1)
+    file.seek(0)
+    for line in _lines(file):
+        rest.take(line)
+    return Proof((problem,), first_bad=problem, whole=tuple(rest.whole))
+
+
+class _Rest:
+    """What stands behind the last proven entry."""
+
+    def __init__(self, before: Position, offset: int, first: int) -> None:
+        self.holds_an_entry = False
+        """A complete one: then this is damage, and no append that was cut off (as Scan has it)."""
+        self.whole: list[Stretch] = []
+        self._before, self._offset, self._first = before, offset, first
+        self.start = Problem(_BAD, before.sequence + 1, offset)
+        self._problems: list[Problem] = []
+        self._more = 0
+        self._lines = 0
+
+    def take(self, line: bytes) -> None:
+        """Judges the next line."""
+        bare = line.removeprefix(b",").removesuffix(b"\n")
+        entry = _sealed(bare)
+        self._lines += 1
+        if read_entry(line, self._before, self._first) is None and line.strip() not in (*_CLOSINGS, b""):
+            self._name(entry)
+        if self._lines > 1 or not line.startswith(NOT_YET):
+            self.holds_an_entry |= checksum_of(bare[max(bare.find(b"{"), 0) :]) is not None
+        if entry:
+            self._stretch(entry["sequence"])
+            self._before = Position(entry["sequence"], entry["checksum"], self._offset)
+        else:
+            # What a good next line would follow: the checksum that this one claims.
+            claimed = bare[-66:-2].decode("ascii", "replace")
+            self._before = Position(self._before.sequence + 1, claimed, self._offset)
+        self._offset += len(line)
+
+    def _name(self, entry: JsonObject | None) -> None:
+        if len(self._problems) == NAMED:
+            self._more += 1
+            return
+        self._problems.append(
+            Problem(_OUT_OF_PLACE if entry else _BAD, self._before.sequence + 1, self._offset)
+        )
+
+    def _stretch(self, sequence: int) -> None:
+        if self.whole and sequence == self.whole[-1].last + 1:
+            self.whole[-1] = Stretch(self.whole[-1].first, sequence)
+        elif len(self.whole) < NAMED:
+            self.whole.append(Stretch(sequence, sequence))
+
+    def named(self) -> tuple[Problem, ...]:
+        """What does not verify or does not follow; of many the first, and how many more."""
+        more = [Problem(f"{self._more} more entries do not verify, or do not follow")] * bool(self._more)
+        return (*(self._problems or [self.start]), *more)
+
+
+def _sealed(bare: bytes) -> JsonObject | None:
+    """The entry of a line that is whole in itself, wherever it belongs."""
+    if checksum_of(bare) is None:
+        return None
+    try:
+        entry = json.loads(bare)
+    except (ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) and isinstance(entry.get("sequence"), int) else None
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines from here on; one of a senseless length comes in pieces."""
+    while line := file.readline(_LONGEST):
+        yield line

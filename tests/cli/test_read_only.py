@@ -1,0 +1,151 @@
+"""What commands do to the disk, seen by a tracer: those that only look, nothing; a step, no more than it must."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from logist.cli.main import JOB, ROLE, ROOT
+from tests.torture.lab import World, command, paid_server, quick_python
+from tests.torture.suite import Skip
+from tests.torture.tracer import Call, Trace, trace
+
+FSYNCS = 10
+"""How many a step may cost Logist's own files."""
+
+LOOKS: dict[str, list[list[str]]] = {
+    "config show": [[]],
+    "completion": [["bash"], ["zsh"]],
+    "doctor": [[], ["--deep"]],
+    "job config": [["j"]],
+    "job history": [["j"], ["j", "--json"], ["j", "--jsonl"], ["j", "--raw", "2"], ["j", "--prompt", "2"]],
+    "job list": [[], ["--json"], ["--stuck"]],
+    "job poststep": [["j", "--response-string", command(), "--dry-run"]],
+    "job preview": [["j"], ["j", "--json"]],
+    "job replay": [["j"]],
+    "job show": [["j"]],
+    "job status": [["j"], ["j", "-v"]],
+    "job verify": [["j"]],
+    "role list": [[]],
+    "role show": [["Worker"]],
+    "role validate": [[]],
+}
+"""The commands that only look, with each way to call them."""
+CHANGES = {
+    *("init", "demo", "run"),
+    *(
+        f"job {name}"
+        for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
+    ),
+    *(f"job {name}" for name in ("restep", "resubmit", "resume", "run", "select", "step", "suspend")),
+}
+"""The commands that are there to change something."""
+WHOLE = [[*name.split(), *args] for name, ways in LOOKS.items() for args in ways]
+HALF = [
+    ["job", "list"],
+    *(["job", name, "half"] for name in ("status", "show", "history", "preview", "verify", "replay")),
+    ["job", "poststep", "half", "--response-string", command(), "--dry-run"],
+]
+"""On a job whose state.json is gone and whose history ends in an append that was cut off."""
+
+CREATING = ("open", "openat", "openat2", "creat")
+HARMLESS = {"execve", "execveat", "clone", "clone3", "fork", "vfork", "flock", "tgkill", "tkill", "kill"}
+WRITING = {"write", "writev", "pwrite64", "sendto", "sendmsg", "sendmmsg", "splice", "vmsplice"}
+
+
+def touched(ran: Trace) -> list[Call]:
+    """The calls that change a file system, or would."""
+    return [call for call in ran.calls if call.name not in HARMLESS and not _into_no_file(call)]
+
+
+def _into_no_file(call: Call) -> bool:
+    """Whether it writes to a pipe, a socket, a file that lies in memory alone, or to nothing."""
+    nowhere = call.paths and call.paths[0].startswith(("pipe:[", "socket:[", "memfd:", "/dev/null"))
+    return bool(nowhere) and call.name in WRITING | set(CREATING)
+
+
+def traced(world: World, *args: str) -> Trace:
+    try:
+        return trace(world.argv(*args), cwd=world.place, env=world.env)
+    except Skip as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A project with a job that has been stepped, and one in the state a crash leaves."""
+    world = World.made(tmp_path_factory.mktemp("read-only") / "w", [command(), command()])
+    world.create()
+    (world.folder / "workspace" / "a.txt").write_text("a", "utf-8")
+    assert world.run("job", "step", "j").code == 0
+    shutil.copytree(world.folder, world.jobs / "half", symlinks=True)
+    (world.jobs / "half" / "state.json").unlink()
+    (world.jobs / "half" / "job.yaml").write_text("prompt: Do it.\n", "utf-8")
+    history = world.jobs / "half" / "jobHistory.json"
+    history.write_bytes(history.read_bytes().removesuffix(b"]}\n") + b',{"sequence":3,"ver')
+    return world
+
+
+@pytest.mark.parametrize("args", [*WHOLE, *HALF, ["--help"], ["--version"], ["job", "--help"]], ids=" ".join)
+def test_a_command_that_only_looks_changes_nothing(world: World, args: list[str]) -> None:
+    ran = traced(world, *args)
+    assert ran.code != 1, ran.err
+    assert [str(call) for call in touched(ran)] == []
+
+
+def test_every_command_looks_or_changes() -> None:
+    groups = [name for name in ROOT if name not in ("config", "job", "role")]
+    every = {*groups, "config show", *(f"job {name}" for name in JOB), *(f"role {name}" for name in ROLE)}
+    assert set(LOOKS) | CHANGES == every
+    assert not set(LOOKS) & CHANGES
+
+
+@pytest.mark.parametrize(
+    ("args", "calls"),
+    [
+        (["job", "rank", "j", "3"], {"openat", "pwrite64", "fsync", "renameat", "fchmod"}),
+        (["job", "create", "--id", "new", "--prompt", "x", "--no-repo"], {"mkdir", "chmod", "rename"}),
+    ],
+    ids=["rank", "create"],
+)
+def test_one_that_changes_something_is_seen(world: World, args: Sequence[str], calls: set[str]) -> None:
+    assert calls <= {call.name for call in touched(traced(world.copied(_fresh(world)), *args))}
+
+
+def _fresh(world: World) -> Path:
+    return world.place.with_name(f"copy-{len(list(world.place.parent.iterdir()))}")
+
+
+def own_fsyncs(world: World, ran: Trace) -> list[str]:
+    """The files and directories of the job that were flushed, without git's."""
+    inside, git = f"{world.folder}", f"{world.folder}/git"
+    flushed = [call.paths[0] for call in ran.calls if call.name in ("fsync", "fdatasync", "syncfs", "sync")]
+    return [path for path in flushed if path.startswith(inside) and not path.startswith(git)]
+
+
+class TestFsyncs:
+    """Counted by the tracer, over all processes and threads of a step."""
+
+    def counted(self, world: World) -> int:
+        (world.folder / "workspace" / "b.txt").write_text("b", "utf-8")
+        ran = traced(world, "job", "step", "j")
+        assert ran.code == 0, ran.err
+        return len(own_fsyncs(world, ran))
+
+    def test_of_a_scripted_step(self, tmp_path: Path) -> None:
+        world = World.made(tmp_path / "w", [command(), command()]).create()
+        assert 4 <= self.counted(world) <= FSYNCS
+
+    @pytest.fixture
+    def paid(self, tmp_path: Path) -> Iterator[World]:
+        with paid_server() as server:
+            world = World.made(tmp_path / "w").paid_by(server.url).create()
+            world.python = quick_python(tmp_path / "python")
+            yield world
+            assert len(server.requests) == 1
+
+    def test_of_a_paid_step(self, paid: World) -> None:
+        assert 7 <= self.counted(paid) <= FSYNCS

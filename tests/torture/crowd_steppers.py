@@ -1,0 +1,74 @@
+"""What each process of a crowd does: step one job, append to one history, and tell what it was told."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from logist.errors import Busy
+from logist.jobs import editing
+from logist.jobs.planning import Choice
+from logist.jobs.project import Project
+from logist.jobs.session import load
+from logist.jobs.stepping import Result, do_step
+from logist.store import REPLACE_BELOW, JobDir
+from tests.torture.lab import JOB, World
+
+Json = dict[str, Any]
+
+LIMITS = "limits: {max_attempts: 1000000, max_allowed_iterations: 1000000, time_threshold_minutes: 1000000}\n"
+"""So that a worker may be asked for ever."""
+
+
+def step_until(place: str, log: str, revisions: int, seed: int) -> int:
+    """Steps, and changes of rank, until the job has so many revisions; 0.
+
+    Each interaction goes to `log` once the call that made it has returned: it is acknowledged.
+    """
+    project, chance = World(Path(place)).project(), random.Random(seed)
+    waits = 60.0 if seed % 2 else 0.0
+    ways: tuple[Callable[[], Result], ...] = (
+        lambda: do_step(project, JOB, Choice(wait=waits)),
+        lambda: editing.rank(project, JOB, chance.randrange(1_000_000)),
+    )
+    with open(log, "ab", buffering=0) as told:
+        while _revision(project) < revisions:
+            try:
+                result = ways[chance.random() < 0.25]()
+            except Busy:
+                time.sleep(chance.random() * 0.05)
+                continue
+            for entry in result.entries:
+                told.write(json.dumps([entry.sequence, entry.checksum]).encode() + b"\n")
+    return 0
+
+
+def _revision(project: Project) -> int:
+    return load(project, project.job(JOB)).state.revision
+
+
+def told(logs: Path) -> list[Json]:
+    """What the processes wrote, each entry as `{"sequence": n, "checksum": "..."}`; of a cut line, nothing."""
+    lines = [line for log in sorted(logs.iterdir()) for line in log.read_bytes().split(b"\n")[:-1]]
+    return [{"sequence": sequence, "checksum": checksum} for sequence, checksum in map(json.loads, lines)]
+
+
+def append_for_ever(jobs: str, size: int, most: int) -> int:
+    """Appends entries of about `size` bytes, and replaces the state after each, until the file has `most` bytes."""
+    job = JobDir.open(Path(jobs), JOB)
+    while job.history_file.stat().st_size < most:
+        with job.lock(command="append", since="", wait=60.0):
+            append_one(job, {"text": "ü" * (size // 2)})
+    return 0
+
+
+def append_one(job: JobDir, entry: Json, replace_below: int = REPLACE_BELOW) -> None:
+    """Appends an entry as a step does, under a lock that the caller has."""
+    loaded = job.load()
+    done = job.append(loaded.position, [entry], loaded.torn, replace_below=replace_below)
+    sequence, digest, offset = done.position
+    job.write_state({"revision": sequence, "head": {"sequence": sequence, "hash": digest, "offset": offset}})

@@ -1,0 +1,306 @@
+"""Real power cuts: a file system in a file is shut down by the kernel, nothing more reaches it, and it is mounted again.
+
+`python -m tests.torture.cuts PLACE [VARIANT,...]` works on the job there for ever and prints what it has recorded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import itertools
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from logist.core.model import Kind, Status
+from logist.jobs import deciding, stepping
+from logist.jobs.planning import Choice
+from tests.support import ROOT
+from tests.torture import judging, lab, mutants, scenarios
+from tests.torture.lab import JOB, World
+from tests.torture.recording import Entry, entries
+from tests.torture.suite import Run, Skip
+from tests.torture.tracer import Call, kill_before, trace
+
+KINDS = ("ext4", "xfs", "btrfs")
+SIZE = 512 << 20
+"""Of the image, which is sparse; xfs takes no less than 300 MB."""
+
+_SHUTDOWN = 0x8004587D
+"""_IOR('X', 125, __u32): EXT4_IOC_SHUTDOWN, XFS_IOC_GOINGDOWN and the same number elsewhere."""
+_NO_LOG_FLUSH = 2
+_PATIENCE = 60
+
+
+class Mounted:
+    """A fresh file system of its own, mounted on a directory of its own."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind = kind
+        self.image = folder / "image"
+        self.place = folder / "mounted"
+
+    def make(self) -> None:
+        """Skip where the kernel or a container does not allow it."""
+        self.place.mkdir()
+        with self.image.open("wb") as image:
+            image.truncate(SIZE)
+        _must(f"mkfs.{self.kind}", "-q", str(self.image))
+        self.mount()
+
+    def mount(self) -> None:
+        _must("mount", "-o", "loop", "-t", self.kind, str(self.image), str(self.place))
+
+    def unmount(self) -> None:
+        """Gone for good: while another name space still has it, what is mounted next would be the same, still shut down."""
+        _must("umount", str(self.place))
+        deadline = time.monotonic() + _PATIENCE
+        while self._attached():
+            assert time.monotonic() < deadline, f"{self.image} is still in use {_PATIENCE} s after umount"
+            time.sleep(0.02)
+
+    def _attached(self) -> bool:
+        devices = Path("/sys/block").glob("loop*/loop/backing_file")
+        return any(_text(device) == str(self.image) for device in devices)
+
+    def cut(self) -> None:
+        """From now on nothing reaches the disk: not even the journal is written out. OSError where there is no such call."""
+        with _directory(self.place) as descriptor:
+            fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
+
+    def sync(self) -> None:
+        """Everything is on disk, of this file system alone."""
+        with _directory(self.place) as descriptor:
+            ctypes.CDLL(None, use_errno=True).syncfs(descriptor)
+
+    def again(self) -> None:
+        """After a cut: what the disk kept."""
+        self.unmount()
+        self.mount()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""  # the device has just been let go
+
+
+@contextmanager
+def _directory(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _must(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Skip(f"{' '.join(argv[:3])} fails here: {done.stderr.strip()}")
+
+
+@contextmanager
+def mounted(kind: str) -> Iterator[Mounted]:
+    """A new file system; it is gone afterwards, whatever happened. Skip where that can't be."""
+    if os.geteuid() != 0:
+        raise Skip("only root can mount")
+    if shutil.which(f"mkfs.{kind}") is None:
+        raise Skip(f"mkfs.{kind} is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="logist-cut-"))
+    try:
+        disk = Mounted(kind, folder)
+        disk.make()
+        yield disk
+    finally:
+        with suppress(Skip):
+            disk.unmount()
+        if not os.path.ismount(folder / "mounted"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Cut(NamedTuple):
+    """When the power fails: before one call of a command, after it, or somewhere in a process that goes on and on."""
+
+    command: tuple[str, ...]
+    """What is run; () for the process that goes on."""
+    variants: tuple[str, ...]
+    at: int | None
+    """The call; None: after the command."""
+    seconds: float = 0.0
+    """Of the process that goes on, from its first word."""
+
+    def __str__(self) -> str:
+        what = " ".join(self.command[:2]) or "many commands"
+        moment = "afterwards" if self.at is None else f"before call {self.at}"
+        return f"{what} {'in place ' * bool(self.variants)}{moment if self.command else f'after {self.seconds:g} s'}"
+
+
+COMMANDS = (
+    ((*scenarios.CREATE, "Do it.", "--no-repo"), ()),
+    (scenarios.STEP, ()),
+    (scenarios.SUSPEND, ("in_place",)),
+)
+
+
+class Cutter:
+    """Cuts the power of one file system, again and again."""
+
+    def __init__(self, disk: Mounted, template: Path) -> None:
+        """`template`: a world with a job, and one without, to be copied for each cut."""
+        self.disk, self.template = disk, template
+
+    def cuts(self, chance: Random, most: int) -> list[Cut]:
+        """At most so many moments: a quarter each for creating, stepping, appending in place, and at random."""
+        few = max(1, most // 4)
+        chosen = []
+        for command, variants in COMMANDS:
+            calls = self._calls(command, variants)
+            some = chance.sample(calls, min(few - 1, len(calls)))
+            chosen += [Cut(command, variants, n) for n in sorted(some)] + [Cut(command, variants, None)]
+        while len(chosen) < most:
+            chosen.append(Cut((), chance.choice(((), ("in_place",))), None, round(chance.random(), 3)))
+        return chosen
+
+    def _calls(self, command: Sequence[str], variants: Sequence[str]) -> list[int]:
+        """The calls of a command that change the disk, found by a run of it."""
+        world = self._world("dry", command)
+        done = trace(_argv(world, command, variants), cwd=world.place, env=_env(world))
+        return [call.index for call in done.calls if _changes(call, world.place)]
+
+    def _world(self, name: str, command: Sequence[str]) -> World:
+        shutil.rmtree(self.disk.place / name, ignore_errors=True)
+        source = "empty" if command[:2] == scenarios.CREATE[:2] else "job"
+        world = World(self.template / source).copied(self.disk.place / name)
+        self.disk.sync()
+        return world
+
+    def problems(self, cut: Cut) -> list[str]:
+        """What is wrong after one cut."""
+        world = self._world("cut", cut.command)
+        told = self._run(world, cut)
+        self.disk.again()
+        found = list(_wrong(world, told))
+        shutil.rmtree(world.place)
+        return found
+
+    def _run(self, world: World, cut: Cut) -> list[Entry]:
+        """Works until the cut; returns what was acknowledged before it."""
+        if not cut.command:
+            return self._go_on(world, cut)
+        before = _recorded(world)
+        act = None if cut.at is None else kill_before(cut.at, "all")
+        trace(_argv(world, cut.command, cut.variants), cwd=world.place, env=_env(world), act=act)
+        told = _recorded(world) if cut.at is None else before
+        self.disk.cut()
+        return told
+
+    def _go_on(self, world: World, cut: Cut) -> list[Entry]:
+        argv = [world.python, "-m", "tests.torture.cuts", str(world.place), ",".join(cut.variants)]
+        process = subprocess.Popen(
+            argv, cwd=ROOT, env=_env(world), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        try:
+            lines = process.stdout.readline()
+            assert lines, "the process that goes on did not begin"
+            time.sleep(cut.seconds)
+            os.set_blocking(process.stdout.fileno(), False)
+            lines += process.stdout.read() or b""
+            self.disk.cut()
+        finally:
+            process.kill()
+            process.communicate()
+        whole = lines[: lines.rfind(b"\n") + 1].splitlines()
+        return _recorded(World(self.template / "job")) + [(e[0], e[1]) for e in map(json.loads, whole)]
+
+
+def _argv(world: World, command: Sequence[str], variants: Sequence[str]) -> list[str]:
+    module = ["tests.torture.mutants", ",".join(variants)] if variants else ["logist"]
+    return [world.python, "-m", *module, *command]
+
+
+def _env(world: World) -> dict[str, str]:
+    return world.env | {"PYTHONPATH": str(ROOT)}
+
+
+def _changes(call: Call, place: Path) -> bool:
+    return any(path.startswith(f"{place}/") for path in call.paths) and call.name not in ("execve", "flock")
+
+
+def _recorded(world: World) -> list[Entry]:
+    history = world.folder / "jobHistory.json"
+    return list(entries(history.read_bytes())) if history.exists() else []
+
+
+def _wrong(world: World, told: Sequence[Entry]) -> Iterator[str]:
+    """What is wrong with the job after the cut, and after the next commands."""
+    if not world.folder.is_dir():
+        yield from ["the job is gone"] * bool(told)
+        world.create()
+    yield from judging.unreadable(world)
+    yield from judging.bad_checkpoints(world)
+    for command in (scenarios.STEP, scenarios.SUSPEND):
+        ran = world.run(*command)
+        if ran.code not in lab.WAITING:
+            yield f"{' '.join(command)} ends with {ran.code}: {ran.err.strip()}"
+    yield from lab.broken(world)
+    yield from judging.lost(world.history(), told)
+
+
+def templates(place: Path) -> None:
+    """A world without a job, and one with a job that has been through a step."""
+    answers = [{"text": lab.command(), "files": {"table.txt": f"{n}\n"}} for n in range(2000)]
+    scenarios.answering(World.made(place / "empty"), *answers)
+    world = (
+        World(place / "empty").copied(place / "job").create("--prompt", scenarios.LONG, "--approval", "end")
+    )
+    for command in (scenarios.STEP, scenarios.STEP, ("job", "reject", JOB, "--note", "Once more.")):
+        assert world.run(*command).code in lab.WAITING
+
+
+def cut_power(run: Run, kind: str, most: int) -> None:
+    """Some cuts of one kind of file system. Skip where they can't be made."""
+    with mounted(kind) as disk:
+        templates(run.scratch / kind)
+        cutter = Cutter(disk, run.scratch / kind)
+        for cut in cutter.cuts(run.random(kind), most):
+            try:
+                run.check(cutter.problems(cut), f"{kind}, {cut}")
+            except OSError as error:
+                raise Skip(f"{kind} can't be shut down: {error.strerror}") from error
+
+
+def main() -> None:
+    """The process that goes on: steps, reviews, refusals; each is printed once it is recorded."""
+    with mutants.applied([name for name in sys.argv[2].split(",") if name]):
+        world = World(Path(sys.argv[1]))
+        os.environ.update(world.env)
+        project = world.project()
+        for turn in itertools.count():
+            status = world.state()["status"]
+            if status == Status.SUSPENDED:
+                result = deciding.decide(project, JOB, Kind.RESUME)
+            elif status == Status.APPROVAL_REQUIRED:
+                result = deciding.decide(project, JOB, Kind.REJECT, note="Once more.")
+            elif turn % 3:
+                result = deciding.decide(project, JOB, Kind.SUSPEND)
+            else:
+                result = stepping.do_step(project, JOB, Choice())
+            for entry in result.entries:
+                print(json.dumps([entry.sequence, entry.checksum]), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Recordings gone through state by state, in processes of their own where all of it is wanted."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import NamedTuple, TypeVar
+
+from tests.torture import mutants, scenarios
+from tests.torture.filesystem import Shelf, Tree, digest
+from tests.torture.judging import Judge, unsynced
+from tests.torture.lab import JOB, World
+from tests.torture.recording import Promise, Recorder, Recording, points
+from tests.torture.suite import Run
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
+WORKERS = 2
+SHOWN = 20
+PER_KIND = 4
+"""So many states of each kind are kept, to be recovered from call by call."""
+STEP_EVERY, COMMANDS_EVERY = 60, 900
+"""Every so many states a whole step is made, or the whole command line looks."""
+
+
+class Plan(NamedTuple):
+    """How closely a recording is looked at."""
+
+    seed: str
+    most: int
+    """States by chance at each call, beside the plain ones."""
+    pick: int | None = None
+    """No more states than this at each call."""
+    until_caught: bool = False
+    part: int = 0
+    parts: int = 1
+    """Which piece of the recording, of so many."""
+
+
+@dataclass
+class Found:
+    """What came of one recording, or of a piece of one."""
+
+    name: str
+    states: set[bytes] = field(default_factory=set)
+    checked: int = 0
+    bad: int = 0
+    failures: list[str] = field(default_factory=list)
+    """The first ones."""
+    samples: dict[str, list[tuple[Tree, Promise]]] = field(default_factory=dict)
+    """A few states of each kind that could be recovered from."""
+
+
+def examine(recording: Recording, place: Path, plan: Plan) -> Found:
+    """Checks the states that a power cut may leave, each once for each promise."""
+    found = Found(recording.name)
+    judge = Judge(place, may_refuse=bool(recording.stale))
+    scripted = "answers.json" in recording.base
+    with unsynced(), mutants.applied(recording.variants):
+        for where, tree, promise in _different(recording, plan):
+            found.states.add(digest(tree))
+            step = scripted and found.checked % STEP_EVERY == 1
+            commands = found.checked % COMMANDS_EVERY == COMMANDS_EVERY // 2
+            problems = judge.problems(tree, promise, step=step, commands=commands)
+            found.checked += 1
+            found.bad += bool(problems)
+            found.failures += [f"{where}: {each}" for each in problems][: SHOWN - len(found.failures)]
+            alike = found.samples.setdefault(judge.kind, [])
+            if not problems and len(alike) < PER_KIND:
+                alike.append((dict(tree), promise))
+            if problems and plan.until_caught:
+                break
+    return found
+
+
+def _different(recording: Recording, plan: Plan) -> Iterator[tuple[str, Tree, Promise]]:
+    """States that were not there before, with what is promised in them."""
+    size = -(-len(recording) // plan.parts)
+    seen: set[tuple[bytes, Promise]] = set()
+    before: Promise | None = None
+    for number, (where, disk, promise) in enumerate(points(recording)):
+        if number // size != plan.part:
+            continue
+        chance = Random(f"{plan.seed} {number}")
+        # Where more is promised than before, the old states have to keep it too.
+        trees: Iterable[Tree] = disk.states(chance, plan.most, anew=promise != before)
+        before = promise
+        if plan.pick is not None:
+            every = list(trees)
+            trees = chance.sample(every, min(plan.pick, len(every)))
+        for tree in trees:
+            key = (digest(tree), promise)
+            if key not in seen:
+                seen.add(key)
+                yield where, tree, promise
+
+
+def recover(sample: tuple[Tree, Promise], place: Path, variants: Sequence[str]) -> Recording:
+    """The next command after a power cut, recorded on the disk that it left."""
+    tree, promise = sample
+    Shelf(place).put(tree)
+    recorder = Recorder("recovery", World(place), variants, promise)
+    if f".logist/jobs/{JOB}" in tree:
+        recorder.run(*scenarios.SUSPEND)
+    else:
+        recorder.run(*scenarios.CREATE, "Do it.", "--no-repo")
+    return recorder.recording
+
+
+def spread(run: Run, function: Callable[[Given], Made], given: Sequence[Given]) -> Iterator[Made]:
+    """`map`, in a few processes in a full run."""
+    if not run.full:
+        yield from map(function, given)
+        return
+    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("fork")) as pool:
+        yield from pool.map(function, given)

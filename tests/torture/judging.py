@@ -1,0 +1,214 @@
+"""What must hold in a disk state that a power cut left: read it, write to it as the next command would, read again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from logist.agents import courier
+from logist.core.model import TERMINAL, Kind, Status
+from logist.errors import Damaged, LogistError
+from logist.jobs import deciding, looking, stepping
+from logist.jobs.planning import Choice
+from logist.jobs.project import Clock, Project
+from logist.jobs.session import load
+from logist.store import JobDir
+from tests.torture import lab
+from tests.torture.filesystem import Shelf, Tree, digest
+from tests.torture.lab import JOB, World
+from tests.torture.recording import Entry, Promise
+
+Json = dict[str, Any]
+
+FIXED = Clock(now=lambda: datetime(2026, 1, 2, tzinfo=UTC), monotonic=lambda: 0.0)
+"""The same recovery leaves the same bytes, so that most of what it leaves is known already."""
+
+
+class Judge:
+    """Lays one disk state after the other out at `place` and says what is wrong with each."""
+
+    def __init__(self, place: Path, *, may_refuse: bool = False) -> None:
+        """`may_refuse`: the disk broke its word, so a job may be called damaged; it may never be read wrongly."""
+        self.shelf = Shelf(place)
+        self.world = World(place)
+        self.may_refuse = may_refuse
+        self.kind = ""
+        """What was found in the last state, in words: states with the same words are alike."""
+        self.said: list[str] = []
+        self.sound: set[tuple[bytes, bytes]] = set()
+        """Histories with their states that were verified before."""
+        self.repositories: dict[tuple[bytes, tuple[str, ...]], str] = {}
+        """By digest of a repository and the checkpoints that are named: what is wrong with it, "" for nothing."""
+        self._project: Project | None = None
+
+    def problems(
+        self, tree: Tree, promise: Promise, *, step: bool = False, commands: bool = False
+    ) -> list[str]:
+        """What is wrong with one state. `step`: a whole step is made in it; `commands`: it is looked at by the
+        command line too.
+        """
+        self.shelf.put(tree)
+        self.said.clear()
+        self.kind = "no job"
+        if f".logist/jobs/{JOB}" not in tree:
+            return ["the job is gone"] if promise.acknowledged else []
+        self.kind = "damaged"
+        try:
+            return list(self._wrong(tree, promise, step, commands))
+        except Damaged as error:
+            return [] if self.may_refuse else [f"damaged: {error} {error.where}"]
+        except LogistError as error:
+            return [f"{type(error).__name__}: {error} {error.where}"]
+
+    @property
+    def project(self) -> Project:
+        """Of this place: the clock stands still, and what it says is kept."""
+        if self._project is None:
+            self._project = replace(self.world.project(), clock=FIXED, say=self.said.append)
+        return self._project
+
+    def _wrong(self, tree: Tree, promise: Promise, step: bool, commands: bool) -> Iterator[str]:
+        job = JobDir.open(self.world.jobs, JOB)
+        if commands:
+            yield from unreadable(self.world)
+        session = load(self.project, job)
+        before = list(job.entries())
+        yield from lost(before, promise.acknowledged)
+        yield from (f"interaction {e[0]} was never made" for e in _told(before) if e not in promise.known)
+        yield from self._bad_checkpoints(tree, before)
+        flight = courier.collect(job.exchanges())
+        self.kind = (
+            f"{session.state.status}{' torn' * bool(session.torn)}{' behind' * session.behind} {flight.kind}"
+        )
+        yield from _paid_twice(before, flight, promise)
+        yield from self._after_next(job, before, flight, promise, step)
+        if commands:
+            yield from lab.broken(self.world)
+
+    def _after_next(
+        self, job: JobDir, before: list[Json], flight: courier.Collected, promise: Promise, step: bool
+    ) -> Iterator[str]:
+        """What is wrong after the next command that writes."""
+        self._next(step)
+        yield from (f"the next command said: {each}" for each in self.said if "could not be" in each)
+        after = list(job.entries())
+        yield from lost(after, _told(before))
+        if _open(flight, before):
+            yield from _not_concluded(after[len(before) :], flight, promise)
+        pair = (job.history_file.read_bytes(), job.state_file.read_bytes())
+        if pair not in self.sound:
+            found = looking.verify(self.project, job)
+            yield from (f"after the next command: {problem.message}" for problem in found.problems)
+            yield from ("state.json is behind" for _ in found.notes)
+            if not found.problems:
+                self.sound.add(pair)
+
+    def _next(self, step: bool) -> None:
+        status = load(self.project, JobDir.open(self.world.jobs, JOB)).state.status
+        if step and status in (Status.PENDING, Status.REVIEW_REQUIRED):
+            stepping.do_step(self.project, JOB, Choice())
+        elif status in TERMINAL:
+            deciding.rerun(self.project, JOB, clean=False)
+        else:
+            deciding.decide(self.project, JOB, Kind.CANCEL)
+
+    def _bad_checkpoints(self, tree: Tree, entries: list[Json]) -> Iterator[str]:
+        """Checkpoints that the history names, and that the repository has not, or not whole."""
+        top = f".logist/jobs/{JOB}/git/"
+        skipped = ("logist-", "tmp_")
+        own = {
+            path: content
+            for path, content in tree.items()
+            if path.startswith(top) and not path.rpartition("/")[2].startswith(skipped)
+        }
+        named = _named(entries)
+        key = (digest(own), tuple(named))
+        if key not in self.repositories:
+            self.repositories[key] = _fsck(self.world, named)
+        if self.repositories[key]:
+            yield f"checkpoints: {self.repositories[key]}"
+
+
+def _named(entries: Sequence[Json]) -> list[str]:
+    """The checkpoints that a history names."""
+    keys = ("checkpoint_before", "checkpoint_after")
+    return sorted({entry[key] for entry in entries for key in keys if entry.get(key)})
+
+
+def _fsck(world: World, commits: Sequence[str]) -> str:
+    argv = ["git", f"--git-dir={world.folder / 'git'}", "fsck", "--full", "--no-dangling", "--no-progress"]
+    done = subprocess.run([*argv, *commits], env=world.env, capture_output=True, text=True, check=False)
+    return done.stderr.strip() or "git fsck fails" if done.returncode else ""
+
+
+def bad_checkpoints(world: World) -> Iterator[str]:
+    """What the history names, and the repository does not have."""
+    wrong = _fsck(world, _named(world.history()))
+    if wrong:
+        yield f"checkpoints: {wrong}"
+
+
+def _told(entries: Sequence[Json]) -> list[Entry]:
+    """What a history says, by checksums that are computed here: what it says of itself proves nothing."""
+    return [(entry["sequence"], _checksum(entry)) for entry in entries]
+
+
+def _checksum(entry: Json) -> str:
+    body = {key: value for key, value in entry.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+
+
+def lost(entries: Sequence[Json], promised: Sequence[Entry]) -> Iterator[str]:
+    """What was promised, and is not there."""
+    found = set(_told(entries))
+    return (f"interaction {entry[0]} is gone" for entry in promised if entry not in found)
+
+
+def _open(flight: courier.Collected, entries: Sequence[Json]) -> bool:
+    """Whether something in flight is to be concluded."""
+    if flight.envelope is None or flight.kind not in ("answered", "in_doubt"):
+        return False
+    return int(flight.envelope["sequence"]) > len(entries)
+
+
+def _paid_twice(entries: Sequence[Json], flight: courier.Collected, promise: Promise) -> Iterator[str]:
+    """What would make the next step pay for an ask again, or forget its answer."""
+    if not promise.sent or len(entries) >= promise.sent:
+        return
+    if not _open(flight, entries):
+        yield f"ask {promise.sent} was sent, and counts as {flight.kind}"
+    elif promise.answered and flight.kind != "answered":
+        yield f"ask {promise.sent} was answered, and counts as {flight.kind}"
+
+
+def _not_concluded(new: Sequence[Json], flight: courier.Collected, promise: Promise) -> Iterator[str]:
+    kind = {"answered": "ask", "in_doubt": "recover"}[flight.kind]
+    if not new or new[0]["kind"] != kind:
+        yield f"what was {flight.kind} became {[entry['kind'] for entry in new]}"
+
+
+def unreadable(world: World) -> Iterator[str]:
+    """Commands that only look, and fail."""
+    for name in lab.READING:
+        ran = world.run("job", name, JOB)
+        if ran.code not in lab.WAITING:
+            yield f"job {name} ends with {ran.code}: {ran.err.strip()}"
+
+
+@contextmanager
+def unsynced() -> Iterator[None]:
+    """fsync does nothing inside: what a judge writes need not last."""
+    real = os.fsync
+    os.fsync = lambda fd: None
+    try:
+        yield
+    finally:
+        os.fsync = real

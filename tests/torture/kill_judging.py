@@ -1,0 +1,97 @@
+"""What must hold after a command was killed, and after the commands that come then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from logist.errors import LogistError
+from tests.torture import kill_subjects as subjects
+from tests.torture.kill_subjects import Reference, Subject
+from tests.torture.lab import World, broken, lost
+from tests.torture.tracer import Action, Trace
+
+
+def struck(subject: Subject, reference: Reference, world: World, acts: Sequence[Action]) -> list[str]:
+    """Runs the command once for each action, each time with that mishap, and judges what is there then."""
+    for act in acts:
+        ran = subjects.traced(world, _next(subject, reference, world), act)
+        problems = [*crashed(ran), *at_once(subject, reference, world, ran)]
+        if problems:
+            return problems
+    return [*afterwards(subject, reference, world)]
+
+
+def _next(subject: Subject, reference: Reference, world: World) -> tuple[str, ...]:
+    return subject.then if _is_done(reference, world) else subject.args
+
+
+def _is_done(reference: Reference, world: World) -> bool:
+    """Whether the command was carried out, and must not be given again."""
+    if not world.folder.exists() or len(world.history()) < len(reference.history):
+        return False
+    changed = reference.spec_before not in (b"", reference.spec)
+    return not changed or (world.folder / "job.yaml").read_bytes() == reference.spec
+
+
+def crashed(ran: Trace) -> list[str]:
+    """A process of the command was killed, not the command itself: it says so like any other trouble."""
+    said = ran.err.decode("utf-8", "replace")
+    problems = []
+    if "Traceback" in said or "defect" in said:
+        problems.append(f"it crashed: {said}")
+    if ran.code > 0 and not said.strip() and not ran.out.strip():
+        problems.append(f"it ended with {ran.code} without a word")
+    return problems
+
+
+def at_once(subject: Subject, reference: Reference, world: World, ran: Trace) -> list[str]:
+    """Nothing acknowledged is lost, nothing invented, every command that looks works."""
+    if not world.folder.exists():
+        gone = ["the job is gone"] if reference.before else []
+        told = ["a job was told of that is not there"] if ran.out else []
+        return gone + told
+    problems = broken(world)
+    try:
+        problems += lost(world, reference.before)
+        history = subjects.stable(world.history())
+    except LogistError as error:
+        return [*problems, f"the history does not read: {error}"]
+    expected = subjects.stable(reference.end)
+    if history != expected[: len(history)]:
+        problems.append(f"the history holds {history[len(reference.before) :]}")
+    if ran.out == reference.out and len(history) < len(reference.history):
+        problems.append("an interaction was told of that is not recorded")
+    spec = (world.folder / "job.yaml").read_bytes()
+    if reference.spec_before and spec not in (reference.spec_before, reference.spec):
+        problems.append("job.yaml is neither the old one nor the new one")
+    return problems
+
+
+def afterwards(subject: Subject, reference: Reference, world: World) -> Iterator[str]:
+    """The command can be given again if it was not carried out, and the next one works as if nothing had been."""
+    if not _is_done(reference, world):
+        ran = world.run(*subject.args)
+        if ran.code != reference.code:
+            yield f"once more, it ends with {ran.code}: {ran.err}"
+            return
+    if len(world.history()) == len(reference.history):
+        ran = world.run(*subject.then)
+        if ran.code != reference.then_code:
+            yield f"{' '.join(subject.then)} ends with {ran.code}: {ran.err}"
+            return
+    yield from as_if_nothing_had_been(reference, world)
+
+
+def as_if_nothing_had_been(reference: Reference, world: World) -> Iterator[str]:
+    """History, state, files and checkpoints are those of an undisturbed run."""
+    yield from broken(world)
+    if subjects.stable(world.history()) != subjects.stable(reference.end):
+        yield f"the history ends up as {subjects.stable(world.history())}"
+    state, wanted = subjects.stable_state(world.state()), subjects.stable_state(reference.state)
+    yield from (
+        f"{key} is {state.get(key)}, not {wanted[key]}" for key in wanted if state.get(key) != wanted[key]
+    )
+    if subjects.files(world) != reference.files:
+        yield f"the workspace holds {sorted(subjects.files(world))}"
+    yield from subjects.checkpoints_missing(world)
+    yield from subjects.leftovers(world)

@@ -1,0 +1,207 @@
+"""The commands that are killed, each in the world it needs, and what the same command does undisturbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests import support
+from tests.torture.lab import JOB, Json, World, command
+from tests.torture.tracer import Action, Call, Trace, trace
+
+DOER = {"src/app.py": "print('changed')\n", "src/new/deep/data.txt": "hello\n", "run.sh": None} | {
+    f"docs/page{n}.md": f"page {n}\n" for n in range(12)
+}
+"""What the agent does to the files of the repository."""
+AGAIN = ("job", "step", JOB)
+
+
+class Subject(NamedTuple):
+    """A command that changes something."""
+
+    name: str
+    args: tuple[str, ...]
+    prepare: Callable[[World], None]
+    """Makes what there is before the command."""
+    then: tuple[str, ...] = AGAIN
+    """A command that must work after it, whatever happened."""
+
+
+class Reference(NamedTuple):
+    """What the command does when nothing happens to it, and what the one after it does."""
+
+    calls: list[Call]
+    out: bytes
+    code: int
+    before: list[Json]
+    history: list[Json]
+    then_code: int
+    end: list[Json]
+    """The history after both."""
+    state: Json
+    files: dict[str, bytes]
+    spec_before: bytes
+    spec: bytes
+
+
+def doer_first(world: World) -> None:
+    """A job with files from a repository; a worker will change them, and a reviewer is content."""
+    _script(world, {"text": command(evidence_files=["src/app.py"]), "files": DOER}, {"text": command()})
+    repository = support.make_repository(world.place / "repo")
+    ran = world.run("job", "create", "--id", JOB, "--prompt", "Do it.", "--repo", str(repository))
+    assert ran.code == 0, ran
+
+
+def reviewer_next(world: World) -> None:
+    """The same when the worker is through."""
+    doer_first(world)
+    _run(world, "job", "step", JOB)
+
+
+def stuck(world: World) -> None:
+    """The same when the worker has changed files and is stuck."""
+    doer_first(world)
+    _script(world, {"text": command("STUCK"), "files": DOER}, {"text": command()})
+    _run(world, "job", "step", JOB)
+
+
+def no_job(world: World) -> None:
+    """No job yet, and a repository to start one from."""
+    _script(world, {"text": command()})
+    support.make_repository(world.place / "repo")
+
+
+def no_job_nor_repository(world: World) -> None:
+    """No job yet, and nothing to start one from."""
+    _script(world, {"text": command()})
+
+
+_CREATE = ("job", "create", "--id", JOB, "--prompt", "Do it.")
+_ANSWER = ("--response-string", command("RETRY", "Again."))
+
+SUBJECTS = {
+    subject.name: subject
+    for subject in (
+        Subject("create", (*_CREATE, "--no-repo"), no_job_nor_repository),
+        Subject("create from a repository", (*_CREATE, "--repo", "repo"), no_job),
+        Subject("step of a worker", AGAIN, doer_first),
+        Subject("step of a reviewer", AGAIN, reviewer_next, ("job", "approve", JOB)),
+        Subject("poststep", ("job", "poststep", JOB, *_ANSWER), doer_first),
+        Subject("resubmit", ("job", "resubmit", JOB, "--note", "Try again."), stuck),
+        Subject("restep", ("job", "restep", JOB, "--to", "2"), stuck),
+        Subject("rerun", ("job", "rerun", JOB), stuck),
+        Subject("cancel", ("job", "cancel", JOB), reviewer_next, ("job", "rerun", JOB)),
+        Subject("config", ("job", "config", JOB, "--set", "limits.cost_threshold=2000"), doer_first),
+    )
+}
+
+
+def base(place: Path, subject: Subject, python: str) -> World:
+    """The world before the command."""
+    world = World.made(place)
+    (place / "tmp").mkdir()
+    world.python = python
+    subject.prepare(world)
+    return world
+
+
+def traced(world: World, args: Sequence[str], act: Action | None = None) -> Trace:
+    """`logist ARGS` in a world, killed or not; nothing of it runs any more."""
+    env = world.env | {"TMPDIR": str(world.place / "tmp")}
+    return trace(world.argv(*args), cwd=world.place, env=env, act=act)
+
+
+def reference(subject: Subject, base: World, place: Path) -> Reference:
+    """Runs the command undisturbed on a copy of the world before it."""
+    before = base.history() if base.folder.exists() else []
+    spec_before = (base.folder / "job.yaml").read_bytes() if base.folder.exists() else b""
+    world = base.copied(place)
+    ran = traced(world, subject.args)
+    assert ran.code in (0, 3, 4, 11), ran
+    history = world.history()
+    then = world.run(*subject.then)
+    assert then.code in (0, 3, 4, 11), then
+    found = Reference(
+        ran.calls,
+        ran.out,
+        ran.code,
+        before,
+        history,
+        then.code,
+        world.history(),
+        world.state(),
+        files(world),
+        spec_before,
+        (world.folder / "job.yaml").read_bytes(),
+    )
+    shutil.rmtree(place)
+    return found
+
+
+def files(world: World) -> dict[str, bytes]:
+    """The workspace, without its throw-away `.git`: contents by path."""
+    found = {}
+    for place, folders, names in os.walk(world.folder / "workspace"):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in names:
+            path = Path(place, name)
+            found[str(path.relative_to(world.folder))] = path.read_bytes()
+    return found
+
+
+def stable(entries: Sequence[Json]) -> list[Any]:
+    """What of a history is the same in every run of the same commands."""
+    return [
+        (
+            entry["sequence"],
+            entry["kind"],
+            entry["actor"],
+            entry["state_before"],
+            entry["state_after"],
+            entry.get("attempt"),
+            entry.get("response", {}).get("raw_response"),
+            # Not what changed in the workspace: what an agent did that was killed is there already.
+        )
+        for entry in entries
+    ]
+
+
+def stable_state(state: Json) -> Json:
+    """The same of a state."""
+    varying = ("head", "checksum", "created_at", "updated_at", "usage", "checkpoint", "start_checkpoint")
+    return {key: value for key, value in state.items() if key not in varying} | {
+        "asked": state["asked"],
+        "used": state["usage"]["current_action_count"],
+    }
+
+
+def checkpoints_missing(world: World) -> list[str]:
+    """Checkpoints that the history names and the repository has not, whole."""
+    named = {entry.get(key) for entry in world.history() for key in ("checkpoint_before", "checkpoint_after")}
+    git = ["git", f"--git-dir={world.folder / 'git'}", "fsck", "--full", "--no-dangling", "--no-progress"]
+    done = subprocess.run(
+        [*git, *sorted(filter(None, named))], capture_output=True, text=True, env=world.env, check=False
+    )
+    return [f"git fsck: {done.stdout}{done.stderr}"] if done.returncode else []
+
+
+def leftovers(world: World) -> list[str]:
+    """Half-written files that a command has left which came after the one that was killed."""
+    places = [world.folder, world.folder / "inflight", world.folder / "logs"]
+    names = [path for place in places if place.is_dir() for path in place.iterdir()]
+    stale = [path for path in names if path.name.startswith(".") and ".new" in path.name]
+    return [f"{path.relative_to(world.home)} is left" for path in stale]
+
+
+def _script(world: World, *answers: Json) -> None:
+    (world.place / "answers.json").write_text(json.dumps({"answers": answers}), "utf-8")
+
+
+def _run(world: World, *args: str) -> None:
+    ran = world.run(*args)
+    assert ran.code in (0, 3, 4, 11), ran

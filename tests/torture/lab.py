@@ -1,0 +1,202 @@
+"""A world to torture: a project with one job, Logist run in it, and what must hold whatever happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from logist.cli.context import clock
+from logist.config.environment import Environment
+from logist.config.settings import load_settings
+from logist.jobs import looking
+from logist.jobs.project import Project
+from logist.resources import resource
+from logist.roles import load_roles
+from logist.store import JobDir
+from tests import support
+from tests.loopback import Loopback
+
+Json = dict[str, Any]
+
+JOB = "j"
+KEY = "dummy-key-for-tests-0001"
+WAITING = (0, 3, 4, 7, 8, 11)
+"""Exit codes with which a command may tell where a job stands; the others are trouble."""
+
+READING = ("status", "show", "history", "preview")
+"""Commands that only look; `verify` and `replay` must end with 0."""
+
+
+def command(action: str = "COMPLETED", summary: str = "Done.", **more: Any) -> str:
+    """An exit command as an agent writes it."""
+    return json.dumps({"action": action, "evidence_files": [], "summary_for_supervisor": summary, **more})
+
+
+class World:
+    """A directory with `.logist` in it. Everything in it is relative to `place`, so a copy is a world too."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.home = place / ".logist"
+        self.jobs = self.home / "jobs"
+        self.python = sys.executable
+
+    @classmethod
+    def made(cls, place: Path, answers: Sequence[str] = (), config: str = "") -> World:
+        """A new world without jobs. `answers`: what the scripted agent says, ask by ask; else `paid_by`."""
+        world = cls(place)
+        world.home.mkdir(parents=True)
+        (place / "home").mkdir()
+        (world.home / "config.yaml").write_text(config, "utf-8")
+        if answers:
+            script = json.dumps({"answers": [{"text": text} for text in answers]})
+            (place / "answers.json").write_text(script, "utf-8")
+        return world
+
+    def paid_by(self, url: str) -> World:
+        """Asks the models behind `url` from now on, over HTTP, through a courier."""
+        lines = ["models:"]
+        for name in ("grok-code-fast-1", "gemini-2.5-flash"):
+            lines += [f"  {name}:", f"    provider_model: openai/{name}", f"    endpoint: {url}"]
+            lines += ["    api_key_env: MY_MODEL", "    input_price: 0.5", "    output_price: 2.0"]
+        (self.home / "config.yaml").write_text("\n".join(lines) + "\n", "utf-8")
+        return self
+
+    @property
+    def env(self) -> dict[str, str]:
+        """All of the environment that a command gets."""
+        values = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.place / "home"),
+            "LANG": "C.UTF-8",
+            "LOGIST_STEWARD": "ada",
+            "MY_MODEL": KEY,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        if (self.place / "answers.json").exists():
+            values["LOGIST_AGENT"] = f"scripted:{self.place / 'answers.json'}"
+        return values
+
+    @property
+    def folder(self) -> Path:
+        """The directory of the one job."""
+        return self.jobs / JOB
+
+    @property
+    def job(self) -> JobDir:
+        return JobDir.open(self.jobs, JOB)
+
+    def copied(self, to: Path) -> World:
+        """The same world at another place."""
+        shutil.copytree(self.place, to, symlinks=True)
+        world = World(to)
+        world.python = self.python
+        return world
+
+    def argv(self, *args: str) -> list[str]:
+        """`logist ARGS` as a command line, for a process of its own."""
+        return [self.python, "-m", "logist", *args]
+
+    def started(self, *args: str, **options: Any) -> subprocess.Popen[bytes]:
+        """`logist ARGS` as a process that goes on by itself; silent unless told otherwise."""
+        nowhere = subprocess.DEVNULL
+        pipes: Json = {"stdin": nowhere, "stdout": nowhere, "stderr": nowhere, **options}
+        return subprocess.Popen(self.argv(*args), cwd=self.place, env=self.env, text=False, **pipes)
+
+    def run(self, *args: str, stdin: str = "") -> support.Ran:
+        """`logist ARGS` in this process: quicker. Not for what a kill or a courier has a part in."""
+        return support.run_in_process(*args, stdin=stdin, env=self.env, cwd=self.place)
+
+    def create(self, *args: str) -> World:
+        """The one job."""
+        ran = self.run("job", "create", "--id", JOB, "--prompt", "Do it.", "--no-repo", *args)
+        assert ran.code == 0, ran
+        return self
+
+    def project(self) -> Project:
+        """The project, for use of the library instead of the command line."""
+        environment = Environment(self.env)
+        return Project(
+            home=self.home,
+            jobs_dir=self.jobs,
+            settings=load_settings(self.home, self.place / "home").settings,
+            roles=load_roles([resource("roles")]),
+            environment=environment,
+            clock=clock(),
+            steward="ada",
+            agent=environment.agent() or "litellm",
+            say=lambda text: None,
+        )
+
+    def history(self) -> list[Json]:
+        """Every entry, verified."""
+        return list(self.job.entries())
+
+    def state(self) -> Json:
+        """state.json as it lies."""
+        state = self.job.read_state()
+        assert state is not None
+        return state
+
+
+def broken(world: World) -> list[str]:
+    """What is wrong with the one job: [] if every reading command works, and history and state agree.
+
+    Nothing is written. A state that is only behind the history is sound.
+    """
+    problems = []
+    for name in READING:
+        ran = world.run("job", name, JOB)
+        if ran.code not in WAITING:
+            problems.append(f"job {name} ends with {ran.code}: {ran.err.strip()}")
+    for name in ("verify", "replay"):
+        ran = world.run("job", name, JOB)
+        if ran.code != 0:
+            problems.append(f"job {name} ends with {ran.code}: {ran.out.strip()} {ran.err.strip()}")
+    return problems
+
+
+def broken_files(world: World) -> list[str]:
+    """The same by the library alone: for many thousand states."""
+    found = looking.verify(world.project(), world.job)
+    return [problem.message for problem in found.problems]
+
+
+def lost(world: World, acknowledged: Sequence[Json]) -> list[str]:
+    """Interactions that a command had told of, and that are gone or changed."""
+    now = {entry["sequence"]: entry["checksum"] for entry in world.history()}
+    return [
+        f"interaction {entry['sequence']} is gone or changed"
+        for entry in acknowledged
+        if now.get(entry["sequence"]) != entry["checksum"]
+    ]
+
+
+@contextmanager
+def paid_server(*steps: Json) -> Iterator[Loopback]:
+    """A model on 127.0.0.1 that charges for each request it gets: `requests` is its ledger."""
+    with Loopback(*(steps or ({"text": command(), "usage": {"input": 10, "output": 10}},))) as server:
+        yield server
+
+
+def quick_python(place: Path) -> str:
+    """An interpreter like this one, in which `litellm` is a stand-in that loads in no time.
+
+    The real package takes seconds to load. The stand-in makes the same HTTP request and gives the same
+    objects, so that thousands of paid steps can be killed; the real one is killed at a share of them.
+    """
+    venv.create(place, symlinks=True, with_pip=False)
+    site = next(place.glob("lib/python*/site-packages"))
+    ours = [path for path in sys.path if path.endswith("site-packages")]
+    (site / "others.pth").write_text("\n".join([*ours, str(support.ROOT)]) + "\n", "utf-8")
+    shutil.copytree(Path(__file__).with_name("standin") / "litellm", site / "litellm")
+    return str(place / "bin" / "python")

@@ -1,0 +1,271 @@
+"""Deliberate breaks of the protocol, to show that the simulator would see one; and two harmless variants.
+
+`python -m tests.torture.mutants NAME,NAME ARGS...` is `logist ARGS...` with these in force.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from logist.agents import courier
+from logist.core import fold
+from logist.jobs import session as sessions
+from logist.store import JobDir, entries, files, history, inflight
+from logist.workspace import checkpoint, git
+from tests.torture.recording import ANSWERED
+
+Swap = tuple[Any, str, Any]
+"""An object, the name of one of its attributes, and what takes its place."""
+
+
+def in_place() -> list[Swap]:
+    """No break: every append is made in place, as in a history above the threshold."""
+    return [(JobDir.append, "__kwdefaults__", {"replace_below": 0})]
+
+
+def own_courier() -> list[Swap]:
+    """No break: the courier runs inside the command, so that breaks reach it."""
+
+    def launch(job: JobDir, lock: Any, envelope: Any, private: Any, environment: Any) -> Any:
+        status = courier._run(job, private, io.StringIO())
+        os.write(1, ANSWERED)
+        return SimpleNamespace(wait=lambda seconds: status)
+
+    return [(courier, "launch", launch)]
+
+
+def no_file_sync() -> list[Swap]:
+    """A file is renamed into place without being flushed."""
+    return [(files, "fsync", _only(stat.S_ISDIR))]
+
+
+def no_sync_in_place() -> list[Swap]:
+    """An append in place is not flushed."""
+    return [(files, "fsync", _only(stat.S_ISDIR))]
+
+
+def no_directory_sync() -> list[Swap]:
+    """A rename is not flushed."""
+    return [(files, "fsync", _only(stat.S_ISREG))]
+
+
+def _only(kind: Callable[[int], bool]) -> Callable[[int, Path], None]:
+    def fsync(fd: int, path: Path) -> None:
+        if kind(os.fstat(fd).st_mode):
+            os.fsync(fd)
+
+    return fsync
+
+
+def trailing_comma() -> list[Swap]:
+    """An entry gets its comma when the next one is appended: a finished line is touched again."""
+    whole, block_of = history._write_in_place, history._block
+
+    def content(line: bytes, sequence: int, first_sequence: int) -> bytes | None:
+        bare = line.removesuffix(b"\n").removesuffix(b",")
+        return bare if bare.startswith(b'{"sequence":%d,' % sequence) else None
+
+    def block(added: Any, after: Any, offset: int, first_sequence: int) -> Any:
+        comma = after.sequence >= first_sequence
+        data, done = block_of(added, after, offset + comma, after.sequence + 1)
+        return data.replace(b"\n,", b",\n") if len(added) > 1 else data, done
+
+    def write_in_place(path: Path, end: int, lead: bytes, data: bytes, **more: Any) -> None:
+        first = data.startswith(b'{"sequence":1,')
+        whole(path, end if first else end - 1, lead, data if first else b",\n" + data, **more)
+
+    return [
+        (entries, "content", content),
+        (history, "content", content),
+        (history, "_block", block),
+        (history, "_write_in_place", write_in_place),
+    ]
+
+
+def no_checksum() -> list[Swap]:
+    """A line that looks whole is believed."""
+
+    def checksum_of(line: bytes) -> str | None:
+        seal = line[-entries._SEAL :]
+        whole = seal.startswith(entries._MEMBER) and seal.endswith(b'"}')
+        return seal[len(entries._MEMBER) : -2].decode("ascii", "replace") if whole else None
+
+    return [(entries, "checksum_of", checksum_of), (history, "checksum_of", checksum_of)]
+
+
+def no_chain() -> list[Swap]:
+    """An entry is believed whatever it says that it follows."""
+    read = entries.read_entry
+
+    def read_entry(line: bytes, before: entries.Position, first_sequence: int) -> Any:
+        marker = b'"previous":"'
+        start = line.rfind(marker) + len(marker)
+        told = line[start : start + 64].decode("ascii", "replace") if start >= len(marker) else before.hash
+        return read(line, before._replace(hash=told), first_sequence)
+
+    return [(history, "read_entry", read_entry)]
+
+
+def state_first() -> list[Swap]:
+    """state.json is written before the history that it is made from."""
+
+    def record(self: sessions.Session, *added: Any, back: Any = None) -> Any:
+        raw = [sessions.dump(entry) for entry in added]
+        path = self.job.history_file
+        with history.opened(path) as file:
+            first = entries.read_header(file, path).first_sequence
+            end, _, lead = history._confirm_end(file, path, self.position, self.torn)
+            _, done = history._block(raw, self.position, end + len(lead), first)
+        for entry in done.entries:
+            self.state = fold.apply(self.state, sessions.interaction_of(entry), back)
+        before, self.position = self.position, done.position
+        self.write_state()
+        self.job.append(before, raw, self.torn)
+        self.torn = b""
+        return [sessions.interaction_of(entry) for entry in done.entries]
+
+    return [(sessions.Session, "record", record)]
+
+
+def state_in_place() -> list[Swap]:
+    """state.json is emptied and written again, instead of being replaced."""
+    replace = files.replace_file
+
+    def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+        if path.name != "state.json":
+            return replace(path, data, mode)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        files.write_all(fd, data, 0)
+        os.fsync(fd)
+        return os.close(fd)
+
+    return [(files, "replace_file", replace_file)]
+
+
+def sent_not_durable() -> list[Swap]:
+    """The bytes leave before the mark that they leave is flushed."""
+
+    def mark_sent(folder: Path, k: int) -> None:
+        os.close(os.open(folder / f"{k}.sent", os.O_WRONLY | os.O_CREAT, 0o600))
+
+    return [(inflight, "mark_sent", mark_sent)]
+
+
+def answer_not_durable() -> list[Swap]:
+    """An answer is renamed into place without being flushed."""
+
+    def save_response(folder: Path, k: int, response: Any) -> None:
+        (folder / "answer.new").write_bytes(files.dump_json(response))
+        os.rename(folder / "answer.new", folder / f"{k}.response")
+
+    return [(inflight, "save_response", save_response)]
+
+
+def inflight_first() -> list[Swap]:
+    """What was in flight is forgotten before the history has it."""
+    record = sessions.Session.record
+
+    def forgetful(self: sessions.Session, *added: Any, back: Any = None) -> Any:
+        self.job.end_exchanges()
+        return record(self, *added, back=back)
+
+    return [(sessions.Session, "record", forgetful)]
+
+
+def objects_not_durable() -> list[Swap]:
+    """git flushes nothing before the history names the checkpoint."""
+    settings = tuple("core.fsync=none" if "core.fsync=" in each else each for each in git.SETTINGS)
+    return [(git, "SETTINGS", settings)]
+
+
+def object_names_not_durable() -> list[Swap]:
+    """The directories in which git names its files are not flushed."""
+    return [(checkpoint, "make_durable", lambda git: None)]
+
+
+def end_assumed() -> list[Swap]:
+    """An append goes over the last three bytes, taken for the closing, whatever they are."""
+    confirm = history._confirm_end
+
+    def confirm_end(file: Any, path: Path, expected: Any, torn: bytes) -> Any:
+        _, tail, lead = confirm(file, path, expected, torn)
+        tail.torn, tail.rest = b"", entries.CLOSING
+        return max(file.seek(0, os.SEEK_END) - len(entries.CLOSING), 0), tail, lead
+
+    return [(history, "_confirm_end", confirm_end)]
+
+
+class _One(list[Any]):
+    """A list that says it has one element."""
+
+    def __len__(self) -> int:
+        return 1
+
+
+def several_in_place() -> list[Swap]:
+    """Several entries are appended in place by one write."""
+    append = JobDir.append
+
+    def unguarded(self: JobDir, position: Any, added: Any, torn: bytes = b"", **more: Any) -> Any:
+        return append(self, position, _One(added), torn, replace_below=0)
+
+    return [(JobDir, "append", unguarded)]
+
+
+VARIANTS: dict[str, Callable[[], list[Swap]]] = {
+    make.__name__: make
+    for make in (
+        in_place,
+        own_courier,
+        no_file_sync,
+        no_sync_in_place,
+        no_directory_sync,
+        trailing_comma,
+        no_checksum,
+        no_chain,
+        state_first,
+        state_in_place,
+        sent_not_durable,
+        answer_not_durable,
+        inflight_first,
+        objects_not_durable,
+        object_names_not_durable,
+        end_assumed,
+        several_in_place,
+    )
+}
+"""By name."""
+
+HARMLESS = ("in_place", "own_courier")
+
+
+@contextmanager
+def applied(names: Sequence[str]) -> Iterator[None]:
+    """These variants are in force inside the block."""
+    with ExitStack() as stack:
+        for name in names:
+            for owner, attribute, value in VARIANTS[name]():
+                stack.callback(setattr, owner, attribute, getattr(owner, attribute))
+                setattr(owner, attribute, value)
+        yield
+
+
+def main() -> None:
+    """Runs logist with the variants that the first argument names."""
+    from logist.cli import main as logist
+
+    sys.path.insert(0, str(Path(__file__).with_name("standin")))
+    with applied(sys.argv[1].split(",")):
+        logist(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

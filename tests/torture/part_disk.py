@@ -1,0 +1,99 @@
+"""disk: a disk that is full, over quota, failing or read-only, at every call; and file systems that are full."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from tests.torture import disk_faults, disk_full, kill_paid, kill_pool, kill_subjects
+from tests.torture.disk_faults import Fault
+from tests.torture.disk_mounts import mounted
+from tests.torture.kill_pool import Tried
+from tests.torture.kill_subjects import AGAIN, SUBJECTS, Reference, Subject
+from tests.torture.lab import JOB, World, command, quick_python
+from tests.torture.suite import Case, Run
+from tests.torture.tracer import Call
+
+SAMPLED = 500
+"""Of the faults of creating a job, which are thousands, most of them git's."""
+
+
+def _small_job(world: World) -> None:
+    answers = [
+        {"text": command(evidence_files=["a/b.txt"]), "files": {"a/b.txt": "hello\n"}},
+        {"text": command()},
+    ]
+    (world.place / "answers.json").write_text(json.dumps({"answers": answers}), "utf-8")
+    world.create()
+
+
+STEP = Subject("step", AGAIN, _small_job)
+POSTSTEP = Subject("poststep", ("job", "poststep", JOB, "--response-string", command("RETRY")), _small_job)
+
+
+def step(run: Run) -> None:
+    """A step of a worker who writes a file."""
+    _try(run, STEP, 3)
+
+
+def decisions(run: Run) -> None:
+    """An answer that is given, a field of job.yaml that is set, a job that is put back."""
+    for subject in (POSTSTEP, SUBJECTS["config"], SUBJECTS["restep"]) if run.full else (POSTSTEP,):
+        _try(run, subject, 2)
+
+
+def create(run: Run) -> None:
+    """A job is made, or nothing is; a sample of the calls."""
+    _try(run, SUBJECTS["create"], 2, SAMPLED)
+
+
+def paid(run: Run) -> None:
+    """A paid step; the courier's disk is the same."""
+    python = quick_python(run.scratch / "python")
+    subject = kill_paid.prepared(run.scratch / "base", python)
+    for _ in range(2):  # the second time Python's caches are there
+        calls = kill_paid.undisturbed(subject, run.scratch / "reference")
+    faults = _faults([call for call in calls if "__pycache__" not in " ".join(call.paths)])
+    chosen = run.random("paid").sample(faults, min(240, len(faults))) if run.full else run.some(faults, 2)
+    kill_pool.each(run, partial(disk_faults.paid_struck, subject), chosen)
+
+
+def full(kind: str) -> Callable[[Run], None]:
+    """Steps on a real file system without room."""
+
+    def case(run: Run) -> None:
+        with mounted(kind, run.scratch) as place:
+            world = disk_full.world_on(place, quick_python(run.scratch / "python"))
+            disk_full.starve(run, world, 60 if run.full else 1)
+
+    return case
+
+
+def _try(run: Run, subject: Subject, most: int, sampled: int = 0) -> None:
+    python = quick_python(run.scratch / subject.name / "python")
+    base = kill_subjects.base(run.scratch / subject.name / "base", subject, python)
+    reference = kill_subjects.reference(subject, base, run.scratch / subject.name / "reference")
+    faults = _faults(reference.calls)
+    if sampled and run.full:
+        faults = run.random(subject.name).sample(faults, min(sampled, len(faults)))
+    kill_pool.each(run, partial(_struck, subject, base, reference), run.some(faults, most))
+    run.say(f"  {subject.name}: {len(faults):,} faults, {len(run.failures):,} failed")
+
+
+def _struck(subject: Subject, base: World, reference: Reference, place: Path, fault: Fault) -> Tried:
+    return disk_faults.struck(subject, reference, base, place, fault)
+
+
+def _faults(calls: Sequence[Call]) -> list[Fault]:
+    return [fault for call in calls for fault in disk_faults.of(call)]
+
+
+CASES = (
+    Case("step", "faults", 400, step),
+    Case("decisions", "faults", 400, decisions),
+    Case("create", "faults", 400, create),
+    Case("paid", "faults", 200, paid),
+    *(Case(f"full-{kind}", "commands on a full disk", 60, full(kind)) for kind in ("tmpfs", "ext4", "xfs")),
+)

@@ -1,0 +1,184 @@
+"""kill: SIGKILL before every system call with which a command changes something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.torture import kill_judging, kill_paid, kill_pool, kill_subjects
+from tests.torture.kill_paid import Blow, Paid
+from tests.torture.kill_pool import Tried
+from tests.torture.kill_subjects import SUBJECTS, Reference, Subject
+from tests.torture.lab import World, quick_python
+from tests.torture.suite import Case, Run
+from tests.torture.tracer import Action, Call, kill_before, short
+
+
+class Undisturbed(NamedTuple):
+    """A command in its world, and what it does when nothing happens."""
+
+    subject: Subject
+    base: World
+    reference: Reference
+
+
+Points = Callable[[Run, Undisturbed], Iterable[tuple[Action, ...]]]
+"""Which mishaps are tried; several for one after the other."""
+
+
+def create(run: Run) -> None:
+    """A job is there whole, or not at all; then it can be created."""
+    names = ("create", "create from a repository")
+    _try(run, names if run.full else names[1:], _process_and_some, 3)
+
+
+def step(run: Run) -> None:
+    """A step of a worker who changes files, and of a reviewer, of the process that calls or of all."""
+    names = ("step of a worker", "step of a reviewer")
+    _try(run, names if run.full else names[:1], _process_and_all, 4)
+
+
+def decisions(run: Run) -> None:
+    """What a steward does."""
+    names = ("poststep", "resubmit", "restep", "rerun", "cancel", "config")
+    _try(run, names if run.full else names[2:3], _process_and_family, 3)
+
+
+def recovery(run: Run) -> None:
+    """The command that recovers is killed as well."""
+    names = ("restep", "step of a worker", "config", "create from a repository")
+    _try(run, names if run.full else names[:1], _twice, 2)
+
+
+def torn(run: Run) -> None:
+    """Of a write, so many bytes reach the file; then the process dies."""
+    names = ("step of a worker", "restep", "config", "create from a repository")
+    _try(run, names if run.full else names[:1], _cut, 3)
+
+
+def paid(run: Run) -> None:
+    """A paid step: the stepper dies, the courier dies, or both; then the step that harvests dies as well."""
+    python = quick_python(run.scratch / "python")
+    subject = kill_paid.prepared(run.scratch / "base", python)
+    calls = _calls(run, subject)
+    _blows(run, subject, run.some([*_paid_blows(calls)], 2))
+    pairs = run.random("pairs").sample([*_paid_pairs(calls)], 60)
+    _blows(run, subject, run.some(pairs, 1))
+    own = sum(call.process > 0 for call in calls)
+    run.notes.append(f"{len(calls)} calls, {own} of them the courier's")
+    if run.full:
+        _with_litellm(run, subject)
+
+
+def _with_litellm(run: Run, subject: Paid) -> None:
+    """The same with litellm itself, which takes seconds to load, at a share of the points."""
+    real = kill_paid.real_python(run.scratch / "real")
+    before = run.count
+    calls = _calls(run, subject._replace(base=_with(subject.base, real)))
+    _blows(run, subject._replace(killed_python=real), run.random("litellm").sample([*_paid_blows(calls)], 16))
+    run.notes.append(f"with litellm itself: {run.count - before} points of {len(calls)} calls")
+
+
+def _calls(run: Run, subject: Paid) -> list[Call]:
+    """What a paid step does; not the first one, after which Python's caches are there."""
+    place = run.scratch / "reference"
+    kill_paid.undisturbed(subject, place)
+    return kill_paid.undisturbed(subject, place)
+
+
+def _with(world: World, python: str) -> World:
+    other = World(world.place)
+    other.python = python
+    return other
+
+
+def _blows(run: Run, paid: Paid, blows: Sequence[Blow]) -> None:
+    kill_pool.each(run, partial(kill_paid.struck, paid), blows)
+
+
+def _paid_blows(calls: Sequence[Call]) -> Iterable[Blow]:
+    for call in calls:
+        yield Blow((kill_before(call.index, "first"),))
+        yield Blow((kill_before(call.index, "all"),))
+        if call.process > 0:
+            yield Blow((kill_before(call.index, "process"),))
+
+
+def _paid_pairs(calls: Sequence[Call]) -> Iterable[Blow]:
+    """The stepper dies, or all do, when the request leaves; then the next command dies, at any of its calls."""
+    sent = next(call.index for call in calls if call.name == "connect")
+    for whom in ("first", "all"):
+        for n in range(len(calls)):
+            yield Blow((kill_before(sent, whom), kill_before(n, "all")))
+
+
+def _try(run: Run, names: Sequence[str], points: Points, most: int) -> None:
+    python = quick_python(run.scratch / "python")
+    for name in names:
+        undisturbed = _undisturbed(run.scratch / name.replace(" ", "-"), SUBJECTS[name], python)
+        chosen = run.some([*points(run, undisturbed)], most)
+        kill_pool.each(run, partial(_struck, undisturbed), chosen)
+        run.notes.append(f"{name}: {len(undisturbed.reference.calls)} calls")
+        run.say(f"  {name}: {len(chosen):,} points, {len(run.failures):,} failed")
+
+
+def _undisturbed(place: Path, subject: Subject, python: str) -> Undisturbed:
+    base = kill_subjects.base(place / "base", subject, python)
+    return Undisturbed(subject, base, kill_subjects.reference(subject, base, place / "reference"))
+
+
+def _struck(undisturbed: Undisturbed, place: Path, acts: tuple[Action, ...]) -> Tried:
+    subject, base, reference = undisturbed
+    problems = kill_judging.struck(subject, reference, base.copied(place), acts)
+    first = f"{subject.name}, {acts[0].kind} {acts[0].whom} at {reference.calls[acts[0].n]}"
+    return Tried(problems, " ".join([first, *(f"and {act.kind} at {act.n}" for act in acts[1:])]))
+
+
+def _process_and_all(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
+    for call in undisturbed.reference.calls:
+        yield (kill_before(call.index, "process"),)
+        yield (kill_before(call.index, "all"),)
+
+
+def _process_and_some(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
+    """All die at every third: what they leave is a hidden directory, which nothing looks at."""
+    for call in undisturbed.reference.calls:
+        yield (kill_before(call.index, "process"),)
+        if call.index % 3 == 0:
+            yield (kill_before(call.index, "all"),)
+
+
+def _process_and_family(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
+    """All die only where more than one can be there: at a call of a child, or one that speaks to it."""
+    for call in undisturbed.reference.calls:
+        yield (kill_before(call.index, "process"),)
+        if call.process > 0 or any(path.startswith("pipe:") for path in call.paths):
+            yield (kill_before(call.index, "all"),)
+
+
+def _twice(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
+    """A sample of points, and after each a sample of those of the command that comes then."""
+    chance, calls = run.random(undisturbed.subject.name), undisturbed.reference.calls
+    for first in chance.sample(calls, min(8, len(calls))):
+        for second in chance.sample(calls, min(7, len(calls))):
+            yield (kill_before(first.index, "all"), kill_before(second.index, "all"))
+
+
+def _cut(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
+    for call in undisturbed.reference.calls:
+        size = call.detail.get("count", 0)
+        if call.name in ("write", "pwrite64") and call.paths[0].startswith("/") and size > 1:
+            for kept in sorted({1, size // 2, size - 1}):
+                yield (short(call.index, kept, then_kill=True),)
+
+
+CASES = (
+    Case("create", "kill points", 800, create),
+    Case("step", "kill points", 250, step),
+    Case("decisions", "kill points", 350, decisions),
+    Case("recovery", "pairs of kill points", 200, recovery),
+    Case("torn", "cut writes", 150, torn),
+    Case("paid", "kill points", 220, paid),
+)

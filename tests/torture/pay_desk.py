@@ -1,0 +1,194 @@
+"""Where paid steps are killed: a model with a ledger, a prepared process, and worlds from one template."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from logist.agents import booking
+from logist.core.step import StepPlan
+from logist.jobs.planning import Choice, preview
+from tests.loopback import Json, Loopback, Received
+from tests.torture.crowd_forks import Forks
+from tests.torture.lab import JOB, World, broken_files, command
+from tests.torture.suite import Run
+
+LONGEST_DELAY = 0.1
+"""Seconds that the model takes at most before it answers."""
+HUNG = 300.0
+IN_PARALLEL = 2
+
+
+class Charging(Loopback):
+    """A model that charges for every request, and takes a moment to answer."""
+
+    def __init__(self) -> None:
+        super().__init__({"text": command(), "usage": {"input": 10, "output": 10}})
+        self.chance = random.Random(0)
+
+    def take(self, received: Received) -> Json:
+        return super().take(received) | {"delay": self.chance.random() * LONGEST_DELAY}
+
+
+class Books(NamedTuple):
+    """What the model charged, and what the job recorded of it."""
+
+    charges: int
+    kinds: list[str]
+    """Of all interactions after the first."""
+    problems: list[str]
+
+    @property
+    def recorded(self) -> int:
+        """Interactions that stand for money: answers, and asks that are in doubt."""
+        return self.kinds.count("ask") + self.kinds.count("recover")
+
+
+class Desk:
+    """One place of work, for one thread; `python` is the interpreter of stepper and courier."""
+
+    def __init__(self, place: Path, python: str, usual: float | None) -> None:
+        self.place, self.python = place, python
+        self.usual = usual or 0.0
+        """Seconds that a step takes when nobody is killed; None: it is tried."""
+        self.rehearsals = 2 if usual is None else 0  # the first one finds cold files
+        self.server = Charging()
+        self.worlds = 0
+        self.tally = Counter[str]()
+        place.mkdir()
+
+    @contextmanager
+    def opened(self) -> Iterator[Desk]:
+        """With its server and its template."""
+        with self.server, Forks(self.place / "errors", self.python) as self.forks:
+            self.template = World.made(self.place / "template").paid_by(self.server.url).create()
+            _, plan = preview(self.template.project(), JOB, Choice())
+            assert isinstance(plan, StepPlan)
+            self.worst = booking.worst_case(plan.reserved_microcents)
+            """What an ask in doubt is booked at."""
+            for _ in range(self.rehearsals):
+                began, customer = time.monotonic(), Customer(self)
+                assert customer.step() == 0
+                self.usual = time.monotonic() - began
+            yield self
+
+
+class Customer:
+    """One world, one job, one paid step."""
+
+    def __init__(self, desk: Desk) -> None:
+        desk.worlds += 1
+        self.desk = desk
+        self.world = desk.template.copied(desk.place / f"world{desk.worlds}")
+        self.before = len(desk.server.requests)
+
+    def start(self) -> int:
+        """`job step`, as a process that goes on by itself: its pid."""
+        return self.desk.forks.logist(self.world, "job", "step", JOB)
+
+    def step(self) -> int:
+        """`job step` to its end: the exit code."""
+        code = self.desk.forks.wait(self.start(), HUNG)
+        assert code is not None, "job step never ended"
+        return code
+
+    def let_pass(self, pid: int, chance: random.Random) -> None:
+        """A random moment of a step: of all of it, or of the time from the request to the end."""
+        wait = self.desk.forks.wait
+        if chance.random() < 0.5:
+            wait(pid, chance.random() * self.desk.usual)
+            return
+        while self.charges == 0 and wait(pid, 0.002) is None:
+            pass
+        wait(pid, chance.random() * (LONGEST_DELAY + 0.03))
+
+    @property
+    def charges(self) -> int:
+        """What the model charged so far."""
+        return len(self.desk.server.requests) - self.before
+
+    def books(self) -> Books:
+        """Charges and records, once all commands are over; nothing may be in flight then."""
+        problems = broken_files(self.world)
+        kinds = [str(entry["kind"]) for entry in self.world.history()[1:]]
+        if self.world.job.holder() or self.world.job.exchanges():
+            problems.append("something is in flight still")
+        return Books(self.charges, kinds, problems)
+
+    def couriers(self, parent: int) -> list[int]:
+        """A pidfd of each courier that process `parent` has now."""
+        found = [(pid, _pidfd(pid)) for pid in _children(parent)]
+        return [held for pid, held in found if held is not None and self._is_ours(pid)]
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether it is a courier of this world: its command line names the job."""
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return b"logist.agents.courier" in words and str(self.world.folder).encode() in words
+        return False
+
+
+def kill(couriers: Sequence[int]) -> None:
+    """SIGKILL to each; one that is over already is none the worse."""
+    for held in couriers:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(held, signal.SIGKILL)
+        os.close(held)
+
+
+def _children(parent: int) -> list[int]:
+    listed = Path(f"/proc/{parent}/task/{parent}/children")
+    with suppress(OSError):
+        return [int(word) for word in listed.read_text("ascii").split()]
+    return []
+
+
+def _pidfd(pid: int) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.pidfd_open(pid)
+    return None
+
+
+Way = Callable[[Customer, random.Random], list[str]]
+"""Kills something at a random moment, goes on, and tells what is wrong then."""
+
+
+def at_moments(run: Run, python: str, moments: int, way: Way, usual: float | None = None) -> None:
+    """Tries `way` at so many moments, two at a time, and notes what was charged and recorded in all.
+
+    `usual`: seconds that a step takes, where that is known.
+    """
+    count = IN_PARALLEL if run.full else 1
+    with ExitStack() as opened:
+        places = [run.scratch / f"desk{number}" for number in range(count)]
+        desks = [opened.enter_context(Desk(place, python, usual).opened()) for place in places]
+        pool = opened.enter_context(ThreadPoolExecutor(count))
+        shares = [range(number, moments, count) for number in range(count)]
+        for done in [
+            pool.submit(_share, run, desk, share, way) for desk, share in zip(desks, shares, strict=True)
+        ]:
+            for moment, problems in done.result():
+                run.check(problems, f"moment {moment}")
+    total = sum((desk.tally for desk in desks), Counter[str]())
+    run.notes.append(", ".join(f"{total[name]:,} {name}" for name in ("charges", "answers", "doubts")))
+
+
+def _share(run: Run, desk: Desk, moments: range, way: Way) -> list[tuple[int, list[str]]]:
+    done = []
+    for moment in moments:
+        customer = Customer(desk)
+        done.append((moment, way(customer, run.random(f"moment{moment}"))))
+        books = customer.books()
+        counts = {"answers": books.kinds.count("ask"), "doubts": books.kinds.count("recover")}
+        desk.tally.update(counts, charges=books.charges)
+        shutil.rmtree(customer.world.place)
+    return done

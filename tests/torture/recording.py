@@ -1,0 +1,243 @@
+"""Real runs of Logist, call by call, as the disk saw them; and what had been promised at each call."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from logist.store.entries import checksum_of
+from tests.support import ROOT
+from tests.torture.filesystem import Disk, Tree, read
+from tests.torture.lab import JOB, WAITING, World
+from tests.torture.tracer import Call, trace
+
+HISTORY = f".logist/jobs/{JOB}/jobHistory.json"
+REQUEST = f".logist/jobs/{JOB}/inflight/1.request"
+ANSWERED = b"answered\n"
+"""What a courier that runs inside a command prints when it has brought its answer."""
+
+Entry = tuple[int, str]
+"""Sequence and checksum of an interaction."""
+
+_OPENS = ("open", "openat", "openat2", "creat")
+_RENAMES = ("rename", "renameat", "renameat2")
+_APPENDS = ("write", "writev")
+_SYNCS = ("fsync", "fdatasync")
+_IGNORED = (
+    "chmod",
+    "fchmod",
+    "fchmodat",
+    "flock",
+    "utimensat",
+    "execve",
+    "chown",
+    "fchown",
+    "sync_file_range",
+)
+_PACK = b"PACK"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What holds whenever the power fails now."""
+
+    acknowledged: tuple[Entry, ...] = ()
+    """Interactions that a command had told of."""
+    known: frozenset[Entry] = frozenset()
+    """All that anything has written; nothing else may ever be read."""
+    sent: int = 0
+    """The sequence of an ask whose bytes have left; 0: of none."""
+    answered: bool = False
+    """That ask has its answer, and the courier has said so."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command, or what a person did in between."""
+
+    label: str
+    calls: tuple[Call, ...] = ()
+    succeeded: bool = True
+    edited: Tree | None = None
+
+
+@dataclass
+class Recording:
+    """Commands one after the other, from a disk on which everything was durable."""
+
+    name: str
+    place: Path
+    base: Tree
+    promise: Promise = Promise()
+    variants: tuple[str, ...] = ()
+    """How the product was changed, for those who look at what it left; see `mutants`."""
+    parts: list[Part] = field(default_factory=list)
+    stale: dict[str, bytes] = field(default_factory=dict)
+    """What lies on the disk where a file of this name grows."""
+
+    def __len__(self) -> int:
+        return sum(len(part.calls) for part in self.parts)
+
+
+class Recorder:
+    """Runs commands in a world and keeps what they did to the disk."""
+
+    def __init__(
+        self, name: str, world: World, variants: Sequence[str] = (), promise: Promise | None = None
+    ) -> None:
+        self.world = world
+        base = read(world.place)
+        self.recording = Recording(name, world.place, base, promise or Promise(), tuple(variants))
+        self.disk = Disk(self.recording.base)
+
+    def run(self, *args: str, stdin: str = "") -> bytes:
+        """`logist ARGS`, recorded; what it printed. The model must know everything that the disk has now."""
+        self._notice_edits()
+        env = self.world.env | {"PYTHONPATH": str(ROOT)}
+        changed = ["-m", "tests.torture.mutants", ",".join(self.recording.variants)]
+        module = changed if self.recording.variants else ["-m", "logist"]
+        argv = [self.world.python, *module, *args]
+        done = trace(argv, cwd=self.world.place, env=env, data=True, stdin=stdin.encode())
+        label = " ".join(args[:2])
+        self.recording.parts.append(Part(label, tuple(done.calls), done.code in WAITING))
+        for call in done.calls:
+            see(self.disk, call, self.world.place)
+        unseen = {path for path, _ in self.disk.tree().items() ^ read(self.world.place).items()}
+        assert not unseen, f"{label}: the recording misses what happened to {sorted(unseen)}"
+        assert done.code in WAITING, f"{label} ended with {done.code}: {done.err.decode()}"
+        return done.out
+
+    def _notice_edits(self) -> None:
+        now = read(self.world.place)
+        if self.disk.tree() != now:
+            self.recording.parts.append(Part("an edit", edited=now))
+            self.disk.adopt(now)
+
+
+def points(recording: Recording) -> Iterator[tuple[str, Disk, Promise]]:
+    """Every moment at which the power can fail: where it is, the disk (brought along), and what is promised."""
+    disk = Disk(recording.base, recording.stale)
+    place, promise = recording.place, recording.promise
+    for part in recording.parts:
+        if part.edited is not None:
+            disk.adopt(part.edited)
+        sender, last = _sender(part.calls)
+        for call in part.calls:
+            if sender is not None and call.index == last + 1 and promise.sent:
+                promise = replace(promise, answered=True)
+            see(disk, call, place)
+            promise = _promised(promise, disk, call, place)
+            yield f"{recording.name}: {part.label}, after {call}", disk, promise
+        if part.succeeded:
+            promise = _acknowledged(promise, disk)
+
+
+def _sender(calls: Sequence[Call]) -> tuple[int | None, int]:
+    """The courier, if it is a process of its own, and the last call it made."""
+    senders = [call.process for call in calls if _leaves(call) and call.process]
+    return (senders[0], max(c.index for c in calls if c.process == senders[0])) if senders else (None, 0)
+
+
+def _leaves(call: Call) -> bool:
+    """Whether bytes go to a model with this call."""
+    return call.name in ("sendto", "sendmsg", "write") and call.paths[0].startswith("socket:")
+
+
+def _promised(promise: Promise, disk: Disk, call: Call, place: Path) -> Promise:
+    if call.paths and call.paths[-1].endswith("/jobHistory.json"):
+        node = disk.find(_inside(call.paths[-1], place) or "")
+        if node is not None and isinstance(node.content, bytes):
+            promise = replace(promise, known=promise.known | set(entries(node.content)))
+    if _leaves(call):
+        request = disk.find(REQUEST)
+        assert request is not None, "bytes left before the request was on disk"
+        assert isinstance(request.content, bytes)
+        promise = replace(promise, sent=json.loads(request.content)["sequence"], answered=False)
+    if call.paths == ("memfd:stdout",):
+        if call.data == ANSWERED:
+            return replace(promise, answered=True)
+        return _acknowledged(promise, disk)
+    return promise
+
+
+def _acknowledged(promise: Promise, disk: Disk) -> Promise:
+    node = disk.find(HISTORY)
+    content = node.content if node is not None else b""
+    assert isinstance(content, bytes)
+    return replace(promise, acknowledged=tuple(entries(content)))
+
+
+def entries(history: bytes) -> Iterator[Entry]:
+    """The whole lines of a history, whichever way it writes its commas."""
+    for line in history.split(b"\n")[1:]:
+        bare = line.removeprefix(b",").removesuffix(b",")
+        checksum = checksum_of(bare)
+        if checksum:
+            yield json.loads(bare)["sequence"], checksum
+
+
+def _inside(path: str, place: Path) -> str | None:
+    top = f"{place}/"
+    return path.removeprefix(top) if path.startswith(top) else None
+
+
+def see(disk: Disk, call: Call, place: Path) -> None:
+    """What a call does to the disk. AssertionError for one that this model does not know."""
+    paths = [_inside(path, place) for path in call.paths]
+    if (call.result or 0) < 0 or not any(paths) or call.name in _IGNORED:
+        return
+    known = [path for path in paths if path is not None]
+    assert len(known) == len(paths), f"{call} leaves the directory that is recorded"
+    path = known[-1]
+    if call.name in _OPENS:
+        _open(disk, path, call.detail.get("flags", os.O_CREAT | os.O_TRUNC))
+    elif call.name in _APPENDS or call.name == "pwrite64":
+        _write(disk, path, call)
+    elif call.name in ("truncate", "ftruncate"):
+        disk.resize(path, call.detail["size"])
+    elif call.name in _SYNCS:
+        disk.sync(path)
+    else:
+        _rename(disk, known, call)
+
+
+def _open(disk: Disk, path: str, flags: int) -> None:
+    if flags & os.O_TMPFILE == os.O_TMPFILE:
+        return
+    if disk.find(path) is None:
+        disk.make(path, b"")
+    elif flags & os.O_TRUNC:
+        disk.resize(path, 0)
+
+
+def _write(disk: Disk, path: str, call: Call) -> None:
+    node = disk.find(path)
+    if node is None:  # it has no name any more
+        return
+    assert call.data is not None
+    assert isinstance(node.content, bytes)
+    data = call.data[: call.result]
+    offset = call.detail.get("offset", len(node.content))
+    # A seek is not seen: git goes back to the first bytes of a pack, when it knows how many objects it has.
+    if call.name in _APPENDS and node.content.startswith(_PACK) and data.startswith(_PACK):
+        offset = 0
+    disk.write(path, offset, data)
+
+
+def _rename(disk: Disk, paths: list[str], call: Call) -> None:
+    if call.name in _RENAMES:
+        assert not call.detail.get("flags"), call
+        disk.rename(*paths)
+    elif call.name in ("link", "linkat"):
+        disk.link(*paths)
+    elif call.name in ("symlink", "symlinkat"):
+        disk.make(paths[-1], os.fsdecode(call.data or b""))
+    elif call.name in ("mkdir", "mkdirat"):
+        disk.make(paths[-1], None)
+    elif call.name in ("unlink", "unlinkat", "rmdir"):
+        disk.remove(paths[-1])
+    else:
+        raise AssertionError(f"the model does not know {call}")

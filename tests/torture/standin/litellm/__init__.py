@@ -1,0 +1,126 @@
+"""Stands in for the litellm package: the same request and the same objects, loaded in no time.
+
+Only what `logist.agents.litellm` uses of it. `tests/torture/test_standin.py` holds it to the real one.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
+
+Json = dict[str, Any]
+
+# `load` imports what the real package needs at its first call, which takes longer than all the rest.
+for _late in ("openai", "httpcore"):
+    sys.modules[_late] = None  # type: ignore[assignment]  # an import of it fails at once
+
+ASKED = ("model", "messages", "temperature", "max_tokens", "stream", "stream_options")
+
+
+class ConnectError(Exception):
+    """Nobody was reached."""
+
+
+class ReadTimeout(Exception):
+    """Nothing more was heard; found by the name of its base, as with httpx."""
+
+
+class TimeoutException(ReadTimeout):
+    """The name that is looked for."""
+
+
+class RemoteProtocolError(Exception):
+    """The connection ended where it must not."""
+
+
+class HTTPStatusError(Exception):
+    """The provider refused, with a status."""
+
+    def __init__(self, message: str, response: SimpleNamespace) -> None:
+        super().__init__(message)
+        self.response = response
+
+
+class Stream:
+    """The pieces of an answer, as they come in; then what was told with them."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.response = response
+        self.received_finish_reason: str | None = None
+        self.chunks: list[SimpleNamespace] = []
+
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        for event in self._events():
+            chunk = _chunk(event)
+            self.chunks.append(chunk)
+            for choice in chunk.choices:
+                self.received_finish_reason = choice.finish_reason or self.received_finish_reason
+            yield chunk
+
+    def _events(self) -> Iterator[Json]:
+        for line in self._lines():
+            if line.startswith(b"data: ") and line != b"data: [DONE]":
+                yield json.loads(line.removeprefix(b"data: "))
+
+    def _lines(self) -> Iterator[bytes]:
+        rest = b""
+        while piece := self._piece():
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from lines
+
+    def _piece(self) -> bytes:
+        # Not by lines: there http.client takes a chunk that is cut off for the end.
+        try:
+            return self.response.read1(65536)
+        except http.client.IncompleteRead as error:
+            message = "peer closed connection without sending complete message body (incomplete chunked read)"
+            raise RemoteProtocolError(message) from error
+        except TimeoutError as error:
+            raise TimeoutException("The read operation timed out") from error
+
+
+def completion(*, model: str, api_base: str, api_key: str, timeout: float, **more: Any) -> Stream:
+    """Asks, over HTTP; returns once the status has come."""
+    place = urlsplit(api_base)
+    connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=timeout)
+    asked = {"model": model.partition("/")[2], **more}
+    body = json.dumps({name: asked[name] for name in ASKED if name in asked})
+    headers = {"content-type": "application/json", "authorization": f"Bearer {api_key}"}
+    try:
+        connection.connect()
+    except OSError as error:
+        raise ConnectError(str(error)) from error
+    return Stream(_asked(connection, f"{place.path}/chat/completions", body, headers))
+
+
+def _asked(
+    connection: http.client.HTTPConnection, path: str, body: str, headers: dict[str, str]
+) -> http.client.HTTPResponse:
+    try:
+        connection.request("POST", path, body, headers)
+        response = connection.getresponse()
+    except http.client.RemoteDisconnected as error:
+        raise RemoteProtocolError("Connection error.") from error
+    except TimeoutError as error:
+        raise TimeoutException("Request timed out.") from error
+    if response.status != 200:
+        message = json.loads(response.read())["error"]["message"]
+        told = SimpleNamespace(status_code=response.status, headers=response.headers)
+        raise HTTPStatusError(message, told)
+    return response
+
+
+def _chunk(event: Json) -> SimpleNamespace:
+    usage = event.get("usage")
+    choices = [_choice(choice) for choice in event["choices"]]
+    return SimpleNamespace(choices=choices, usage=SimpleNamespace(**usage) if usage else None)
+
+
+def _choice(choice: Json) -> SimpleNamespace:
+    delta = SimpleNamespace(content=choice["delta"].get("content"))
+    return SimpleNamespace(delta=delta, finish_reason=choice.get("finish_reason"))

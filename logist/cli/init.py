@@ -8,7 +8,7 @@ import click
 
 from logist.cli.options import here, json_option
 from logist.cli.output import Output
-from logist.config.environment import Environment
+from logist.config.environment import IGNORED, Environment
 
 CONFIG = """\
 # Logist settings of this project. Every line is optional; `logist config show` lists them all.
@@ -34,7 +34,7 @@ def init(environment: Environment) -> Output:
     """Make a .logist directory here: settings, roles, jobs. What is there already stays as it is."""
     home = Path(here()) / ".logist"
     made = [name for name in ("", "roles", "jobs") if _make(home / name)]
-    files = {".gitignore": "jobs/\ncurrent_job\n", "config.yaml": CONFIG}
+    files = {".gitignore": IGNORED, "config.yaml": CONFIG}
     made += [name for name, text in files.items() if _write(home / name, text)]
     what = "made" if made else "already there"
     return Output({"home": str(home), "made": [name or "." for name in made]}, (f"{what}: {home}",))

@@ -34,6 +34,9 @@ _SECRET_WORDS = ("SECRET", "PASSWORD", "CREDENTIAL")
 _SHORTEST_SECRET = 8
 
 
+IGNORED = "jobs/\ncurrent_job\n"
+"""The .gitignore of a home: its settings and roles may be shared, its jobs may not."""
+
 Source = Literal["project", "LOGIST_HOME", "user"]
 
 

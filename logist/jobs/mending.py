@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from logist import documents
+from logist.config.environment import IGNORED
 from logist.core import fold, newer
 from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Kind
 from logist.errors import Busy, Damaged, LogistError, Refused
@@ -21,8 +22,6 @@ from logist.store import JobDir, files, history, lock, proof
 
 ROUNDS = 4
 """Looks at a job: mending one thing may show the next."""
-
-IGNORED = "jobs/\ncurrent_job\n"
 
 
 class Fixed(NamedTuple):

@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from logist.errors import Damaged
+from logist.errors import Damaged, Refused
 from logist.store import files
 
 JsonObject = dict[str, Any]
@@ -68,17 +68,17 @@ def header_line(segment: int = 1, first_sequence: int = 1, previous: str | None 
 
 
 def read_header(file: BinaryIO, path: Path) -> Header:
-    """The first line; Damaged unless it is exactly as written."""
+    """The first line; Damaged unless it is exactly as written, Refused if a newer Logist wrote it."""
     line = file.readline(_LONGEST_HEADER)
     match = _HEADER.fullmatch(line)
     if match is None:
         raise Damaged("the first line of the history is damaged", where=str(path), fix=RESTORE)
     version, segment, first = (int(match[n]) for n in (1, 2, 3))
-    if version != 1:
+    if version > 1:
         fix = "use the Logist that wrote it, or a newer one"
-        raise Damaged(f"the history has version {version}, this Logist reads 1", where=str(path), fix=fix)
+        raise Refused(f"the history has version {version}, this Logist reads 1", where=str(path), fix=fix)
     previous = match[4].decode() if match[4] else None
-    if not (segment == 1) == (first == 1) == (previous is None):
+    if version < 1 or not (segment == 1) == (first == 1) == (previous is None):
         raise Damaged("the first line of the history contradicts itself", where=str(path), fix=RESTORE)
     return Header(segment, first, previous, len(line))
 

@@ -269,7 +269,7 @@ class JobDir:
             with history.opened(self.history_file) as file:
                 header = read_header(file, self.history_file)
                 lost = head is not None and history.end_of(file, header, head) is None
-        except Damaged:
+        except (Damaged, Refused):
             return None  # no news: the history's own problems say so
         return proof.not_held(head, found) if head and lost else None
 

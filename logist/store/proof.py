@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from logist.errors import Damaged
+from logist.errors import Damaged, Refused
 from logist.store.entries import CLOSING, Header, Position, checksum_of, read_entry, read_header
 from logist.store.history import NOT_YET, Problem, opened
 
@@ -82,7 +82,7 @@ def examine(path: Path, each: Callable[[JsonObject], None] = lambda entry: None)
         with opened(path) as file:
             try:
                 header = read_header(file, path)
-            except Damaged as error:
+            except (Damaged, Refused) as error:
                 return _headless(file, Problem(error.message, offset=0))
             return _examined(file, header, each)
     except Damaged as error:

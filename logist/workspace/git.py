@@ -71,6 +71,13 @@ def environment(path: str) -> dict[str, str]:
     }
 
 
+def unnamed() -> IO[bytes]:
+    """A new file without a name; in memory where the system can, for who only looks at a job writes to no disk."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("logist"), "w+b")
+    return tempfile.TemporaryFile()
+
+
 @dataclass(frozen=True)
 class Git:
     """git on one repository; every call waits for the end and fails with a StorageError."""
@@ -91,7 +98,7 @@ class Git:
         self, *arguments: Argument, stdin: int | IO[bytes] = subprocess.DEVNULL
     ) -> Iterator[subprocess.Popen[bytes]]:
         """A running git with its stdout on a pipe; ended and judged when the block is left."""
-        with tempfile.TemporaryFile() as complaints:
+        with unnamed() as complaints:
             process = self._start(arguments, stdin, complaints)
             ended_early = False
             try:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, NamedTuple
 
 from logist.errors import Damaged
 from logist.workspace import names
-from logist.workspace.git import Git
+from logist.workspace.git import Git, unnamed
 from logist.workspace.scan import Unstored
 
 BRANCH = "refs/heads/checkpoints"
@@ -97,7 +96,7 @@ def trailer(things: dict[bytes, Unstored]) -> str:
 @contextmanager
 def contents(git: Git, ids: Iterable[str]) -> Iterator[Iterator[Iterator[bytes]]]:
     """The contents of these objects in order, each in pieces that have to be used up before the next."""
-    with tempfile.TemporaryFile() as wanted:
+    with unnamed() as wanted:
         wanted.writelines(name.encode() + b"\n" for name in ids)
         wanted.seek(0)
         with git.streaming("cat-file", "--batch", stdin=wanted) as process:

@@ -110,7 +110,10 @@ def test_verify_counts(done: Desk) -> None:
         "job": "j1",
         "ok": True,
         "interactions": 7,
+        "trustworthy": {"first": 1, "last": 7},
+        "first_bad": None,
         "problems": [],
+        "notes": [],
     }
     assert done.tree() == before
 
@@ -121,12 +124,13 @@ def test_verify_lists_every_problem(done: Desk) -> None:
     (done.job() / "state.json").write_text("{", "utf-8")
     before = done.tree()
     ran = done("job", "verify", "j1")
-    assert (ran.code, ran.out) == (10, "")
+    assert (ran.code, ran.out.splitlines()[0]) == (10, "no interaction is proven")
     assert ran.err.count("error: ") >= 2
     assert f"error: {done.job()}: interaction 2: " in ran.err
     shown = done("job", "verify", "j1", "--json").json
     assert shown["data"]["ok"] is False
-    assert len(shown["data"]["problems"]) == len(shown["diagnostics"]) == ran.err.count("error: ")
+    told = [each["message"] for each in shown["diagnostics"] if each["severity"] == "error"]
+    assert len(shown["data"]["problems"]) == len(told) == ran.err.count("error: ")
     assert done.tree() == before
 
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -42,6 +42,10 @@ _NO_LOG_FLUSH = 2
 _PATIENCE = 60
 
 
+class CannotMount(Exception):
+    """A program of the system refused; the text says why."""
+
+
 class Mounted:
     """A fresh file system of its own, mounted on a directory of its own."""
 
@@ -55,8 +59,11 @@ class Mounted:
         self.place.mkdir()
         with self.image.open("wb") as image:
             image.truncate(SIZE)
-        _must(f"mkfs.{self.kind}", "-q", str(self.image))
-        self.mount()
+        try:
+            _must(f"mkfs.{self.kind}", "-q", str(self.image))
+            self.mount()
+        except CannotMount as error:
+            raise Skip(str(error)) from error
 
     def mount(self) -> None:
         _must("mount", "-o", "loop", "-t", self.kind, str(self.image), str(self.place))
@@ -74,9 +81,12 @@ class Mounted:
         return any(_text(device) == str(self.image) for device in devices)
 
     def cut(self) -> None:
-        """From now on nothing reaches the disk: not even the journal is written out. OSError where there is no such call."""
+        """From now on nothing reaches the disk: not even the journal is written out. Skip where that can't be had."""
         with _directory(self.place) as descriptor:
-            fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
+            try:
+                fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
+            except OSError as error:
+                raise Skip(f"{self.kind} can't be shut down here: {error.strerror}") from error
 
     def sync(self) -> None:
         """Everything is on disk, of this file system alone."""
@@ -108,7 +118,7 @@ def _directory(path: Path) -> Iterator[int]:
 def _must(*argv: str) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Skip(f"{' '.join(argv[:3])} fails here: {done.stderr.strip()}")
+        raise CannotMount(f"{' '.join(argv[:4])} fails: {done.stderr.strip()}")
 
 
 @contextmanager
@@ -119,15 +129,15 @@ def mounted(kind: str) -> Iterator[Mounted]:
     if shutil.which(f"mkfs.{kind}") is None:
         raise Skip(f"mkfs.{kind} is not installed")
     folder = Path(tempfile.mkdtemp(prefix="logist-cut-"))
+    disk = Mounted(kind, folder)
     try:
-        disk = Mounted(kind, folder)
         disk.make()
         yield disk
     finally:
-        with suppress(Skip):
+        if disk.place.is_mount():
             disk.unmount()
-        if not os.path.ismount(folder / "mounted"):
-            shutil.rmtree(folder, ignore_errors=True)
+        if not disk.place.is_mount():
+            shutil.rmtree(folder)
 
 
 class Cut(NamedTuple):
@@ -166,7 +176,7 @@ class Cutter:
         few = max(1, most // 4)
         chosen = []
         for command, variants in COMMANDS:
-            calls = self._calls(command, variants)
+            calls = self._calls(command, variants) if few > 1 else []
             some = chance.sample(calls, min(few - 1, len(calls)))
             chosen += [Cut(command, variants, n) for n in sorted(some)] + [Cut(command, variants, None)]
         while len(chosen) < most:
@@ -276,10 +286,7 @@ def cut_power(run: Run, kind: str, most: int) -> None:
         templates(run.scratch / kind)
         cutter = Cutter(disk, run.scratch / kind)
         for cut in cutter.cuts(run.random(kind), most):
-            try:
-                run.check(cutter.problems(cut), f"{kind}, {cut}")
-            except OSError as error:
-                raise Skip(f"{kind} can't be shut down: {error.strerror}") from error
+            run.check(cutter.problems(cut), f"{kind}, {cut}")
 
 
 def main() -> None:

@@ -73,11 +73,10 @@ def paid_struck(paid: Paid, place: Path, fault: Fault) -> Tried:
     with paid_server() as server:
         world = paid.base.copied(place).paid_by(server.url)
         ran = subjects.traced(world, subjects.AGAIN, fault.act)
-        doubtful = any(call.paths[:1] and call.paths[0].endswith("/1.sent") for call in ran.calls)
         recorded = len(world.history()) > len(paid.before)
         problems = [*kill_judging.crashed(ran), *told(ran, world, recorded)]
-        problems += kill_paid.at_once(paid, world, doubtful)
-        problems = problems or [*kill_paid.finished(paid, world, server, doubtful)]
+        problems += kill_paid.at_once(paid, world, kill_paid.EITHER)
+        problems = problems or [*kill_paid.finished(paid, world, server, kill_paid.EITHER)]
         return Tried(problems, f"paid step, {fault}", len(ran.calls) > fault.act.n)
 
 

@@ -11,10 +11,11 @@ from random import Random
 from typing import NamedTuple, TypeVar
 
 from tests.torture import mutants, scenarios
-from tests.torture.filesystem import Shelf, Tree, digest
+from tests.torture.filesystem import Tree
 from tests.torture.judging import Judge, unsynced
 from tests.torture.lab import JOB, World
 from tests.torture.recording import Promise, Recorder, Recording, points
+from tests.torture.shelf import Shelf, digest
 from tests.torture.suite import Run
 
 Given = TypeVar("Given")

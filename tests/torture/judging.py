@@ -22,9 +22,10 @@ from logist.jobs.project import Clock, Project
 from logist.jobs.session import load
 from logist.store import JobDir
 from tests.torture import lab
-from tests.torture.filesystem import Shelf, Tree, digest
+from tests.torture.filesystem import Tree
 from tests.torture.lab import JOB, World
 from tests.torture.recording import Entry, Promise
+from tests.torture.shelf import Shelf, digest
 
 Json = dict[str, Any]
 
@@ -81,28 +82,29 @@ class Judge:
             yield from unreadable(self.world)
         session = load(self.project, job)
         before = list(job.entries())
-        yield from lost(before, promise.acknowledged)
-        yield from (f"interaction {e[0]} was never made" for e in _told(before) if e not in promise.known)
+        told = _told(before)
+        yield from _missing(told, promise.acknowledged)
+        yield from (f"interaction {entry[0]} was never made" for entry in told if entry not in promise.known)
         yield from self._bad_checkpoints(tree, before)
         flight = courier.collect(job.exchanges())
         self.kind = (
             f"{session.state.status}{' torn' * bool(session.torn)}{' behind' * session.behind} {flight.kind}"
         )
-        yield from _paid_twice(before, flight, promise)
-        yield from self._after_next(job, before, flight, promise, step)
+        yield from _paid_twice(len(before), flight, promise)
+        yield from self._after_next(job, told, flight, step)
         if commands:
             yield from lab.broken(self.world)
 
     def _after_next(
-        self, job: JobDir, before: list[Json], flight: courier.Collected, promise: Promise, step: bool
+        self, job: JobDir, before: list[Entry], flight: courier.Collected, step: bool
     ) -> Iterator[str]:
         """What is wrong after the next command that writes."""
         self._next(step)
         yield from (f"the next command said: {each}" for each in self.said if "could not be" in each)
         after = list(job.entries())
-        yield from lost(after, _told(before))
-        if _open(flight, before):
-            yield from _not_concluded(after[len(before) :], flight, promise)
+        yield from _missing(_told(after), before)
+        if _open(flight, len(before)):
+            yield from _not_concluded(after[len(before) :], flight)
         pair = (job.history_file.read_bytes(), job.state_file.read_bytes())
         if pair not in self.sound:
             found = looking.verify(self.project, job)
@@ -168,28 +170,32 @@ def _checksum(entry: Json) -> str:
 
 def lost(entries: Sequence[Json], promised: Sequence[Entry]) -> Iterator[str]:
     """What was promised, and is not there."""
-    found = set(_told(entries))
+    return _missing(_told(entries), promised)
+
+
+def _missing(told: Sequence[Entry], promised: Sequence[Entry]) -> Iterator[str]:
+    found = set(told)
     return (f"interaction {entry[0]} is gone" for entry in promised if entry not in found)
 
 
-def _open(flight: courier.Collected, entries: Sequence[Json]) -> bool:
+def _open(flight: courier.Collected, recorded: int) -> bool:
     """Whether something in flight is to be concluded."""
     if flight.envelope is None or flight.kind not in ("answered", "in_doubt"):
         return False
-    return int(flight.envelope["sequence"]) > len(entries)
+    return int(flight.envelope["sequence"]) > recorded
 
 
-def _paid_twice(entries: Sequence[Json], flight: courier.Collected, promise: Promise) -> Iterator[str]:
+def _paid_twice(recorded: int, flight: courier.Collected, promise: Promise) -> Iterator[str]:
     """What would make the next step pay for an ask again, or forget its answer."""
-    if not promise.sent or len(entries) >= promise.sent:
+    if recorded >= promise.sent:
         return
-    if not _open(flight, entries):
+    if not _open(flight, recorded):
         yield f"ask {promise.sent} was sent, and counts as {flight.kind}"
     elif promise.answered and flight.kind != "answered":
         yield f"ask {promise.sent} was answered, and counts as {flight.kind}"
 
 
-def _not_concluded(new: Sequence[Json], flight: courier.Collected, promise: Promise) -> Iterator[str]:
+def _not_concluded(new: Sequence[Json], flight: courier.Collected) -> Iterator[str]:
     kind = {"answered": "ask", "in_doubt": "recover"}[flight.kind]
     if not new or new[0]["kind"] != kind:
         yield f"what was {flight.kind} became {[entry['kind'] for entry in new]}"

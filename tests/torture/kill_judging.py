@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 
 from logist.errors import LogistError
 from tests.torture import kill_subjects as subjects
 from tests.torture.kill_subjects import Reference, Subject
-from tests.torture.lab import World, broken, lost
+from tests.torture.lab import WAITING, World, broken, lost
 from tests.torture.tracer import Action, Trace
 
 
@@ -70,6 +71,7 @@ def at_once(subject: Subject, reference: Reference, world: World, ran: Trace) ->
 def afterwards(subject: Subject, reference: Reference, world: World) -> Iterator[str]:
     """The command can be given again if it was not carried out, and the next one works as if nothing had been."""
     if not _is_done(reference, world):
+        yield from _never_mind(subject, reference, world)
         ran = world.run(*subject.args)
         if ran.code != reference.code:
             yield f"once more, it ends with {ran.code}: {ran.err}"
@@ -80,6 +82,20 @@ def afterwards(subject: Subject, reference: Reference, world: World) -> Iterator
             yield f"{' '.join(subject.then)} ends with {ran.code}: {ran.err}"
             return
     yield from as_if_nothing_had_been(reference, world)
+
+
+def _never_mind(subject: Subject, reference: Reference, world: World) -> Iterator[str]:
+    """Whoever does something else then finds the files as they were before."""
+    if not subject.instead:
+        return
+    other = world.copied(world.place.with_name(f"{world.place.name}-instead"))
+    ran = other.run(*subject.instead)
+    if ran.code not in WAITING:
+        yield f"{' '.join(subject.instead)} ends with {ran.code}: {ran.err}"
+    if subjects.files(other) != reference.files_before:
+        yield f"after {' '.join(subject.instead)} the workspace holds {sorted(subjects.files(other))}"
+    yield from broken(other)
+    shutil.rmtree(other.place)
 
 
 def as_if_nothing_had_been(reference: Reference, world: World) -> Iterator[str]:

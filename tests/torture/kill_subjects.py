@@ -30,6 +30,8 @@ class Subject(NamedTuple):
     """Makes what there is before the command."""
     then: tuple[str, ...] = AGAIN
     """A command that must work after it, whatever happened."""
+    instead: tuple[str, ...] = ()
+    """Another command than this one, after which the files must be as if this one had not been begun."""
 
 
 class Reference(NamedTuple):
@@ -45,6 +47,7 @@ class Reference(NamedTuple):
     """The history after both."""
     state: Json
     files: dict[str, bytes]
+    files_before: dict[str, bytes]
     spec_before: bytes
     spec: bytes
 
@@ -84,6 +87,8 @@ def no_job_nor_repository(world: World) -> None:
 _CREATE = ("job", "create", "--id", JOB, "--prompt", "Do it.")
 _ANSWER = ("--response-string", command("RETRY", "Again."))
 
+_RESUBMIT = ("job", "resubmit", JOB, "--note", "Try again.")
+
 SUBJECTS = {
     subject.name: subject
     for subject in (
@@ -92,9 +97,9 @@ SUBJECTS = {
         Subject("step of a worker", AGAIN, doer_first),
         Subject("step of a reviewer", AGAIN, reviewer_next, ("job", "approve", JOB)),
         Subject("poststep", ("job", "poststep", JOB, *_ANSWER), doer_first),
-        Subject("resubmit", ("job", "resubmit", JOB, "--note", "Try again."), stuck),
-        Subject("restep", ("job", "restep", JOB, "--to", "2"), stuck),
-        Subject("rerun", ("job", "rerun", JOB), stuck),
+        Subject("resubmit", _RESUBMIT, stuck),
+        Subject("restep", ("job", "restep", JOB, "--to", "2"), stuck, instead=_RESUBMIT),
+        Subject("rerun", ("job", "rerun", JOB), stuck, instead=_RESUBMIT),
         Subject("cancel", ("job", "cancel", JOB), reviewer_next, ("job", "rerun", JOB)),
         Subject("config", ("job", "config", JOB, "--set", "limits.cost_threshold=2000"), doer_first),
     )
@@ -136,6 +141,7 @@ def reference(subject: Subject, base: World, place: Path) -> Reference:
         world.history(),
         world.state(),
         files(world),
+        files(base),
         spec_before,
         (world.folder / "job.yaml").read_bytes(),
     )

@@ -110,7 +110,9 @@ class World:
         """`logist ARGS` as a process that goes on by itself; silent unless told otherwise."""
         nowhere = subprocess.DEVNULL
         pipes: Json = {"stdin": nowhere, "stdout": nowhere, "stderr": nowhere, **options}
-        return subprocess.Popen(self.argv(*args), cwd=self.place, env=self.env, text=False, **pipes)
+        process: Any = subprocess.Popen(self.argv(*args), cwd=self.place, env=self.env, **pipes)
+        started: subprocess.Popen[bytes] = process
+        return started
 
     def run(self, *args: str, stdin: str = "") -> support.Ran:
         """`logist ARGS` in this process: quicker. Not for what a kill or a courier has a part in."""

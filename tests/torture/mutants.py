@@ -19,7 +19,7 @@ from logist.agents import courier
 from logist.core import fold
 from logist.jobs import session as sessions
 from logist.store import JobDir, entries, files, history, inflight
-from logist.workspace import checkpoint, git
+from logist.workspace import git
 from tests.torture.recording import ANSWERED
 
 Swap = tuple[Any, str, Any]
@@ -188,7 +188,13 @@ def objects_not_durable() -> list[Swap]:
 
 def object_names_not_durable() -> list[Swap]:
     """The directories in which git names its files are not flushed."""
-    return [(checkpoint, "make_durable", lambda git: None)]
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if "/git" not in os.readlink(f"/proc/self/fd/{descriptor}"):
+            real(descriptor)
+
+    return [(os, "fsync", fsync)]
 
 
 def end_assumed() -> list[Swap]:

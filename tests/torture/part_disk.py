@@ -53,9 +53,7 @@ def paid(run: Run) -> None:
     """A paid step; the courier's disk is the same."""
     python = quick_python(run.scratch / "python")
     subject = kill_paid.prepared(run.scratch / "base", python)
-    for _ in range(2):  # the second time Python's caches are there
-        calls = kill_paid.undisturbed(subject, run.scratch / "reference")
-    faults = _faults([call for call in calls if "__pycache__" not in " ".join(call.paths)])
+    faults = _faults(kill_paid.settled_calls(subject, run.scratch / "reference"))
     chosen = run.random("paid").sample(faults, min(240, len(faults))) if run.full else run.some(faults, 2)
     kill_pool.each(run, partial(disk_faults.paid_struck, subject), chosen)
 

@@ -62,7 +62,7 @@ def paid(run: Run) -> None:
     """A paid step: the stepper dies, the courier dies, or both; then the step that harvests dies as well."""
     python = quick_python(run.scratch / "python")
     subject = kill_paid.prepared(run.scratch / "base", python)
-    calls = _calls(run, subject)
+    calls = kill_paid.settled_calls(subject, run.scratch / "reference")
     _blows(run, subject, run.some([*_paid_blows(calls)], 2))
     pairs = run.random("pairs").sample([*_paid_pairs(calls)], 60)
     _blows(run, subject, run.some(pairs, 1))
@@ -76,16 +76,11 @@ def _with_litellm(run: Run, subject: Paid) -> None:
     """The same with litellm itself, which takes seconds to load, at a share of the points."""
     real = kill_paid.real_python(run.scratch / "real")
     before = run.count
-    calls = _calls(run, subject._replace(base=_with(subject.base, real)))
+    calls = kill_paid.settled_calls(
+        subject._replace(base=_with(subject.base, real)), run.scratch / "reference"
+    )
     _blows(run, subject._replace(killed_python=real), run.random("litellm").sample([*_paid_blows(calls)], 16))
     run.notes.append(f"with litellm itself: {run.count - before} points of {len(calls)} calls")
-
-
-def _calls(run: Run, subject: Paid) -> list[Call]:
-    """What a paid step does; not the first one, after which Python's caches are there."""
-    place = run.scratch / "reference"
-    kill_paid.undisturbed(subject, place)
-    return kill_paid.undisturbed(subject, place)
 
 
 def _with(world: World, python: str) -> World:

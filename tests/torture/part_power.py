@@ -40,7 +40,7 @@ FULL = (
     Job("from_repository", (), 20),
 )
 SLICE = (Job("short_job", ("in_place",), 6), Job("paid_job", ("own_courier",), 6))
-PICKED, NESTED = 4, 2
+PICKED, NESTED = 3, 2
 """In a slice: states at each call, and recoveries that are cut off."""
 
 
@@ -140,6 +140,8 @@ class Break(NamedTuple):
     name: str
     scenario: Callable[..., Recording]
     variants: tuple[str, ...] = ()
+    most: int = 24
+    """States by chance at each call."""
 
 
 BREAKS = (
@@ -149,15 +151,15 @@ BREAKS = (
     Break("trailing_comma", scenarios.one_decision, ("in_place",)),
     Break("end_assumed", scenarios.one_decision, ("in_place",)),
     Break("several_in_place", scenarios.two_decisions, ("in_place",)),
-    Break("no_checksum", scenarios.made_again),
-    Break("no_chain", scenarios.made_again),
+    Break("no_checksum", scenarios.made_again, most=200),
+    Break("no_chain", scenarios.made_again, most=200),
     Break("state_first", scenarios.one_decision),
     Break("state_in_place", scenarios.one_decision),
     Break("sent_not_durable", scenarios.paid_step),
     Break("answer_not_durable", scenarios.paid_step),
     Break("inflight_first", scenarios.paid_step),
-    Break("objects_not_durable", scenarios.scripted_step),
-    Break("object_names_not_durable", scenarios.scripted_step),
+    Break("objects_not_durable", scenarios.scripted_step, most=8),
+    Break("object_names_not_durable", scenarios.scripted_step, most=8),
 )
 CONTROLS = (
     Break("", scenarios.one_decision),
@@ -189,7 +191,7 @@ def _break(task: tuple[Break, World, bool]) -> Found:
     chosen, world, full = task
     names = (chosen.name,) if chosen.name else ()
     recording = chosen.scenario(world, *chosen.variants, *names)
-    plan = Plan("0", 60, pick=None if full else 60, until_caught=not full)
+    plan = Plan("0", chosen.most, pick=None if full else chosen.most, until_caught=not full)
     return examine(recording, world.place / "states", plan)
 
 

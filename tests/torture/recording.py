@@ -10,8 +10,9 @@ from pathlib import Path
 
 from logist.store.entries import checksum_of
 from tests.support import ROOT
-from tests.torture.filesystem import Disk, Tree, read
+from tests.torture.filesystem import Disk, Tree
 from tests.torture.lab import JOB, WAITING, World
+from tests.torture.shelf import read
 from tests.torture.tracer import Call, trace
 
 HISTORY = f".logist/jobs/{JOB}/jobHistory.json"
@@ -186,6 +187,8 @@ def _inside(path: str, place: Path) -> str | None:
 
 def see(disk: Disk, call: Call, place: Path) -> None:
     """What a call does to the disk. AssertionError for one that this model does not know."""
+    if call.name == "sync":
+        disk.sync_all()
     paths = [_inside(path, place) for path in call.paths]
     if (call.result or 0) < 0 or not any(paths) or call.name in _IGNORED:
         return

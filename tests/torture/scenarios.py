@@ -121,14 +121,19 @@ def made_again(world: World, *variants: str) -> Recording:
     """A decision on a job that was removed and made again, on a disk that shows the old one's history where the
     new one's did not arrive. Both are alike to the byte but for a few letters: the worst that can lie there.
     """
+    other = LONG.replace("table", "chart")
+    _remade(world, LONG)
     assert world.run(*SUSPEND, "--note", LONG).code == 0
     old = world.job.history_file.read_bytes()
-    shutil.rmtree(world.folder)
-    other = LONG.replace("table", "chart")
-    world.create("--prompt", other, "--approval", "end")
+    _remade(world, other)
     recording = _on(world, ("in_place", *variants), "a job made again", (*SUSPEND, "--note", other))
     recording.stale["jobHistory.json"] = old
     return recording
+
+
+def _remade(world: World, prompt: str) -> None:
+    shutil.rmtree(world.folder)
+    world.create("--prompt", prompt, "--approval", "end")
 
 
 def _on(world: World, variants: Sequence[str], name: str, *commands: Sequence[str]) -> Recording:

@@ -22,6 +22,7 @@ CONFIG = SUBJECTS["config"]
 def nothing_happened(subject: Subject, place: Path) -> tuple[Reference, World]:
     """The reference of a command without its calls, and the world after the command."""
     base = subjects.base(place / "base", subject, "")
+    files_before = subjects.files(base)
     before, spec_before = base.history(), (base.folder / "job.yaml").read_bytes()
     ran = base.run(*subject.args)
     after = base.copied(place / "after")
@@ -30,7 +31,9 @@ def nothing_happened(subject: Subject, place: Path) -> tuple[Reference, World]:
     state, files, end = base.state(), subjects.files(base), base.history()
     spec = (base.folder / "job.yaml").read_bytes()
     out = ran.out.encode()
-    found = Reference([], out, ran.code, before, history, then.code, end, state, files, spec_before, spec)
+    found = Reference(
+        [], out, ran.code, before, history, then.code, end, state, files, files_before, spec_before, spec
+    )
     return found, after
 
 
@@ -110,6 +113,16 @@ def test_what_is_wrong_in_the_end_is_seen(tmp_path: Path, damage: Callable[[Worl
     assert said in " ".join(kill_judging.as_if_nothing_had_been(reference, world))
 
 
+def test_files_that_a_cut_off_restep_has_changed_are_seen(tmp_path: Path) -> None:
+    restep = SUBJECTS["restep"]
+    base = subjects.base(tmp_path / "base", restep, "")
+    reference, _ = nothing_happened(restep, tmp_path / "undisturbed")
+    assert [*kill_judging.afterwards(restep, reference, base.copied(tmp_path / "a"))] == []
+    (base.folder / "workspace" / "src" / "app.py").unlink()
+    problems = kill_judging.afterwards(restep, reference, base.copied(tmp_path / "b"))
+    assert "the workspace holds" in next(problems)
+
+
 def test_half_a_job_yaml_is_seen(tmp_path: Path) -> None:
     reference, world = nothing_happened(CONFIG, tmp_path)
     (world.folder / "job.yaml").write_bytes(reference.spec[:-9])
@@ -130,13 +143,15 @@ def test_more_or_fewer_charges_than_interactions_are_seen(tmp_path: Path, charge
         world = paid.base.copied(tmp_path / "w").paid_by(server.url)
         assert world.run("job", "poststep", JOB, "--response-string", command()).code == 0
         server.requests.extend([Received("", {}, {})] * charges)
-        assert [*kill_paid.finished(paid, world, server, False)] == [f"{charges} charges for one interaction"]
+        assert [*kill_paid.finished(paid, world, server, kill_paid.ANSWERED)] == [
+            f"{charges} charges for one interaction"
+        ]
 
 
 def test_a_doubt_without_a_reason_is_seen() -> None:
-    assert [*kill_paid.wrongly_recorded(["recover"], True)] == []
-    assert [*kill_paid.wrongly_recorded(["recover"], False)]
-    assert [*kill_paid.wrongly_recorded(["ask", "ask"], True)]
+    assert [*kill_paid.wrongly_recorded(["recover"], kill_paid.EITHER)] == []
+    assert [*kill_paid.wrongly_recorded(["recover"], kill_paid.ANSWERED)]
+    assert [*kill_paid.wrongly_recorded(["ask", "ask"], kill_paid.EITHER)]
 
 
 @pytest.mark.parametrize(

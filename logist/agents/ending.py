@@ -6,24 +6,24 @@ import os
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from logist.agents.exchange import GRACE
 from logist.agents.protocol import COURIER
 from logist.store import Process
-from logist.store.lock import start_time
+from logist.store.lock import is_at_work
 
 LEAVE_SECONDS = GRACE + 5.0
 """How long a courier that was asked to end may take: its grace, and writing what it has."""
 POLL_SECONDS = 0.05
 
 
-def is_here(process: Process) -> bool:
-    """Whether it lives on this machine, is not another that got its pid, and is a courier at all.
+def is_here(process: Process, folder: Path) -> bool:
+    """Whether it lives on this machine, has the job in `folder` open, and is a courier at all.
 
     The file of signatures can be written by anybody who may write to the job.
     """
-    born = start_time(process.pid)
-    return process.host == host() and born == process.start_time and _is_courier(process.pid)
+    return process.host == host() and is_at_work(process, folder) and _is_courier(process.pid)
 
 
 def _is_courier(pid: int) -> bool:
@@ -40,31 +40,31 @@ def host() -> str:
     return os.uname().nodename
 
 
-def ask_to_end(process: Process) -> bool:
+def ask_to_end(process: Process, folder: Path) -> bool:
     """Tells a courier to end; it then records what it has. False if it is gone, or not of this machine."""
-    return _tell(process, signal.SIGTERM)
+    return _tell(process, folder, signal.SIGTERM)
 
 
-def kill(process: Process) -> bool:
+def kill(process: Process, folder: Path) -> bool:
     """Ends a courier and all in its group at once. What was sent is in doubt then."""
-    return _tell(process, signal.SIGKILL)
+    return _tell(process, folder, signal.SIGKILL)
 
 
-def end(process: Process, seconds: float = LEAVE_SECONDS) -> bool:
+def end(process: Process, folder: Path, seconds: float = LEAVE_SECONDS) -> bool:
     """Asks, waits, kills; returns once it is gone. False if it was not there, or not of this machine."""
-    if not ask_to_end(process):
+    if not ask_to_end(process, folder):
         return False
     until = time.monotonic() + seconds
-    while is_here(process):
+    while is_here(process, folder):
         if time.monotonic() > until:
-            kill(process)
+            kill(process, folder)
         time.sleep(POLL_SECONDS)
     return True
 
 
-def _tell(process: Process, number: int) -> bool:
+def _tell(process: Process, folder: Path, number: int) -> bool:
     # A courier leads a session, so its pid names its group; while it lives, no other can have that.
-    if not is_here(process):
+    if not is_here(process, folder):
         return False
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)

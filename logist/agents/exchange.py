@@ -185,7 +185,7 @@ class Errand:
 
     def _sleep(self, seconds: float) -> bool:
         """Waits before another try; False when told to stop."""
-        return self._next(seconds) is None and not self.stopped
+        return not self.stopped and self._next(seconds) is None and not self.stopped
 
     def _pause(self, failure: Failure | None, deadline: float) -> float | None:
         if failure is None or self.k >= self.ask.max_tries:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-
-import click
 
 from logist.cli import render
 from logist.cli.options import here, job_id, utf8
-from logist.cli.output import stop_code
+from logist.cli.stops import stopping
 from logist.config.environment import Environment
 from logist.config.settings import load_settings
 from logist.errors import UsageError
@@ -20,15 +16,6 @@ from logist.jobs.project import SCRIPTED, Clock, Project
 from logist.resources import resource
 from logist.roles import Roles, load_roles
 from logist.store import JobDir
-
-
-class _Stop:
-    """What the signal handlers leave for the work to see."""
-
-    code = 0
-
-
-_stop = _Stop()
 
 
 def open_job(
@@ -74,22 +61,3 @@ def _agent(chosen: str) -> str:
     if chosen != "litellm" and not chosen.startswith(SCRIPTED):
         raise UsageError(f"unknown agent {chosen!r}", where="--agent", fix="litellm, or scripted:PATH")
     return chosen
-
-
-def stopping() -> int:
-    """The exit code of the stop that was asked for: 130 for Ctrl-C, 143 for SIGTERM; else 0."""
-    return _stop.code
-
-
-def stop_on_signals() -> None:
-    """Ctrl-C or SIGTERM lets the work in hand reach a place where it can stop; a second one ends at once."""
-
-    def stop(number: int, frame: object) -> None:
-        if _stop.code:
-            raise SystemExit(stop_code(number))
-        _stop.code = stop_code(number)
-
-    _stop.code = 0
-    close = click.get_current_context().call_on_close
-    for number in (signal.SIGINT, signal.SIGTERM):
-        close(partial(signal.signal, number, signal.signal(number, stop)))

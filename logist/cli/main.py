@@ -122,6 +122,7 @@ def root() -> None:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits with the code that tells the outcome."""
     _open_closed_streams()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminated)
     sys.exit(run(sys.argv[1:] if args is None else list(args)))
 

@@ -7,7 +7,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 import click
@@ -45,6 +45,13 @@ def _written_to(stream: TextIO, forgiven: type[OSError] = BrokenPipeError) -> It
         stream.flush()
     except forgiven:
         _drop(stream)
+
+
+def flush() -> None:
+    """Lets out what was printed, as far as somebody takes it."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, RuntimeError):  # closed, or interrupted in the middle of a write
+            stream.flush()
 
 
 def reader_left() -> bool:

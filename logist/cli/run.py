@@ -11,6 +11,7 @@ import click
 from logist.cli import render
 from logist.cli.options import agent_option, jobs_dir_option, json_flag
 from logist.cli.output import Diagnostic, Line, Output
+from logist.cli.stops import stop_on_signals
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
@@ -52,10 +53,10 @@ def run(
 
     The exit code is the first of 1, 10, 5, 6, 3, 7, 4, 11 that any job ended with, else 0; after Ctrl-C 130.
     """
+    stop_on_signals()
     from logist.cli import context
     from logist.jobs.queue import exit_code
 
-    context.stop_on_signals()
     project = context.project(environment, jobs_dir, agent)
     shown = _Shown(environment, quiet=as_json)
     _rounds(project, parallel or project.settings.max_concurrent_agents, watch, shown)

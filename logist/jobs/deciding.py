@@ -5,7 +5,7 @@ from __future__ import annotations
 from logist.core import fold, steward
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Request, State
 from logist.errors import UsageError
-from logist.jobs import asking, doubt, stopping
+from logist.jobs import doubt, settling, stopping
 from logist.jobs.project import Project
 from logist.jobs.session import Session, changing
 from logist.jobs.stepping import Result
@@ -36,7 +36,7 @@ def decide(
         stopping.end_agent(project, job_id)
         wait = max(wait, stopping.LEAVE_SECONDS)
     with changing(project, job_id, f"job {kind}", wait=wait) as session:
-        settled = asking.settle_first(session, then_refuse=kind not in ENDING)
+        settled = settling.settle_first(session, then_refuse=kind not in ENDING, at_any_price=kind in ENDING)
         if asked.get("doubt") == doubt.RETRY:
             asked.update(doubt.released(session))
         spec, changed = _spec(session, kind)
@@ -55,7 +55,7 @@ def _spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Interaction
 def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -> Result:
     """Puts state and workspace back to what interaction `to` found. What was used stays used."""
     with changing(project, job_id, "job restep") as session:
-        asking.settle_first(session, then_refuse=True)
+        settling.settle_first(session, then_refuse=True)
         if not 2 <= to <= session.state.revision:
             raise UsageError(
                 f"no interaction {to} to go back before", where="--to", fix=f"2 to {session.state.revision}"
@@ -74,7 +74,7 @@ def rerun(
     `clean` False leaves the workspace as it is; `keep_files` copies the artefacts to `attachments/` first.
     """
     with changing(project, job_id, "job rerun") as session:
-        asking.settle_first(session, then_refuse=True)
+        settling.settle_first(session, then_refuse=True)
         options: JsonObject = {"clean_git": clean, "keep_files": keep_files}
         request = {"action": "rerun", "job_id": job_id, "options": options}
         start = session.state.start_checkpoint if clean else None

@@ -19,12 +19,24 @@ def released(session: Session) -> JsonObject:
     stuck = session.state.stuck
     if stuck is None or stuck.kind is not StuckKind.IN_DOUBT:
         return {}
-    booked: Interaction | None = None
-    taken_back = set()
-    for entry in session.history():
-        booked = entry if entry.kind is Kind.RECOVER else booked
-        taken_back.add(entry.command.get("released_of"))
-    if booked is None or booked.sequence in taken_back:
+    history = session.history()
+    booked = _source(history)
+    if booked is None or any(entry.command.get("released_of") == booked.sequence for entry in history):
         return {}
+    if any(entry.kind is Kind.RERUN and entry.sequence > booked.sequence for entry in history):
+        return {}  # it counts no more
     amount = booked.command.get("in_doubt_microcents", fold.cost(booked.usage))
     return {"released_microcents": amount, "released_of": booked.sequence}
+
+
+def _source(history: list[Interaction]) -> Interaction | None:
+    """The `recover` that the present doubt is from: of the last one, unless a restep went back behind it."""
+    source: Interaction | None = None
+    found_by: dict[int, Interaction | None] = {}
+    for entry in history:
+        found_by[entry.sequence] = source
+        if entry.kind is Kind.RECOVER:
+            source = entry
+        elif entry.kind is Kind.RESTEP:
+            source = found_by.get(fold.restep_target(entry))
+    return source

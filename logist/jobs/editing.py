@@ -5,7 +5,7 @@ from __future__ import annotations
 from logist.core.machine import next_command
 from logist.core.model import TERMINAL, Status
 from logist.errors import Refused
-from logist.jobs import asking, specs
+from logist.jobs import settling, specs
 from logist.jobs.project import Project
 from logist.jobs.session import changing
 from logist.jobs.stepping import Result
@@ -17,7 +17,7 @@ def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], obje
     Raises InvalidFile when the result does not validate; then nothing is written.
     """
     with changing(project, job_id, "job config") as session:
-        settled = asking.settle_first(session, then_refuse=False)
+        settled = settling.settle_first(session)
         if session.state.status in TERMINAL:
             fix = next_command(session.state.place(), job_id)
             raise Refused(f"the job has ended: {session.state.status}", fix=fix)

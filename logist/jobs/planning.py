@@ -17,7 +17,7 @@ from logist.core.model import (
 )
 from logist.core.step import Bounds, Halt, Idle, StepPlan
 from logist.errors import InvalidFile, Refused
-from logist.jobs import asking, specs
+from logist.jobs import settling, specs
 from logist.jobs.project import Project
 from logist.jobs.session import Session, load
 from logist.workspace import Workspace
@@ -130,7 +130,7 @@ def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepP
     """What `step` would send now; writes nothing and takes no lock."""
     session = load(project, project.job(job_id))
     refuse_ended(session.state)
-    if asking.unsettled(session):
+    if settling.unsettled(session):
         reason = "a step is in flight: the next command records its outcome, and asks nothing"
         return session.state, Idle(session.state.status, reason, "logist job step")
     waits, phase = step.idle(session.state), step.turn(session.state)

@@ -21,7 +21,7 @@ from logist.core.model import (
     Status,
     Steward,
 )
-from logist.errors import Damaged, Stopped
+from logist.errors import Damaged, Refused, Stopped
 from logist.jobs import hooks, specs
 from logist.jobs.project import Project
 from logist.store import Holder, JobDir, Loaded, Lock, Position
@@ -67,6 +67,7 @@ class Session:
 
     def record(self, *entries: Interaction, back: State | None = None) -> list[Interaction]:
         """Makes the entries durable in one append, then replaces state.json."""
+        self.require_place()
         done = self.job.append(self.position, [dump(entry) for entry in entries], self.torn)
         before = self.state.status
         recorded = [interaction_of(entry) for entry in done.entries]
@@ -76,6 +77,12 @@ class Session:
         self.became_stuck |= self.state.status is Status.STUCK and before is not Status.STUCK
         self.write_state()
         return recorded
+
+    def require_place(self) -> None:
+        """Raises Refused once the job's directory was moved, or another one put there: the lock is not of that."""
+        if self.lock is not None and not self.lock.is_at(self.job.path):
+            message = "the job was moved or removed while it was worked on; what was in flight went with it"
+            raise Refused(message, where=str(self.job.path), fix="'logist job step' where it is now")
 
     def write_state(self) -> None:
         self.job.write_state(dump_state(self.state, self.position))

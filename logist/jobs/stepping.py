@@ -19,7 +19,7 @@ from logist.core.model import (
 )
 from logist.core.step import Halt, Idle, StepPlan
 from logist.errors import Refused
-from logist.jobs import asking, doubt, planning
+from logist.jobs import asking, doubt, planning, settling
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.session import Session, changing, load
@@ -59,8 +59,8 @@ def do_step(project: Project, job_id: str, choice: Choice) -> Result:
     with changing(
         project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
     ) as session:
-        unsent = asking.is_unsent(session)
-        settled = asking.settle(session)
+        unsent = settling.is_unsent(session)
+        settled = settling.settle(session)
         if settled:
             note = "concluded what an earlier step had left in flight; nothing was asked"
             return _result(session, settled, (note,))
@@ -92,11 +92,11 @@ def _ask(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str)
     project = session.project
     asked = asking.envelope(session, spec, plan, checkpoint)
     if project.script is not None:
-        return asking.conclude(session, asking.Answered(spec, asked, asking.in_place(session, asked)))
+        return settling.conclude(session, settling.Answered(spec, asked, asking.in_place(session, asked)))
     project.say(f"asking {plan.role.name} ({plan.model.provider_model})")
     name = plan.model.api_key_env
     asking.by_courier(session, asked, project.environment.key(name) if name else None)
-    return asking.harvest(session)
+    return settling.harvest(session)
 
 
 def _halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interaction:
@@ -112,14 +112,18 @@ def poststep(
     """The same as a step, with an answer that is given. A dry run writes nothing."""
     if dry_run:
         session = load(project, project.job(job_id))
-        if asking.unsettled(session):
+        if settling.unsettled(session):
             raise Refused("a step is in flight, and its outcome comes first", fix="logist job step")
         return _supplied(session, answer, choice, dry_run=True)
     with changing(project, job_id, "job poststep", wait=choice.wait, wait_for_courier=True) as session:
-        settled = asking.settle(session)
+        unsent = settling.is_unsent(session)
+        settled = settling.settle(session)
         if settled:
             note = "concluded what an earlier step had left in flight; the given answer was not used"
             return _result(session, settled, (note,))
+        if session.lock is not None and session.lock.waited_for_courier and not unsent:
+            note = "another command concluded the step that was under way; the given answer was not used"
+            return _result(session, [], (note,))
         return _supplied(session, answer, choice)
 
 
@@ -142,12 +146,12 @@ def _supplied(session: Session, answer: Answer, choice: Choice, *, dry_run: bool
     assert isinstance(plan, StepPlan)
     asked = asking.envelope(session, spec, plan, checkpoint)
     asked["steward"] = Steward(name=session.project.steward).model_dump(mode="json")
-    answered = asking.Answered(spec, asked, _reply(session.project, answer))
+    answered = settling.Answered(spec, asked, _reply(session.project, answer))
     if dry_run:
         return _dry(session, answered)
     # Who says what the answer has cost knows better than the booking of what was in doubt.
     command = doubt.released(session) if answer.charge.source == "steward" else {}
-    return _result(session, [asking.conclude(session, answered, simulated=True, command=command)], ())
+    return _result(session, [settling.conclude(session, answered, simulated=True, command=command)], ())
 
 
 def _reply(project: Project, answer: Answer) -> Reply:
@@ -156,10 +160,10 @@ def _reply(project: Project, answer: Answer) -> Reply:
     return Reply(text=text, usage=answer.charge, finish=finish, redactions=redactions)
 
 
-def _dry(session: Session, answered: asking.Answered) -> Result:
+def _dry(session: Session, answered: settling.Answered) -> Result:
     project = session.project
     workspace = project.workspace(session.job)
-    seen = asking.observe(project, workspace, answered, None, None)
+    seen = settling.observe(project, workspace, answered, None, None)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, project.schema)
     entry = session.entry(
         Kind.ASK,

@@ -7,8 +7,8 @@ import time
 from logist.agents import ending
 from logist.errors import Refused, Stopped
 from logist.jobs.project import Project
-from logist.store import Holder, Process
-from logist.store.lock import start_time
+from logist.store import Holder, JobDir, Process
+from logist.store.lock import is_at_work
 
 LEAVE_SECONDS = 10.0
 """How long a command without an agent may go on: it records what is known, or is about to ask."""
@@ -30,16 +30,16 @@ def end_agent(project: Project, job_id: str) -> None:
         if project.stopping():
             raise Stopped("stopped waiting for the job", exit_code=project.stopping())
         if found.courier is not None:
-            _end(project, found.courier)
+            _end(project, project.job(job_id), found.courier)
             until = time.monotonic() + LEAVE_SECONDS
         time.sleep(ending.POLL_SECONDS)
 
 
-def _end(project: Project, courier: Process) -> None:
+def _end(project: Project, job: JobDir, courier: Process) -> None:
     if courier.host != ending.host():
         message = f"the agent is at work on {courier.host}, and can only be ended there"
         raise Refused(message, fix=f"on {courier.host}: kill {courier.pid}")
     project.say(f"ending the agent (courier pid {courier.pid}, since {courier.since})")
-    if not ending.end(courier) and start_time(courier.pid) == courier.start_time:
+    if not ending.end(courier, job.path) and is_at_work(courier, job.path):
         message = f"the process {courier.pid} signed the job's lock, but is not an agent of Logist"
         raise Refused(message, fix="look at it, and end it yourself")

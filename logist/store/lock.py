@@ -96,6 +96,10 @@ class Lock:
         stepper = _parse(_signatures(self.fd)).get("stepper") or Process(0, 0)
         _sign(self.fd, "courier", stepper._replace(pid=pid, start_time=start_time(pid) or 0))
 
+    def is_at(self, folder: Path) -> bool:
+        """Whether `folder` is the job that is locked, and not another in the place of one that was moved."""
+        return _is_still_at(folder, self.fd)
+
     def release(self) -> None:
         """Let go. Only closing: LOCK_UN would take the lock from a courier that shares it."""
         try:
@@ -237,7 +241,7 @@ def holder(folder: Path) -> Holder | None:
 def _signers(folder: Path, *, held: bool) -> Holder:
     """Those who signed the file and live."""
     record = _parse(files.read_bytes(folder / SIGNATURES) or b"")
-    return Holder(*(_living(record.get(role), held) for role in ("stepper", "courier")))
+    return Holder(*(_living(record.get(role), folder, held) for role in ("stepper", "courier")))
 
 
 def _is_listed(folder: Path) -> bool:
@@ -252,13 +256,39 @@ def _is_listed(folder: Path) -> bool:
     return any(words[1] == "FLOCK" and words[5] == name for words in held if len(words) > 5)
 
 
-def _living(process: Process | None, held: bool) -> Process | None:
-    """The process, if it lives. One of another host (a container) can't be seen: while `held`, it does."""
+def _living(process: Process | None, folder: Path, held: bool) -> Process | None:
+    """The process, if it is at work. One of another host (a container) can't be seen: while `held`, it is."""
     if process is None:
         return None
-    here = process.host == _host()
-    alive = start_time(process.pid) == process.start_time if here else held
+    alive = is_at_work(process, folder) if process.host == _host() else held
     return process if alive else None
+
+
+def is_at_work(process: Process, folder: Path) -> bool:
+    """Whether a process of this machine lives, is not another that got its pid, and has the job open.
+
+    Who has not has signed the file of another job, of which this one is a copy.
+    """
+    return start_time(process.pid) == process.start_time and _has_open(process.pid, folder)
+
+
+def _has_open(pid: int, folder: Path) -> bool:
+    """Whether the directory is among the open ones of a process; those of other people can't be seen: yes."""
+    try:
+        wanted = os.stat(folder)
+        links = [f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd")]
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return any(_is_same(link, wanted) for link in links)
+
+
+def _is_same(link: str, wanted: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(link), wanted)
+    except OSError:
+        return False
 
 
 def start_time(pid: int) -> int | None:
@@ -284,13 +314,21 @@ def _slot(role: str, process: Process | None) -> bytes:
 
 def _sign(fd: int, role: str, process: Process | None) -> None:
     # For people and readers; not flushed, for no signature outlives the machine it was made on.
-    with files.storage(Path(SIGNATURES)), _signing(fd) as file:
+    with files.storage(_place(fd)), _signing(fd) as file:
         files.write_all(file, _slot(role, process), _OFFSETS[role])
 
 
 def _signatures(fd: int) -> bytes:
-    with files.storage(Path(SIGNATURES)), _signing(fd) as file:
+    with files.storage(_place(fd)), _signing(fd) as file:
         return os.pread(file, 2 * _SLOT, 0)
+
+
+def _place(fd: int) -> Path:
+    """Where the file of signatures is, for a message."""
+    try:
+        return Path(os.readlink(f"/proc/self/fd/{fd}"), SIGNATURES)
+    except OSError:
+        return Path(SIGNATURES)
 
 
 @contextmanager
@@ -308,5 +346,5 @@ def _parse(data: bytes) -> dict[str, Process | None]:
     """The signatures; none if the file is not whole, as a moment after it was made."""
     try:
         return {role: value and Process(**value) for role, value in json.loads(data).items()}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -275,17 +276,92 @@ def test_a_steward_takes_the_job_from_a_stepper_and_its_agent(bench: MakeBench) 
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.RECOVER, Kind.CANCEL]
 
 
+def test_a_job_that_was_swapped_for_another_is_not_written_to(bench: MakeBench) -> None:
+    with Loopback({"text": command(), "delay": 3}) as server:
+        b = paid(bench(), server.url)
+        b.create("a")
+        b.create("b")
+        swapped: list[bool] = []
+
+        def swap() -> int:
+            if server.requests and not swapped:
+                b.folder("a").rename(b.folder("moved"))
+                b.folder("b").rename(b.folder("a"))
+                swapped.append((b.folder("moved") / "inflight").is_dir())
+            return 0
+
+        before = b.files("b")
+        b.change(stopping=swap)
+        with pytest.raises(Refused, match="was moved or removed while it was worked on"):
+            b.step("a")
+        b.change(stopping=lambda: 0)
+        assert b.files("a") == before
+        assert b.step("moved").state.last is not None
+    assert (swapped, len(server.requests)) == ([True], 1)
+
+
+def test_the_agent_of_the_job_is_ended_and_not_that_of_its_copy(bench: MakeBench) -> None:
+    with Loopback({"text": command(summary="Mine."), "delay": 4}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        b.change(stopping=lambda: 143 if server.requests else 0)
+        with pytest.raises(Stopped):
+            b.step()
+        b.change(stopping=lambda: 0)
+        shutil.copytree(b.folder(), b.folder("copy"))
+        assert b.project.job("copy").holder() is None
+        decide(b.project, "copy", Kind.CANCEL, ends_agent=True)
+        last = b.step().state.last
+        assert last is not None
+        assert last.summary == "Mine."
+
+
+def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBench) -> None:
+    with Loopback({"text": command(summary="Asked for."), "delay": 5}) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        configured(b, server)
+        b.change(stopping=lambda: 143 if server.requests else 0)
+        with pytest.raises(Stopped):
+            b.step()
+        b.change(stopping=lambda: 0)
+        giving = [sys.executable, "-m", "logist", "job", "poststep", "j", "--response-string", command()]
+        env = support.process_environment() | {"MY_MODEL": KEY}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        crowd = [subprocess.Popen(giving, cwd=b.project.home.parent, env=env, **quiet) for _ in range(3)]
+        assert [giver.wait() for giver in crowd] == [0, 0, 0]
+    assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ASK]
+
+
+def test_ctrl_c_while_a_refusal_is_on_its_way_does_not_wait_to_ask_again(bench: MakeBench) -> None:
+    refusal = {"status": 429, "headers": {"retry-after": "50"}, "delay": 1.5}
+    with Loopback(refusal) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        b.change(stopping=lambda: 130 if server.requests else 0)
+        with pytest.raises(Stopped):
+            b.step()
+    error = b.history()[-1].response.error
+    assert error is not None
+    assert error.http_status == 429  # recorded by the courier itself: it was not killed
+
+
 def test_only_an_agent_of_logist_is_ended(bench: MakeBench) -> None:
     b = bench()
     b.create()
     job = b.project.job("j")
-    with subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
-    ) as other:
-        with job.lock(command="job step", since="2026-01-02T03:04:05Z") as lock:
-            lock.note_courier(other.pid)
-            with pytest.raises(Refused, match="not an agent of Logist"):
-                decide(b.project, "j", Kind.CANCEL, ends_agent=True)
+    with (
+        job.lock(command="job step", since="2026-01-02T03:04:05Z") as lock,
+        subprocess.Popen(
+            [sys.executable, "-c", "input()"],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=[lock.fd],
+        ) as other,
+    ):
+        lock.note_courier(other.pid)
+        with pytest.raises(Refused, match="not an agent of Logist"):
+            decide(b.project, "j", Kind.CANCEL, ends_agent=True)
         assert other.poll() is None
         other.communicate(b"\n")
     assert other.returncode == 0

@@ -13,9 +13,9 @@ from logist.config.settings import Settings
 from logist.core import fold
 from logist.core.model import Kind, Reply, Status, StuckKind, Usage
 from logist.core.step import Idle, StepPlan
-from logist.errors import Damaged, InvalidFile, Refused
+from logist.errors import Damaged, InvalidFile, LogistError, Refused
 from logist.jobs import asking, deciding, editing, looking
-from logist.jobs.deciding import decide, restep
+from logist.jobs.deciding import decide, rerun, restep
 from logist.jobs.planning import Choice, preview
 from logist.jobs.session import changing
 from logist.jobs.stepping import Answer, poststep
@@ -231,6 +231,92 @@ def test_an_answer_that_is_supplied_without_a_charge_leaves_the_booking(bench: M
     b = in_doubt(bench)
     b.give(command(summary="From the provider's log."))
     assert spent(b) == (1, 500_000)
+
+
+def test_the_doubt_that_a_restep_went_back_to_is_the_one_that_is_settled(bench: MakeBench) -> None:
+    b = in_doubt(bench)
+    decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "assume_paid"})
+    job, envelope = left_in_flight(b)
+    job.end_exchanges()
+    job.begin_exchange(1, envelope | {"sequence": 4, "after": None, "reserved_microcents": 700_000})
+    job.mark_sent(1)
+    b.step()
+    assert (b.history()[-1].sequence, spent(b)) == (4, (2, 200_000))
+    restep(b.project, "j", 3)
+    made = decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"}).entries[-1]
+    assert (made.command["released_of"], spent(b)) == (2, (0, 700_000))
+    restep(b.project, "j", 5)
+    made = decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"}).entries[-1]
+    assert (made.command["released_of"], spent(b)) == (4, (0, 0))
+
+
+def test_a_booking_from_before_a_rerun_is_not_taken_back_from_what_came_after(bench: MakeBench) -> None:
+    b = in_doubt(bench)
+    decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "assume_paid"})
+    rerun(b.project, "j")
+    charged = Answer(command(summary="By hand."), charge=Usage(cost_cents=1, source="steward"))
+    poststep(b.project, "j", charged, Choice())
+    restep(b.project, "j", 3)
+    decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"})
+    assert spent(b) == (1, 0)
+
+
+def answered_while_git_is_gone(bench: MakeBench) -> Bench:
+    """A job with a paid answer on disk that can't be recorded, for its checkpoints are out of reach."""
+    b = bench([answer(), answer()])
+    b.create()
+    job, _ = left_in_flight(b)
+    job.mark_sent(1)
+    job.save_response(1, response(command(summary="Paid for.")))
+    job.git_dir.rename(job.path / "away")
+    job.git_dir.write_text("no directory", "utf-8")
+    return b
+
+
+def mended(b: Bench) -> None:
+    job = b.project.job("j")
+    job.git_dir.unlink()
+    (job.path / "away").rename(job.git_dir)
+
+
+def test_an_answer_that_could_not_be_recorded_outlives_a_suspension(bench: MakeBench) -> None:
+    b = answered_while_git_is_gone(bench)
+    assert decide(b.project, "j", Kind.SUSPEND).state.status is Status.SUSPENDED
+    assert any("stays there" in line for line in b.said)
+    mended(b)
+    decide(b.project, "j", Kind.RESUME)
+    result = b.step()
+    assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.SUSPEND, Kind.RESUME, Kind.ASK]
+    last = result.entries[0]
+    assert (last.response.summary_for_supervisor, last.exchange) == ("Paid for.", b.history()[0].checksum)
+    assert not (b.folder() / "inflight").exists()
+    assert b.step().state.last is not None
+    assert [entry.kind for entry in b.history()][-2:] == [Kind.ASK, Kind.ASK]
+
+
+def test_an_answer_that_could_not_be_recorded_stops_a_change_of_the_spec(bench: MakeBench) -> None:
+    b = answered_while_git_is_gone(bench)
+    with pytest.raises(LogistError):
+        editing.configure(b.project, "j", {("title",): "x"})
+    mended(b)
+    assert b.step().entries[0].response.summary_for_supervisor == "Paid for."
+
+
+def test_an_answer_whose_turn_is_over_is_booked_and_its_words_are_kept(bench: MakeBench) -> None:
+    b = bench([answer(), answer()])
+    b.create()
+    b.step()
+    job, envelope = left_in_flight(b)
+    job.end_exchanges()
+    decide(b.project, "j", Kind.CANCEL)
+    rerun(b.project, "j")
+    job.begin_exchange(1, envelope)
+    job.mark_sent(1)
+    job.save_response(1, response(command(summary="Too late.")))
+    assert envelope["phase"] == "reviewer"
+    result = b.step()
+    assert (result.exit_code, result.state.status, result.entries[0].kind) == (3, Status.STUCK, Kind.RECOVER)
+    assert "Too late." in result.entries[0].response.raw_response
 
 
 def test_on_doubt_retry_uses_an_attempt(bench: MakeBench) -> None:

@@ -61,9 +61,10 @@ def struck(subject: Subject, reference: Reference, base: World, place: Path, fau
     world = base.copied(place)
     ran = subjects.traced(world, subject.args, fault.act)
     where = f"{subject.name}, {fault}"
-    problems = [*kill_judging.crashed(ran), *told(ran, world, _recorded(world, reference))]
+    problems = kill_judging.crashed(ran)
     if _is_the_agents(fault.call, subject):
         return Tried([*problems, *_agent_failed(reference, world, subject)], where)
+    problems += told(ran, world, _recorded(world, reference))
     problems += kill_judging.at_once(subject, reference, world, ran)
     return Tried(problems or [*kill_judging.afterwards(subject, reference, world)], where)
 

@@ -71,9 +71,8 @@ def examine(recording: Recording, place: Path, plan: Plan) -> Found:
             found.checked += 1
             found.bad += bool(problems)
             found.failures += [f"{where}: {each}" for each in problems][: SHOWN - len(found.failures)]
-            alike = found.samples.setdefault(judge.kind, [])
-            if not problems and len(alike) < PER_KIND:
-                alike.append((dict(tree), promise))
+            if not problems and len(found.samples.get(judge.kind, ())) < PER_KIND:
+                found.samples.setdefault(judge.kind, []).append((dict(tree), promise))
             if problems and plan.until_caught:
                 break
     return found

@@ -32,6 +32,8 @@ Json = dict[str, Any]
 FIXED = Clock(now=lambda: datetime(2026, 1, 2, tzinfo=UTC), monotonic=lambda: 0.0)
 """The same recovery leaves the same bytes, so that most of what it leaves is known already."""
 
+NO_JOB = "no job"
+
 
 class Judge:
     """Lays one disk state after the other out at `place` and says what is wrong with each."""
@@ -58,7 +60,7 @@ class Judge:
         """
         self.shelf.put(tree)
         self.said.clear()
-        self.kind = "no job"
+        self.kind = NO_JOB
         if f".logist/jobs/{JOB}" not in tree:
             return ["the job is gone"] if promise.acknowledged else []
         self.kind = "damaged"
@@ -148,7 +150,7 @@ def _named(entries: Sequence[Json]) -> list[str]:
 def _fsck(world: World, commits: Sequence[str]) -> str:
     argv = ["git", f"--git-dir={world.folder / 'git'}", "fsck", "--full", "--no-dangling", "--no-progress"]
     done = subprocess.run([*argv, *commits], env=world.env, capture_output=True, text=True, check=False)
-    return done.stderr.strip() or "git fsck fails" if done.returncode else ""
+    return f"git fsck ends with {done.returncode}: {done.stderr}{done.stdout}" if done.returncode else ""
 
 
 def bad_checkpoints(world: World) -> Iterator[str]:

@@ -6,6 +6,7 @@ import multiprocessing
 import shutil
 import signal
 import tempfile
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from tests.torture.suite import Run
+from tests.torture.suite import Run, Skip
 from tests.torture.tracing import ptrace
 
 Item = TypeVar("Item")
@@ -56,7 +57,12 @@ def _die_with_the_parent() -> None:
 
 def _in_a_place(work: Callable[[Path, Item], Tried], scratch: Path, item: Item) -> Tried:
     with _place(scratch) as place:
-        return work(place, item)
+        try:
+            return work(place, item)
+        except Skip:
+            raise
+        except Exception:  # noqa: BLE001  the other points go on
+            return Tried([traceback.format_exc()[-SHOWN:]], str(item))
 
 
 @contextmanager

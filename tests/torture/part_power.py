@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tests.torture import cuts, scenarios
 from tests.torture.examining import Found, Plan, examine, recover, spread
 from tests.torture.filesystem import Tree
+from tests.torture.judging import NO_JOB
 from tests.torture.lab import World
 from tests.torture.recording import Promise, Recording
 from tests.torture.suite import Case, Run, Skip
@@ -33,11 +34,11 @@ class Job(NamedTuple):
 
 
 FULL = (
-    Job("whole_job", (), 90),
-    Job("whole_job", ("in_place",), 90),
-    Job("paid_job", (), 90),
-    Job("paid_job", ("in_place", "own_courier"), 90),
-    Job("from_repository", (), 20),
+    Job("whole_job", (), 170),
+    Job("whole_job", ("in_place",), 170),
+    Job("paid_job", (), 170),
+    Job("paid_job", ("in_place", "own_courier"), 170),
+    Job("from_repository", (), 40),
 )
 SLICE = (Job("short_job", ("in_place",), 6), Job("paid_job", ("own_courier",), 6))
 PICKED, NESTED = 3, 2
@@ -112,12 +113,12 @@ def _crashes(
     chance = run.random("crashes")
     chosen = [(key[1], each) for key in sorted(samples) for each in chance.sample(samples[key], 1)]
     if run.full:
-        more = [(key[1], each) for key in sorted(samples) for each in samples[key]]
-        chosen += chance.sample(more, min(len(more), RECOVERED - len(chosen)))
+        more = [(key[1], each) for key in sorted(samples) if key[2] != NO_JOB for each in samples[key]]
+        chosen += chance.sample(more, min(len(more), max(0, RECOVERED - len(chosen))))
     else:
         chosen = chance.sample(chosen, min(NESTED, len(chosen)))
     return [
-        Crash(sample, variants, run.scratch / f"crash{number}", _plan(run, 30))
+        Crash(sample, variants, run.scratch / f"crash{number}", _plan(run, 120))
         for number, (variants, sample) in enumerate(chosen)
     ]
 

@@ -12,7 +12,7 @@ from tests import support
 from tests.torture.lab import JOB, World, command, paid_server, quick_python
 from tests.torture.recording import Promise, Recorder, Recording, entries
 
-LONG = "Make a table of all that there is, and say for each line where it comes from.\n" * 40
+LONG = "Make a table of all that there is, and say for each line where it comes from.\n" * 20
 """A prompt that makes an interaction longer than a page."""
 
 PAGES = {"table.txt": "one\ntwo\n", "src/long.txt": "a line of the table\n" * 500}

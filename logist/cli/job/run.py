@@ -9,6 +9,7 @@ import click
 from logist.cli import render
 from logist.cli.options import agent_option, job_id, job_named, json_flag
 from logist.cli.output import Output
+from logist.cli.stops import stop_on_signals
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ def run(
 
     Ctrl-C lets a step in hand that costs nothing end; a paid one goes on, and the next command records it.
     """
+    stop_on_signals()
     from logist.cli import context
     from logist.cli.view import result_output, step_lines
     from logist.jobs.queue import run_job
 
-    context.stop_on_signals()
     project = context.project(environment, jobs_dir, agent)
     steps: list[Result] = []
 

@@ -6,6 +6,7 @@ import click
 
 from logist.cli.options import agent_option, job_id, job_options, wait_option
 from logist.cli.output import Output
+from logist.cli.stops import stop_on_signals
 from logist.config.environment import Environment
 
 
@@ -27,12 +28,12 @@ def step(
     agent: str | None,
 ) -> Output:
     """Ask one agent for one piece of work, check its answer, record it, move the job on."""
+    stop_on_signals()
     from logist.cli import context
     from logist.cli.view import result_output
     from logist.jobs.planning import Choice
     from logist.jobs.stepping import do_step
 
-    context.stop_on_signals()
     project = context.project(environment, jobs_dir, agent)
     chosen = job_id(environment, job_argument, job_option)
     return result_output(do_step(project, chosen, Choice(role, model, wait)))

@@ -177,6 +177,8 @@ class Interaction(Recorded):
     route: list[JsonObject] = []
     usage: Usage = Usage()
     simulated: bool = False
+    exchange: str | None = None
+    """Of an answer that was recorded late: the checksum of the entry after which it was asked for."""
     checkpoint_before: str | None = None
     checkpoint_after: str | None = None
     observed: Observed | None = None

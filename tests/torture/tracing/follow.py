@@ -120,7 +120,7 @@ class Follower:
         act, n, index = self.act["kind"], self.act["n"], call["index"]
         if act == "kill" and index == n:
             self._kill_from(thread)
-        elif act == "short" and index == n:
+        elif act == "short" and index == n and "count" in kind.words:
             ptrace.set_argument(thread, kind.words.index("count"), self.act["kept"])
         elif (act == "fail" and index == n) or (index > n and self._fails_on(kind, call["paths"])):
             ptrace.refuse(thread, self.act["errno"])

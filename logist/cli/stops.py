@@ -1,0 +1,50 @@
+"""Ctrl-C and SIGTERM: the first lets the work in hand reach a place where it can stop. Imports little."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+from typing import NoReturn
+
+import click
+
+from logist.cli import render
+from logist.cli.output import stop_code
+
+
+class _Stop:
+    """What the signal handlers leave for the work to see."""
+
+    code = 0
+
+
+_stop = _Stop()
+
+
+def stopping() -> int:
+    """The exit code of the stop that was asked for: 130 for Ctrl-C, 143 for SIGTERM; else 0."""
+    return _stop.code
+
+
+def stop_on_signals() -> None:
+    """Ctrl-C or SIGTERM lets the work in hand reach a place where it can stop; a second one ends at once.
+
+    To be called before the work is loaded: an exception in the middle of an import is nobody's friend.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        if _stop.code:
+            _leave(stop_code(number))
+        _stop.code = stop_code(number)
+
+    _stop.code = 0
+    close = click.get_current_context().call_on_close
+    for number in (signal.SIGINT, signal.SIGTERM):
+        close(partial(signal.signal, number, signal.signal(number, stop)))
+
+
+def _leave(code: int) -> NoReturn:
+    """Without waiting for anything, other threads included: the files survive that at any instant."""
+    render.flush()
+    os._exit(code)

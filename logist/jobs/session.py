@@ -32,6 +32,10 @@ STORED_ONLY = frozenset({"head", "checksum"})
 """What state.json has beside the fold: where the store found it."""
 
 
+OUTCOMES = frozenset({Kind.ASK, Kind.RECOVER})
+"""Kinds that say what came of an ask."""
+
+
 @dataclass
 class Session:
     """A locked job, its state, and where its history ends."""
@@ -74,8 +78,11 @@ class Session:
         for entry in recorded:
             self.state = fold.apply(self.state, entry, back)
         self.position, self.torn = done.position, b""
+        if any(entry.kind in OUTCOMES for entry in entries):
+            self.job.set_aside_exchanges()
         self.became_stuck |= self.state.status is Status.STUCK and before is not Status.STUCK
         self.write_state()
+        self.job.discard_exchanges()
         return recorded
 
     def require_place(self) -> None:

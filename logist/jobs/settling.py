@@ -175,9 +175,7 @@ def conclude(
         steward=asked.get("steward"),
         command=command or {},
     )
-    recorded = session.record(entry)[0]
-    session.job.end_exchanges()
-    return recorded
+    return session.record(entry)[0]
 
 
 def observe(
@@ -213,9 +211,7 @@ def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: R
     entry = _entry(
         session, Kind.RECOVER, answered, outcome, seen, checkpoints, actor=Actor.SYSTEM, command=booked
     )
-    recorded = session.record(entry)[0]
-    session.job.end_exchanges()
-    return recorded
+    return session.record(entry)[0]
 
 
 def _late(session: Session, answered: Answered) -> Interaction:
@@ -231,9 +227,7 @@ def _late(session: Session, answered: Answered) -> Interaction:
     entry = _entry(
         session, Kind.RECOVER, answered, late, seen, (None, None), actor=Actor.SYSTEM, command=nothing
     )
-    recorded = session.record(entry)[0]
-    session.job.end_exchanges()
-    return recorded
+    return session.record(entry)[0]
 
 
 def _entry(

@@ -87,6 +87,12 @@ def end_of(file: BinaryIO, header: Header, position: Position) -> int | None:
     return offset + len(line) if good and good == digest else None
 
 
+def seek_afresh(file: BinaryIO, offset: int) -> None:
+    """Go to `offset` and read from the file itself: a seek within what was read before would keep that."""
+    file.seek(0, os.SEEK_END)
+    file.seek(offset)
+
+
 class Scan:
     """The entries after `begin`, in order, each verified; afterwards, where they end and what follows.
 
@@ -110,7 +116,7 @@ class Scan:
         seen = -1
         # A reader without the lock may have met an append half way; then the file has grown, and reads on.
         while seen != (seen := os.fstat(self._file.fileno()).st_size):
-            self._file.seek(self.end)
+            seek_afresh(self._file, self.end)
             yield from self._entries()
             if self.rest.strip() in _CLOSINGS:
                 return

@@ -101,17 +101,32 @@ def _read(path: Path) -> JsonObject:
     return value
 
 
-def end(folder: Path) -> None:
-    """Remove the directory, all at once for whoever looks, and what a crash left of an earlier end.
+def set_aside(folder: Path) -> bool:
+    """Take the exchanges out of sight, all at once; False if there are none.
 
-    Not flushed: after a power cut the exchanges may be there again, so who concludes them must
-    see by the request that the history has them already.
+    Not flushed: after a power cut they may be there again, so who concludes them must see that the
+    history has them already.
     """
-    done = folder.with_name(".inflight-done")
-    files.remove_tree(done)
+    files.remove_tree(_aside(folder))
     with files.storage(folder):
         try:
-            os.rename(folder, done)
+            os.rename(folder, _aside(folder))
         except FileNotFoundError:
-            return
-    files.remove_tree(done)
+            return False
+    return True
+
+
+def discard(folder: Path) -> None:
+    """Remove what was set aside; the names in its directory must be durable, or a part of it could come back."""
+    files.remove_tree(_aside(folder))
+
+
+def end(folder: Path) -> None:
+    """Both, durably, and what a crash left of an earlier end."""
+    if set_aside(folder):
+        files.sync_directory(folder.parent)
+        discard(folder)
+
+
+def _aside(folder: Path) -> Path:
+    return folder.with_name(".inflight-done")

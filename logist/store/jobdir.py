@@ -73,7 +73,9 @@ class JobDir:
         """
         final = _path_of(jobs_dir, job_id)
         with files.storage(jobs_dir):
-            jobs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            jobs_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.make_directory(jobs_dir)
+        files.sync_directory(jobs_dir.parent)
         require_local(jobs_dir)
         if os.path.lexists(final):
             raise _exists(final)
@@ -290,8 +292,16 @@ class JobDir:
         return inflight.exchanges(self.inflight)
 
     def end_exchanges(self) -> None:
-        """Forget the paid calls: the history has them. A power cut may bring them back (see inflight.end)."""
+        """Forget the paid calls, durably: nothing came of them, or the history has them."""
         inflight.end(self.inflight)
+
+    def set_aside_exchanges(self) -> None:
+        """Take the paid calls out of sight; durable with the next write_state. The history has them."""
+        inflight.set_aside(self.inflight)
+
+    def discard_exchanges(self) -> None:
+        """Remove what was set aside, after that."""
+        inflight.discard(self.inflight)
 
     def begin_restore(self, sequence: int, kept: str) -> None:
         """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from logist.errors import Damaged, Refused
 from logist.store.entries import CLOSING, Header, Position, checksum_of, read_entry, read_header
-from logist.store.history import NOT_YET, Problem, opened
+from logist.store.history import NOT_YET, Problem, opened, seek_afresh
 
 JsonObject = dict[str, Any]
 
@@ -93,7 +93,7 @@ def _examined(file: BinaryIO, header: Header, each: Callable[[JsonObject], None]
     before, end, seen = header.start(), header.size, -1
     # An append in place may be met half way; then the file has grown, and reads on.
     while seen != (seen := os.fstat(file.fileno()).st_size):
-        file.seek(end)
+        seek_afresh(file, end)
         for line in _lines(file):
             entry = read_entry(line, before, header.first_sequence)
             if entry is None:
@@ -106,7 +106,7 @@ def _examined(file: BinaryIO, header: Header, each: Callable[[JsonObject], None]
     if trusted.last >= trusted.first:
         proven = Proof(trusted=trusted, position=before, end=end)
     size = os.fstat(file.fileno()).st_size - end
-    file.seek(end)
+    seek_afresh(file, end)
     start = file.read(_SHORT)
     if start == CLOSING and size == len(CLOSING):
         return proven

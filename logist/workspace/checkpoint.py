@@ -17,7 +17,9 @@ from logist.workspace.snapshot import Reading, Snapshot, Source, content_id, ope
 
 COMMIT_MARK = 1
 
-FAST_IMPORT = ("fast-import", "--quiet", "--done", "--date-format=raw")
+INCOMING = "refs/logist/incoming"
+
+FAST_IMPORT = ("fast-import", "--force", "--quiet", "--done", "--date-format=raw")
 
 
 def write(git: Git, reading: Reading, shot: Snapshot, message: str) -> str:
@@ -35,8 +37,29 @@ def write(git: Git, reading: Reading, shot: Snapshot, message: str) -> str:
         commit = process.stdout.readline().decode("ascii").strip()
     if not commit:
         raise StorageError("git fast-import made no commit", where=str(git.git_dir))
+    with beneath.root(git.git_dir / "objects" / "pack") as descriptor:
+        os.fsync(descriptor)
+    _point(git, commit)
     make_durable(git)
     return commit
+
+
+def _point(git: Git, commit: str) -> None:
+    """The last checkpoint is `commit` from now on. git would do it before the names of its objects are durable."""
+    branch = git.git_dir / BRANCH
+    new = branch.with_name(f"{branch.name}.lock")
+    with open(new, "wb", opener=_private) as file:
+        file.write(commit.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, branch)
+    (git.git_dir / INCOMING).unlink()
+
+
+def _private(path: str, flags: int) -> int:
+    fd = os.open(path, flags | os.O_NOFOLLOW, 0o600)
+    os.fchmod(fd, 0o600)
+    return fd
 
 
 def make_durable(git: Git) -> None:
@@ -44,6 +67,17 @@ def make_durable(git: Git) -> None:
     for directory in (git.git_dir / "objects" / "pack", git.git_dir / Path(BRANCH).parent, git.git_dir):
         with beneath.root(directory) as descriptor:
             os.fsync(descriptor)
+
+
+def make_whole_durable(git: Git) -> None:
+    """Every file and every name of a repository that was just made: git init flushes nothing."""
+    for folder, _, found in os.walk(git.git_dir, topdown=False):
+        for name in [*found, ""]:
+            descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 @dataclass
@@ -91,7 +125,7 @@ class Import:
     def send_commit(self, message: str) -> None:
         text = _message(message, self.shot)
         who = f"{IDENTITY} 0 +0000".encode()
-        self.stream.write(b"commit %s\nmark :%d\ncommitter %s\n" % (BRANCH.encode(), COMMIT_MARK, who))
+        self.stream.write(b"commit %s\nmark :%d\ncommitter %s\n" % (INCOMING.encode(), COMMIT_MARK, who))
         self.stream.write(b"data %d\n%s\n" % (len(text), text))
         if self.reading.last.commit is not None:
             self.stream.write(b"from %s\n" % self.reading.last.commit.encode())

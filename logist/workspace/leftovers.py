@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-NAMES = (".lock",)
+NAMES = (".lock", ".keep")
 PREFIXES = ("fast_import_crash_", "tmp_")
 
 
 def remove(git_dir: Path) -> None:
     """Removes them; the two-letter directories of loose objects are never locked and not looked at."""
+    (git_dir / "refs" / "logist" / "incoming").unlink(missing_ok=True)
     for place, directories, files in os.walk(git_dir):
         directories[:] = [name for name in directories if len(name) != 2]
         for name in files:

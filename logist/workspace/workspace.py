@@ -82,6 +82,7 @@ class Workspace:
                 source.fetch_head(self.git, repository)
                 checkpoint.make_durable(self.git)
             commit = self._first_checkpoint()
+            checkpoint.make_whole_durable(self.git)
             source.give_git(self.git, self.root)
             return commit
 

@@ -327,8 +327,8 @@ def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBenc
         b.change(stopping=lambda: 0)
         giving = [sys.executable, "-m", "logist", "job", "poststep", "j", "--response-string", command()]
         env = support.process_environment() | {"MY_MODEL": KEY}
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        crowd = [subprocess.Popen(giving, cwd=b.project.home.parent, env=env, **quiet) for _ in range(3)]
+        null, place = subprocess.DEVNULL, b.project.home.parent
+        crowd = [subprocess.Popen(giving, cwd=place, env=env, stdout=null, stderr=null) for _ in range(3)]
         assert [giver.wait() for giver in crowd] == [0, 0, 0]
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ASK]
 

@@ -191,7 +191,8 @@ class Disk:
                 if node.pending and path.rpartition("/")[2] == self.touched:
                     room = most if number == 0 else most // 4
                     some = list(versions(node.kept, node.pending, chance, self._stale(path), cuts=room))
-                    for version in some if len(some) <= room else chance.sample(some, room):
+                    first, rest = some[: room // 4], some[room // 4 :]
+                    for version in first + chance.sample(rest, min(len(rest), room - len(first))):
                         yield {**tree, path: version}
 
     def _stale(self, path: str) -> bytes:

@@ -103,11 +103,18 @@ def as_if_nothing_had_been(reference: Reference, world: World) -> Iterator[str]:
     yield from broken(world)
     if subjects.stable(world.history()) != subjects.stable(reference.end):
         yield f"the history ends up as {subjects.stable(world.history())}"
-    state, wanted = subjects.stable_state(world.state()), subjects.stable_state(reference.state)
-    yield from (
-        f"{key} is {state.get(key)}, not {wanted[key]}" for key in wanted if state.get(key) != wanted[key]
-    )
+    yield from _state_differs(reference, world)
     if subjects.files(world) != reference.files:
         yield f"the workspace holds {sorted(subjects.files(world))}"
     yield from subjects.checkpoints_missing(world)
     yield from subjects.leftovers(world)
+
+
+def _state_differs(reference: Reference, world: World) -> Iterator[str]:
+    """Unless it is behind, which is sound: then `job verify` has seen that the history gives it."""
+    if world.state()["revision"] < len(reference.end):
+        return
+    state, wanted = subjects.stable_state(world.state()), subjects.stable_state(reference.state)
+    yield from (
+        f"{key} is {state.get(key)}, not {wanted[key]}" for key in wanted if state.get(key) != wanted[key]
+    )

@@ -67,10 +67,11 @@ def reviewer_next(world: World) -> None:
 
 
 def stuck(world: World) -> None:
-    """The same when the worker has changed files and is stuck."""
+    """The same when the worker has changed files and is stuck, and a person has changed one since."""
     doer_first(world)
     _script(world, {"text": command("STUCK"), "files": DOER}, {"text": command()})
     _run(world, "job", "step", JOB)
+    (world.folder / "workspace" / "by-hand.txt").write_text("mine\n", "utf-8")
 
 
 def no_job(world: World) -> None:

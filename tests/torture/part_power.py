@@ -34,11 +34,11 @@ class Job(NamedTuple):
 
 
 FULL = (
-    Job("whole_job", (), 170),
-    Job("whole_job", ("in_place",), 170),
-    Job("paid_job", (), 170),
-    Job("paid_job", ("in_place", "own_courier"), 170),
-    Job("from_repository", (), 40),
+    Job("whole_job", (), 140),
+    Job("whole_job", ("in_place",), 140),
+    Job("paid_job", (), 140),
+    Job("paid_job", ("in_place", "own_courier"), 140),
+    Job("from_repository", (), 30),
 )
 SLICE = (Job("short_job", ("in_place",), 6), Job("paid_job", ("own_courier",), 6))
 PICKED, NESTED = 3, 2
@@ -118,7 +118,7 @@ def _crashes(
     else:
         chosen = chance.sample(chosen, min(NESTED, len(chosen)))
     return [
-        Crash(sample, variants, run.scratch / f"crash{number}", _plan(run, 120))
+        Crash(sample, variants, run.scratch / f"crash{number}", _plan(run, 80))
         for number, (variants, sample) in enumerate(chosen)
     ]
 
@@ -151,7 +151,7 @@ BREAKS = (
     Break("no_directory_sync", scenarios.one_decision),
     Break("trailing_comma", scenarios.one_decision, ("in_place",)),
     Break("end_assumed", scenarios.one_decision, ("in_place",)),
-    Break("several_in_place", scenarios.two_decisions, ("in_place",)),
+    Break("several_in_place", scenarios.two_decisions, ("in_place",), most=150),
     Break("no_checksum", scenarios.made_again, most=200),
     Break("no_chain", scenarios.made_again, most=200),
     Break("state_first", scenarios.one_decision),

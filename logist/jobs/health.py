@@ -17,7 +17,8 @@ from logist.jobs import checkpoints, layout, looking, specs
 from logist.jobs.finding import Cure, Finding, curable, damage, invalid, warning
 from logist.jobs.layout import check_name
 from logist.jobs.project import Clock, Project
-from logist.jobs.session import state_of
+from logist.jobs.session import Session, load, state_of
+from logist.jobs.settling import is_recorded
 from logist.store import JobDir, Loaded, files
 
 CLOCK_TOLERANCE = timedelta(minutes=1)
@@ -48,7 +49,7 @@ def look(project: Project, job: JobDir, *, deep: bool, held: bool = False) -> li
     except LogistError as error:
         return found + _unreadable(project, job, error, deep=deep)
     found += _files_of(job, loaded) if quiet else ()
-    found += _under_way(job, state) if quiet else ()
+    found += _under_way(project, job, state) if quiet else ()
     found += _place(project, job, state, deep=deep)
     found += _verified(project, job) if deep else ()
     if found:
@@ -129,7 +130,7 @@ def _is_closed(job: JobDir) -> bool:
         return file.read() == _CLOSING
 
 
-def _under_way(job: JobDir, state: State) -> Iterator[Finding]:
+def _under_way(project: Project, job: JobDir, state: State) -> Iterator[Finding]:
     """What a killed command had in hand: an agent that was asked, a restore."""
     name, step = check_name(job), f"logist job step --job {job.id}"
     try:
@@ -138,7 +139,7 @@ def _under_way(job: JobDir, state: State) -> Iterator[Finding]:
         yield damage(name, error.message, files.moving_away(job.inflight))
     else:
         if os.path.lexists(job.inflight):
-            yield warning(name, _left_by_an_ask(got, state), step)
+            yield warning(name, _left_by_an_ask(load(project, job), got), step)
     try:
         cut_off = job.unfinished_restore(state.revision)
     except LogistError as error:
@@ -156,8 +157,8 @@ def _is_plain(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _left_by_an_ask(got: courier.Collected, state: State) -> str:
-    if got.envelope is not None and int(got.envelope["sequence"]) <= state.revision:
+def _left_by_an_ask(session: Session, got: courier.Collected) -> str:
+    if got.envelope is not None and is_recorded(session, got.envelope):
         return "inflight/ holds an answer that is recorded already; the next step clears it"
     if got.kind == "answered":
         return (

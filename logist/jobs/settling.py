@@ -72,12 +72,12 @@ def _undo(session: Session) -> None:
 def _collected(session: Session) -> courier.Collected | None:
     """What is in flight and not recorded yet; None if nothing is, or nothing was sent."""
     got = courier.collect(session.job.exchanges())
-    if got.envelope is None or got.kind == "not_sent" or _is_recorded(session, got.envelope):
+    if got.envelope is None or got.kind == "not_sent" or is_recorded(session, got.envelope):
         return None
     return got
 
 
-def _is_recorded(session: Session, asked: JsonObject) -> bool:
+def is_recorded(session: Session, asked: JsonObject) -> bool:
     """Whether the history has the outcome of this ask; a decision may have come before it."""
     if int(asked["sequence"]) > session.state.revision:
         return False

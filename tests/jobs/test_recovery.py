@@ -14,7 +14,7 @@ from logist.core import fold
 from logist.core.model import Kind, Reply, Status, StuckKind, Usage
 from logist.core.step import Idle, StepPlan
 from logist.errors import Damaged, InvalidFile, LogistError, Refused
-from logist.jobs import asking, deciding, editing, looking
+from logist.jobs import asking, deciding, editing, health, looking
 from logist.jobs.deciding import decide, rerun, restep
 from logist.jobs.planning import Choice, preview
 from logist.jobs.session import changing
@@ -284,6 +284,8 @@ def test_an_answer_that_could_not_be_recorded_outlives_a_suspension(bench: MakeB
     assert decide(b.project, "j", Kind.SUSPEND).state.status is Status.SUSPENDED
     assert any("stays there" in line for line in b.said)
     mended(b)
+    told = [found.message for found in health.look(b.project, b.project.job("j"), deep=False)]
+    assert any("an agent's answer waits in inflight/" in message for message in told)
     decide(b.project, "j", Kind.RESUME)
     result = b.step()
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.SUSPEND, Kind.RESUME, Kind.ASK]

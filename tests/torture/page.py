@@ -14,7 +14,7 @@ from typing import Any
 
 from logist.store import filesystem_type
 from tests.support import ROOT
-from tests.torture.suite import PARTS, Result
+from tests.torture.suite import PARTS, Result, every_case
 
 Json = dict[str, Any]
 
@@ -40,7 +40,14 @@ def record(
     cases = sorted(known.values(), key=_place)
     recorded_file.write_text(json.dumps({"cases": cases}, indent=1, ensure_ascii=False) + "\n", "utf-8")
     page = page_file.read_text("utf-8")
-    page_file.write_text(page.replace(table_of(page), rendered(cases)), "utf-8")
+    page_file.write_text(page.replace(table_of(page), rendered(cases, missing(cases))), "utf-8")
+
+
+def missing(recorded: Sequence[Json]) -> list[str]:
+    """The cases of the suite that no recorded run has, by name."""
+    known = {_name(case) for case in recorded}
+    names = (f"{part}/{case.name}" for part, case in every_case())
+    return [name for name in names if name not in known]
 
 
 def read(recorded_file: Path = RECORDED) -> list[Json]:
@@ -56,13 +63,14 @@ def table_of(page: str) -> str:
     return page.partition(f"{BEGIN}\n")[2].partition(END)[0]
 
 
-def rendered(recorded: Sequence[Json]) -> str:
-    """The table of the page: a line for each case, then the runs they are from."""
+def rendered(recorded: Sequence[Json], unrecorded: Sequence[str] = ()) -> str:
+    """The table of the page: a line for each case, what has no record, and the runs they are from."""
     if not recorded:
         return "\nNo run is recorded.\n\n"
     rows = [HEAD, tuple("---" for _ in HEAD), *map(_row, recorded)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(["", *lines, "", *_runs(recorded), "", ""])
+    lacking = f"Not recorded yet: {', '.join(f'`{name}`' for name in unrecorded)}."
+    return "\n".join(["", *lines, "", *([lacking, ""] if unrecorded else []), *_runs(recorded), "", ""])
 
 
 def machine() -> Json:

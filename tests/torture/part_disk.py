@@ -16,8 +16,8 @@ from tests.torture.lab import JOB, World, command, quick_python
 from tests.torture.suite import Case, Run
 from tests.torture.tracer import Call
 
-SAMPLED = 500
-"""Of the faults of creating a job, which are thousands, most of them git's."""
+SAMPLED = 400
+"""Of the faults of a command that has many hundreds, most of them git's."""
 
 
 def _small_job(world: World) -> None:
@@ -41,7 +41,7 @@ def step(run: Run) -> None:
 def decisions(run: Run) -> None:
     """An answer that is given, a field of job.yaml that is set, a job that is put back."""
     for subject in (POSTSTEP, SUBJECTS["config"], SUBJECTS["restep"]) if run.full else (POSTSTEP,):
-        _try(run, subject, 2)
+        _try(run, subject, 2, SAMPLED)
 
 
 def create(run: Run) -> None:

@@ -16,6 +16,18 @@ What an agent says is never an error: it is data, and ends as an interaction.
 
 from __future__ import annotations
 
+import errno
+
+_ADVICE = {
+    errno.ENOSPC: "free some space and run the command again; nothing recorded was lost",
+    errno.EDQUOT: "free some of your quota and run the command again; nothing recorded was lost",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f) and run the command again",
+    errno.EROFS: "the file system is read-only: remount it writable, or choose another with --jobs-dir",
+    errno.EACCES: "check who owns the directory and its permissions",
+    errno.EPERM: "check who owns the directory and its permissions",
+    errno.ELOOP: "a symbolic link stands where a file of the job belongs: remove it",
+}
+
 
 class LogistError(Exception):
     """Something a person can act on: what went wrong, where, and what to do next."""
@@ -80,3 +92,8 @@ class Stopped(LogistError):
     def __init__(self, message: str, *, exit_code: int = 130, fix: str | None = None) -> None:
         super().__init__(message, fix=fix)
         self.exit_code = exit_code
+
+
+def storage_advice(number: int | None) -> str:
+    """What to do about an errno that a disk gave."""
+    return _ADVICE.get(number or 0, "check the disk, then run the command again")

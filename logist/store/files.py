@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from logist.errors import Damaged, StorageError
+from logist.errors import Damaged, StorageError, storage_advice
 
 if TYPE_CHECKING:
     from pathlib import Path  # it costs more than all of this module
@@ -25,16 +25,6 @@ TEMPORARY = ".new"
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
-_ADVICE = {
-    errno.ENOSPC: "free some space and run the command again; nothing recorded was lost",
-    errno.EDQUOT: "free some of your quota and run the command again; nothing recorded was lost",
-    errno.EFBIG: "raise the limit on file sizes (ulimit -f) and run the command again",
-    errno.EROFS: "the file system is read-only: remount it writable, or choose another with --jobs-dir",
-    errno.EACCES: "check who owns the directory and its permissions",
-    errno.EPERM: "check who owns the directory and its permissions",
-    errno.ELOOP: "a symbolic link stands where a file of the job belongs: remove it",
-}
 
 _unsynced: list[str] = []
 """What could not be flushed in this process: after that nothing it writes can be vouched for."""
@@ -74,8 +64,7 @@ def storage(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         message = f"storage failed: {error.strerror or error}"
-        advice = _ADVICE.get(error.errno or 0, "check the disk, then run the command again")
-        raise StorageError(message, where=str(path), fix=advice) from error
+        raise StorageError(message, where=str(path), fix=storage_advice(error.errno)) from error
 
 
 def require_trust(path: Path) -> None:

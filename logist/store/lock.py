@@ -1,7 +1,7 @@
 """The job's lock: one stepper at a time, shared with its courier, never broken by age.
 
-The lock is an flock on the job directory itself, so it goes with the job when that is moved, and no
-file that a person may delete carries it. The file `lock` in it only tells people and readers who holds it.
+It is an flock on the job directory itself: it goes with the job when that is moved, and no file that
+a person may delete carries it. The file `lock` only tells who holds it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logist.errors import Busy, UsageError
+from logist.errors import Busy, StorageError, UsageError
 from logist.store import files
 from logist.store.filesystem import require_local
 
@@ -26,7 +26,7 @@ SIGNATURES = "lock"
 
 POLL_SECONDS = 0.05
 _UNSURE_SECONDS = 0.25
-"""How long a lock that nobody has signed is looked at again: its taker is about to sign it."""
+"""How long a lock that nobody signed is looked at again: its taker is about to."""
 _RECORDING_SECONDS = 10.0
 """How long one who waited for a courier waits for the command that records its answer."""
 
@@ -102,10 +102,10 @@ class Lock:
 
     def release(self) -> None:
         """Let go. Only closing: LOCK_UN would take the lock from a courier that shares it."""
-        try:
-            _sign(self.fd, "stepper", None)
-        finally:
-            os.close(self.fd)
+        with ExitStack() as last:
+            last.callback(os.close, self.fd)
+            with suppress(StorageError):  # it is for people: what was done is done, and is to be told
+                _sign(self.fd, "stepper", None)
 
 
 def create(folder: Path) -> None:

@@ -144,7 +144,8 @@ class Git:
     def _failure(self, status: int, complaints: IO[bytes], arguments: Sequence[Argument]) -> StorageError:
         complaints.seek(0)
         said = _last_word(complaints.read()) or f"it ended with status {status}"
-        return StorageError(f"git {arguments[0]!s} failed: {said}", where=str(self.git_dir))
+        fix = "check the disk and the space on it, then run the command again"
+        return StorageError(f"git {arguments[0]!s} failed: {said}", where=str(self.git_dir), fix=fix)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -96,16 +96,20 @@ def trailer(things: dict[bytes, Unstored]) -> str:
 @contextmanager
 def contents(git: Git, ids: Iterable[str]) -> Iterator[Iterator[Iterator[bytes]]]:
     """The contents of these objects in order, each in pieces that have to be used up before the next."""
+    asked = list(ids)
     with unnamed() as wanted:
-        wanted.writelines(name.encode() + b"\n" for name in ids)
+        wanted.writelines(name.encode() + b"\n" for name in asked)
         wanted.seek(0)
         with git.streaming("cat-file", "--batch", stdin=wanted) as process:
             assert process.stdout is not None
-            yield _objects(git, process.stdout)
+            yield _objects(git, process.stdout, len(asked))
 
 
-def _objects(git: Git, output: IO[bytes]) -> Iterator[Iterator[bytes]]:
-    while header := output.readline():
+def _objects(git: Git, output: IO[bytes], count: int) -> Iterator[Iterator[bytes]]:
+    for _ in range(count):
+        header = output.readline()
+        if not header:
+            raise BrokenPipeError  # git was killed; `streaming` says so
         fields = header.split()
         if len(fields) != 3:
             raise _missing(header.split(b" ")[0].decode("ascii", "replace"), git)

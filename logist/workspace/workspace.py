@@ -11,7 +11,7 @@ from pathlib import Path
 from logist.core.caches import DEFAULT_CACHES
 from logist.core.model import Change, Evidence
 from logist.core.prompt import FileText
-from logist.errors import Damaged, StorageError
+from logist.errors import Damaged, StorageError, storage_advice
 from logist.workspace import (
     baseline,
     beneath,
@@ -196,7 +196,8 @@ class Workspace:
             yield
         except OSError as error:
             place = error.filename if isinstance(error.filename, str) else None
-            raise StorageError(error.strerror or str(error), where=place or str(self.root)) from error
+            message, fix = error.strerror or str(error), storage_advice(error.errno)
+            raise StorageError(message, where=place or str(self.root), fix=fix) from error
 
 
 def _require(directory: Path, fix: str) -> None:

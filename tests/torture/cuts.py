@@ -70,11 +70,24 @@ class Mounted:
 
     def unmount(self) -> None:
         """Gone for good: while another name space still has it, what is mounted next would be the same, still shut down."""
-        _must("umount", str(self.place))
         deadline = time.monotonic() + _PATIENCE
+        while not self._unmounted():  # a process that was killed a moment ago still has it open
+            assert time.monotonic() < deadline, f"{self.place} is busy {_PATIENCE} s after the cut"
+            time.sleep(0.02)
         while self._attached():
             assert time.monotonic() < deadline, f"{self.image} is still in use {_PATIENCE} s after umount"
             time.sleep(0.02)
+
+    def _unmounted(self) -> bool:
+        done = subprocess.run(["umount", str(self.place)], capture_output=True, text=True, check=False)
+        if done.returncode and "busy" not in done.stderr:
+            raise CannotMount(f"umount {self.place} fails: {done.stderr.strip()}")
+        return done.returncode == 0
+
+    def is_mounted(self) -> bool:
+        """By the kernel's list: a disk that was cut can't be asked."""
+        lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+        return any(line.split()[4] == str(self.place) for line in lines)
 
     def _attached(self) -> bool:
         devices = Path("/sys/block").glob("loop*/loop/backing_file")
@@ -134,10 +147,9 @@ def mounted(kind: str) -> Iterator[Mounted]:
         disk.make()
         yield disk
     finally:
-        if disk.place.is_mount():
+        if disk.is_mounted():
             disk.unmount()
-        if not disk.place.is_mount():
-            shutil.rmtree(folder)
+        shutil.rmtree(folder)
 
 
 class Cut(NamedTuple):

@@ -162,9 +162,15 @@ def broken(world: World) -> list[str]:
             problems.append(f"job {name} ends with {ran.code}: {ran.err.strip()}")
     for name in ("verify", "replay"):
         ran = world.run("job", name, JOB)
-        if ran.code != 0:
+        if ran.code != 0 and not (name == "verify" and heals(world)):
             problems.append(f"job {name} ends with {ran.code}: {ran.out.strip()} {ran.err.strip()}")
     return problems
+
+
+def heals(world: World) -> bool:
+    """Whether all that `verify` finds is the end of an append that was never acknowledged: the next one cuts it."""
+    found = looking.verify(world.project(), world.job)
+    return bool(found.problems) and all(problem == found.proof.ending for problem in found.problems)
 
 
 def broken_files(world: World) -> list[str]:

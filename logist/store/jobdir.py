@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 from logist.core.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import Damaged, Refused, StorageError, UsageError
-from logist.store import files, history, inflight, proof
+from logist.store import files, history, inflight, proof, restoring
 from logist.store import lock as locks
 from logist.store.entries import RESTORE, Position, read_header
 from logist.store.filesystem import require_local
@@ -26,7 +25,6 @@ from logist.store.settled import checksum
 
 JsonObject = dict[str, Any]
 
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
@@ -305,29 +303,15 @@ class JobDir:
 
     def begin_restore(self, sequence: int, kept: str) -> None:
         """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
-        files.replace_file(self.restoring, files.dump_json({"sequence": sequence, "kept": kept}))
+        restoring.begin(self.restoring, sequence, kept)
 
     def unfinished_restore(self, revision: int) -> str | None:
-        """The checkpoint to go back to, if a restore was cut off before its interaction was recorded.
-
-        Damaged if its record does not read.
-        """
-        data = files.read_bytes(self.restoring)
-        if data is None:
-            return None
-        try:
-            begun = json.loads(data)
-        except (ValueError, RecursionError):
-            begun = None
-        match begun:
-            case {"sequence": int(sequence), "kept": str(kept)} if _COMMIT.fullmatch(kept):
-                return None if sequence <= revision else kept
-        raise files.damaged(self.restoring, "the record of a restore does not read")
+        """The checkpoint to go back to, if a restore was cut off (see restoring.unfinished)."""
+        return restoring.unfinished(self.restoring, revision)
 
     def end_restore(self) -> None:
         """Forget the restore: it is recorded, or undone."""
-        with files.storage(self.restoring), suppress(FileNotFoundError):
-            os.unlink(self.restoring)
+        restoring.end(self.restoring)
 
     def write_log(self, name: str, data: bytes) -> Path:
         """Keep `data` as logs/<name>, durably."""

@@ -1,0 +1,42 @@
+"""The file `restoring`: a workspace is being put back for an interaction that is not recorded yet."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from logist.store import files
+
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+def begin(path: Path, sequence: int, kept: str) -> None:
+    """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
+    files.replace_file(path, files.dump_json({"sequence": sequence, "kept": kept}))
+
+
+def unfinished(path: Path, revision: int) -> str | None:
+    """The checkpoint to go back to, if a restore was cut off before its interaction was recorded.
+
+    Damaged if its record does not read.
+    """
+    data = files.read_bytes(path)
+    if data is None:
+        return None
+    try:
+        begun = json.loads(data)
+    except (ValueError, RecursionError):
+        begun = None
+    match begun:
+        case {"sequence": int(sequence), "kept": str(kept)} if _COMMIT.fullmatch(kept):
+            return None if sequence <= revision else kept
+    raise files.damaged(path, "the record of a restore does not read")
+
+
+def end(path: Path) -> None:
+    """Forget the restore: it is recorded, or undone."""
+    with files.storage(path), suppress(FileNotFoundError):
+        os.unlink(path)

@@ -49,7 +49,7 @@ def look(project: Project, job: JobDir, *, deep: bool, held: bool = False) -> li
     except LogistError as error:
         return found + _unreadable(project, job, error, deep=deep)
     found += _files_of(job, loaded) if quiet else ()
-    found += _under_way(project, job, state) if quiet else ()
+    found += _under_way(project, job) if quiet else ()
     found += _place(project, job, state, deep=deep)
     found += _verified(project, job) if deep else ()
     if found:
@@ -130,7 +130,7 @@ def _is_closed(job: JobDir) -> bool:
         return file.read() == _CLOSING
 
 
-def _under_way(project: Project, job: JobDir, state: State) -> Iterator[Finding]:
+def _under_way(project: Project, job: JobDir) -> Iterator[Finding]:
     """What a killed command had in hand: an agent that was asked, a restore."""
     name, step = check_name(job), f"logist job step --job {job.id}"
     try:
@@ -141,7 +141,7 @@ def _under_way(project: Project, job: JobDir, state: State) -> Iterator[Finding]
         if os.path.lexists(job.inflight):
             yield warning(name, _left_by_an_ask(load(project, job), got), step)
     try:
-        cut_off = job.unfinished_restore(state.revision)
+        cut_off = load(project, job).unfinished_restore()
     except LogistError as error:
         if _is_plain(job.restoring):
             yield damage(name, error.message, files.moving_away(job.restoring))

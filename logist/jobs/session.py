@@ -36,6 +36,10 @@ OUTCOMES = frozenset({Kind.ASK, Kind.RECOVER})
 """Kinds that say what came of an ask."""
 
 
+RETURNS = frozenset({Kind.RESTEP, Kind.RERUN})
+"""Kinds that put the workspace back."""
+
+
 @dataclass
 class Session:
     """A locked job, its state, and where its history ends."""
@@ -104,6 +108,16 @@ class Session:
             Kind.SPEC, self.state.place(), actor=Actor.SYSTEM, spec=spec, command=command or {}
         )
         return spec, [entry]
+
+    def unfinished_restore(self) -> str | None:
+        """The checkpoint that a restep or rerun has left, if it was cut off before it was recorded."""
+        return self.job.unfinished_restore(self._returned_at)
+
+    def _returned_at(self, sequence: int) -> bool:
+        """Whether interaction `sequence` is a return: another decision may have got that number."""
+        if sequence > self.state.revision:
+            return False
+        return any(entry.sequence == sequence and entry.kind in RETURNS for entry in self.history())
 
     def history(self) -> list[Interaction]:
         return [interaction_of(entry) for entry in self.job.entries()]

@@ -61,7 +61,7 @@ def settle(session: Session) -> list[Interaction]:
 
 def _undo(session: Session) -> None:
     """Puts the workspace back where a restep or rerun was cut off before it was recorded."""
-    kept = session.job.unfinished_restore(session.state.revision)
+    kept = session.unfinished_restore()
     if kept:
         workspace = session.project.workspace(session.job)
         workspace.checkpoint("before a cut-off restore is undone")
@@ -95,7 +95,7 @@ def _outcome_of(entry: Interaction) -> str | None:
 def unsettled(session: Session) -> bool:
     """Whether the next changing command concludes or undoes something before it does its own."""
     answer = step.turn(session.state) is not None and _collected(session) is not None
-    return answer or bool(session.job.unfinished_restore(session.state.revision))
+    return answer or bool(session.unfinished_restore())
 
 
 def is_unsent(session: Session) -> bool:

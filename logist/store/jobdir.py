@@ -305,9 +305,9 @@ class JobDir:
         """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
         restoring.begin(self.restoring, sequence, kept)
 
-    def unfinished_restore(self, revision: int) -> str | None:
+    def unfinished_restore(self, recorded: Callable[[int], bool]) -> str | None:
         """The checkpoint to go back to, if a restore was cut off (see restoring.unfinished)."""
-        return restoring.unfinished(self.restoring, revision)
+        return restoring.unfinished(self.restoring, recorded)
 
     def end_restore(self) -> None:
         """Forget the restore: it is recorded, or undone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,8 +19,8 @@ def begin(path: Path, sequence: int, kept: str) -> None:
     files.replace_file(path, files.dump_json({"sequence": sequence, "kept": kept}))
 
 
-def unfinished(path: Path, revision: int) -> str | None:
-    """The checkpoint to go back to, if a restore was cut off before its interaction was recorded.
+def unfinished(path: Path, recorded: Callable[[int], bool]) -> str | None:
+    """The checkpoint to go back to, if a restore was cut off before its interaction was `recorded`.
 
     Damaged if its record does not read.
     """
@@ -32,7 +33,7 @@ def unfinished(path: Path, revision: int) -> str | None:
         begun = None
     match begun:
         case {"sequence": int(sequence), "kept": str(kept)} if _COMMIT.fullmatch(kept):
-            return None if sequence <= revision else kept
+            return None if recorded(sequence) else kept
     raise files.damaged(path, "the record of a restore does not read")
 
 

@@ -514,6 +514,23 @@ def test_a_restep_that_was_cut_off_never_happened(bench: MakeBench) -> None:
     assert not (b.folder() / "restoring").exists()
 
 
+def test_a_restore_that_could_not_be_undone_outlives_a_suspension(bench: MakeBench) -> None:
+    b = bench([answer(files={"a.txt": "1"}), answer(files={"a.txt": "2"})])
+    b.create()
+    b.step()
+    kept, start = b.state().checkpoint or "", b.state().start_checkpoint or ""
+    job = b.project.job("j")
+    job.begin_restore(b.state().revision + 1, kept)
+    b.project.workspace(job).restore(start)
+    job.git_dir.rename(job.path / "away")
+    job.git_dir.write_text("no directory", "utf-8")
+    deciding.decide(b.project, "j", Kind.SUSPEND)
+    assert not (b.workspace() / "a.txt").exists()
+    mended(b)
+    deciding.decide(b.project, "j", Kind.RESUME)
+    assert (b.workspace() / "a.txt").read_text("utf-8") == "1"
+
+
 def test_a_restep_that_was_recorded_stays(bench: MakeBench) -> None:
     b = bench([answer(files={"a.txt": "1"}), answer(command("RETRY")), answer(files={"a.txt": "2"})])
     b.create()

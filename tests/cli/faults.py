@@ -226,7 +226,8 @@ def _asked(desk: Desk, sent: bool, answered: bool, sequence: int | None) -> None
         _, plan = preview(here, "j2", Choice())
         assert isinstance(plan, StepPlan)
         envelope = asking.envelope(session, spec, plan, kept.commit)
-        envelope["sequence"] = sequence or envelope["sequence"]
+        if sequence:  # as an older Logist wrote it, which told a recorded one by its number
+            envelope.update(sequence=sequence, after=None)
         session.job.begin_exchange(1, envelope)
         if sent:
             session.job.mark_sent(1)
@@ -241,6 +242,12 @@ def restoring(sequence: int) -> Inject:
         JobDir.open(desk.jobs, "j1").begin_restore(sequence, kept)
 
     return inject
+
+
+def restored(desk: Desk) -> None:
+    """A restep that was killed after it was recorded."""
+    assert desk("job", "restep", "j1", "--to", "3").code == 0
+    restoring(4)(desk)
 
 
 def orphan(desk: Desk) -> None:

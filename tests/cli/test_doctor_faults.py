@@ -45,6 +45,7 @@ from tests.cli.faults import (
     put,
     removed,
     restate,
+    restored,
     restoring,
     role,
     selected,
@@ -229,7 +230,7 @@ FAULTS = (
     Fault("inflight-nonsense", written("inflight/1.request", b"["), "10 job j1: does not read", "run"),
     Fault("inflight-file", written("inflight", b""), "10 job j1: inflight is a file", "run"),
     Fault("restore-cut-off", restoring(4), "0 job j1: restep or rerun was cut off"),
-    Fault("restore-recorded", restoring(3), "0 job j1: a restep is recorded", "fix"),
+    Fault("restore-recorded", restored, "0 job j1: a restep is recorded", "fix"),
     Fault(
         "restore-nonsense", written("restoring", b"{"), "10 job j1: record of a restore does not read", "run"
     ),

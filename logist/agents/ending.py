@@ -11,7 +11,7 @@ from pathlib import Path
 from logist.agents.exchange import GRACE
 from logist.agents.protocol import COURIER
 from logist.store import Process
-from logist.store.lock import is_at_work
+from logist.store.lock import host, is_at_work
 
 LEAVE_SECONDS = GRACE + 5.0
 """How long a courier that was asked to end may take: its grace, and writing what it has."""
@@ -35,29 +35,14 @@ def _is_courier(pid: int) -> bool:
         return False
 
 
-def host() -> str:
-    """This machine, as signatures name it."""
-    return os.uname().nodename
-
-
-def ask_to_end(process: Process, folder: Path) -> bool:
-    """Tells a courier to end; it then records what it has. False if it is gone, or not of this machine."""
-    return _tell(process, folder, signal.SIGTERM)
-
-
-def kill(process: Process, folder: Path) -> bool:
-    """Ends a courier and all in its group at once. What was sent is in doubt then."""
-    return _tell(process, folder, signal.SIGKILL)
-
-
 def end(process: Process, folder: Path, seconds: float = LEAVE_SECONDS) -> bool:
     """Asks, waits, kills; returns once it is gone. False if it was not there, or not of this machine."""
-    if not ask_to_end(process, folder):
+    if not _tell(process, folder, signal.SIGTERM):
         return False
     until = time.monotonic() + seconds
     while is_here(process, folder):
         if time.monotonic() > until:
-            kill(process, folder)
+            _tell(process, folder, signal.SIGKILL)
         time.sleep(POLL_SECONDS)
     return True
 

@@ -87,7 +87,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         changes["start_checkpoint"] = entry.checkpoint_after
     if entry.spec is not None:
         changes.update(_described(entry.spec))
-    if _asks(entry):
+    if asks(entry):
         changes["asked"] = base.asked + 1
     if _is_answered(entry):
         changes.update(_answered(base, entry))
@@ -157,7 +157,7 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
     return changes
 
 
-def _asks(entry: Interaction) -> bool:
+def asks(entry: Interaction) -> bool:
     """Whether an agent was asked here; an answer that was given does not count.
 
     What an agent did in an interaction of a kind that only a newer Logist knows, it was asked to do.
@@ -174,7 +174,7 @@ def _worked(entry: Interaction) -> bool:
 
 def _totals(totals: Totals, entry: Interaction) -> Totals:
     usage = entry.usage
-    counts = _asks(entry) and _worked(entry)
+    counts = asks(entry) and _worked(entry)
     before = money.join(totals.cumulative_cost, totals.cumulative_cost_microcents)
     cents, fraction = money.split(max(0, before + cost(usage) - released(entry)))
     return totals.model_copy(

@@ -133,15 +133,16 @@ def _is_closed(job: JobDir) -> bool:
 def _under_way(project: Project, job: JobDir) -> Iterator[Finding]:
     """What a killed command had in hand: an agent that was asked, a restore."""
     name, step = check_name(job), f"logist job step --job {job.id}"
+    session = load(project, job)
     try:
         got = courier.collect(job.exchanges())
     except LogistError as error:
         yield damage(name, error.message, files.moving_away(job.inflight))
     else:
         if os.path.lexists(job.inflight):
-            yield warning(name, _left_by_an_ask(load(project, job), got), step)
+            yield warning(name, _left_by_an_ask(session, got), step)
     try:
-        cut_off = load(project, job).unfinished_restore()
+        cut_off = session.unfinished_restore()
     except LogistError as error:
         if _is_plain(job.restoring):
             yield damage(name, error.message, files.moving_away(job.restoring))

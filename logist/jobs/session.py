@@ -32,10 +32,6 @@ STORED_ONLY = frozenset({"head", "checksum"})
 """What state.json has beside the fold: where the store found it."""
 
 
-OUTCOMES = frozenset({Kind.ASK, Kind.RECOVER})
-"""Kinds that say what came of an ask."""
-
-
 RETURNS = frozenset({Kind.RESTEP, Kind.RERUN})
 """Kinds that put the workspace back."""
 
@@ -82,7 +78,7 @@ class Session:
         for entry in recorded:
             self.state = fold.apply(self.state, entry, back)
         self.position, self.torn = done.position, b""
-        if any(entry.kind in OUTCOMES for entry in entries):
+        if any(fold.asks(entry) for entry in entries):
             self.job.set_aside_exchanges()
         self.became_stuck |= self.state.status is Status.STUCK and before is not Status.STUCK
         self.write_state()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from logist.agents import courier
-from logist.core import step
+from logist.core import fold, step
 from logist.core.machine import next_command
 from logist.core.model import (
     Actor,
@@ -87,9 +87,7 @@ def is_recorded(session: Session, asked: JsonObject) -> bool:
 
 def _outcome_of(entry: Interaction) -> str | None:
     """What stood before the ask whose outcome an interaction is: the checksum of that entry."""
-    if entry.kind not in (Kind.ASK, Kind.RECOVER) or entry.simulated:
-        return None
-    return entry.exchange or entry.previous
+    return (entry.exchange or entry.previous) if fold.asks(entry) else None
 
 
 def unsettled(session: Session) -> bool:
@@ -101,7 +99,7 @@ def unsettled(session: Session) -> bool:
 def is_unsent(session: Session) -> bool:
     """Whether a courier ended before it sent what it was to send: then nobody concluded anything either."""
     got = courier.collect(session.job.exchanges())
-    return got.kind == "not_sent" and int((got.envelope or {})["sequence"]) > session.state.revision
+    return got.kind == "not_sent" and got.envelope is not None and not is_recorded(session, got.envelope)
 
 
 def settle_first(

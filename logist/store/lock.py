@@ -21,8 +21,7 @@ from logist.store.filesystem import require_local
 
 JsonObject = dict[str, Any]
 
-SIGNATURES = "lock"
-"""The file in the job directory that its holders sign."""
+SIGNATURES = "lock"  # the file in the job directory that its holders sign
 
 POLL_SECONDS = 0.05
 _UNSURE_SECONDS = 0.25
@@ -153,7 +152,7 @@ def acquire(
             on_wait(found)
         told, waited = found, waited or (found.courier_alone and found.courier is not None)
         time.sleep(POLL_SECONDS)
-    return _taken(fd, Process(os.getpid(), start_time(os.getpid()) or 0, _host(), command, since), waited)
+    return _taken(fd, Process(os.getpid(), start_time(os.getpid()) or 0, host(), command, since), waited)
 
 
 def _taken(fd: int, stepper: Process, waited: bool) -> Lock:
@@ -260,7 +259,7 @@ def _living(process: Process | None, folder: Path, held: bool) -> Process | None
     """The process, if it is at work. One of another host (a container) can't be seen: while `held`, it is."""
     if process is None:
         return None
-    alive = is_at_work(process, folder) if process.host == _host() else held
+    alive = is_at_work(process, folder) if process.host == host() else held
     return process if alive else None
 
 
@@ -301,7 +300,8 @@ def start_time(pid: int) -> int | None:
     return None if words[0] in (b"Z", b"X") else int(words[19])
 
 
-def _host() -> str:
+def host() -> str:
+    """This machine, as signatures name it."""
     return os.uname().nodename
 
 

@@ -250,10 +250,7 @@ def test_a_steward_takes_the_job_from_the_agent_at_work(bench: MakeBench, kind: 
     with Loopback({"text": command(), "delay": 600}) as server:
         b = paid(bench(), server.url)
         b.create()
-        b.change(stopping=lambda: 143 if server.requests else 0)
-        with pytest.raises(Stopped):
-            b.step()
-        b.change(stopping=lambda: 0)
+        leave_at_work(b, server)
         with pytest.raises(Busy):
             decide(b.project, "j", Kind(kind))
         result = decide(b.project, "j", Kind(kind), ends_agent=True)
@@ -304,10 +301,7 @@ def test_the_agent_of_the_job_is_ended_and_not_that_of_its_copy(bench: MakeBench
     with Loopback({"text": command(summary="Mine."), "delay": 4}) as server:
         b = paid(bench(), server.url)
         b.create()
-        b.change(stopping=lambda: 143 if server.requests else 0)
-        with pytest.raises(Stopped):
-            b.step()
-        b.change(stopping=lambda: 0)
+        leave_at_work(b, server)
         shutil.copytree(b.folder(), b.folder("copy"))
         assert b.project.job("copy").holder() is None
         decide(b.project, "copy", Kind.CANCEL, ends_agent=True)
@@ -321,10 +315,7 @@ def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBenc
         b = paid(bench(), server.url)
         b.create()
         configured(b, server)
-        b.change(stopping=lambda: 143 if server.requests else 0)
-        with pytest.raises(Stopped):
-            b.step()
-        b.change(stopping=lambda: 0)
+        leave_at_work(b, server)
         giving = [sys.executable, "-m", "logist", "job", "poststep", "j", "--response-string", command()]
         env = support.process_environment() | {"MY_MODEL": KEY}
         null, place = subprocess.DEVNULL, b.project.home.parent
@@ -367,6 +358,14 @@ def test_only_an_agent_of_logist_is_ended(bench: MakeBench) -> None:
     assert other.returncode == 0
 
 
+def leave_at_work(b: Bench, server: Loopback) -> None:
+    """A step that was told to stop once the model was asked: its courier goes on alone."""
+    b.change(stopping=lambda: 143 if server.requests else 0)
+    with pytest.raises(Stopped):
+        b.step()
+    b.change(stopping=lambda: 0)
+
+
 def configured(b: Bench, server: Loopback) -> None:
     """The same models in the file, for commands that are processes of their own."""
     lines = ["models:"]
@@ -379,9 +378,6 @@ def test_sigterm_leaves_the_courier_at_work(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Late."), "delay": 2}) as server:
         b = paid(bench(), server.url)
         b.create()
-        b.change(stopping=lambda: 143 if server.requests else 0)
-        with pytest.raises(Stopped):
-            b.step()
-        b.change(stopping=lambda: 0)
+        leave_at_work(b, server)
         assert b.step().state.last is not None
     assert len(server.requests) == 1

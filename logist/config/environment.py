@@ -29,10 +29,7 @@ _CHILD = (
 )
 _PROXIES = frozenset(name.lower() for name in _CHILD if name.endswith("_PROXY"))  # the usual spelling
 
-_SECRET_ENDINGS = ("_KEY", "_TOKEN")
-_SECRET_WORDS = ("SECRET", "PASSWORD", "CREDENTIAL")
 _SHORTEST_SECRET = 8
-
 
 IGNORED = "jobs/\ncurrent_job\n"
 """The .gitignore of a home: its settings and roles may be shared, its jobs may not."""
@@ -126,12 +123,18 @@ class Environment:
 
     def secrets(self, *named: str) -> tuple[str, ...]:
         """Values that must not reach a file, longest first: of variables that sound secret, and those named."""
-        values = {
-            value.strip()
-            for name, value in self._values.items()
-            if name in named or _sounds_secret(name.upper())
+        return tuple(sorted(self.named_secrets(*named), key=lambda value: (-len(value), value)))
+
+    def named_secrets(self, *named: str) -> dict[str, str]:
+        """The same, each with the variable that holds it."""
+        from logist.core.secret_names import secrets_of  # noqa: PLC0415 - `job list` needs none
+
+        return {
+            secret: name
+            for name, value in sorted(self._values.items())
+            for secret in secrets_of(name, value, named=name in named)
+            if len(secret) >= _SHORTEST_SECRET
         }
-        return tuple(sorted((v for v in values if len(v) >= _SHORTEST_SECRET), key=lambda v: (-len(v), v)))
 
     def child(self) -> dict[str, str]:
         """The environment for a program that Logist starts: an allow-list, no secret in it."""
@@ -151,10 +154,6 @@ def _path(name: str) -> Path:
     from pathlib import Path  # noqa: PLC0415 - a tenth of what `job list` costs to start, which needs none
 
     return Path(name)
-
-
-def _sounds_secret(name: str) -> bool:
-    return name.endswith(_SECRET_ENDINGS) or any(word in name for word in _SECRET_WORDS)
 
 
 def _account_name() -> str:

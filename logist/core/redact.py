@@ -2,90 +2,86 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from logist.core import secrets_table, spellings
+from logist.core.secrets_table import Match
 
 REDACTED = "[redacted]"
 MIN_SECRET = 8
 """Shorter values are ordinary words too often."""
 
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-
-
-def _key(prefix: str, body: str) -> re.Pattern[str]:
-    """A key that does not start in the middle of a word; `prefix` has a fixed length.
-
-    The prefix comes first, which lets the search skip ahead. In JSON and in addresses a key may follow an
-    escape such as `\\n`, `\\u003d` or `%3D`, whose letters are no word.
-    """
-    starts = (rf"(?<![A-Za-z0-9_-]{prefix})", rf"(?<=\\[bfnrt]{prefix})")
-    escapes = (rf"(?<=\\u[0-9A-Fa-f]{{4}}{prefix})", rf"(?<=%[0-9A-Fa-f]{{2}}{prefix})")
-    return re.compile(f"{prefix}(?:{'|'.join(starts + escapes)}){body}")
-
-
-# Bodies are possessive (`++`): what was read is never read again, so every search is linear.
-_BASE64_LINES = r"(?:(?:\s|\\[nr])++[A-Za-z0-9+/]{16,}+=*+)"
-_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    # OpenAI (sk-, sk-proj-), Anthropic (sk-ant-) and others: a long run with a digit, not hyphened words.
-    ("sk-", _key("sk-", r"(?=[A-Za-z_-]*+[0-9])(?=[A-Za-z0-9_-]*?[A-Za-z0-9]{16})[A-Za-z0-9_-]{20,}+")),
-    ("xai-", _key("xai-", r"[A-Za-z0-9]{20,}+")),
-    ("AIza", _key("AIza", r"[A-Za-z0-9_-]{35,}+")),
-    ("gh", _key("gh[opsur]_", r"[A-Za-z0-9]{36,}+")),
-    ("github_pat_", _key("github_pat_", r"[A-Za-z0-9_]{22,}+")),
-    ("AKIA", _key("AKIA", r"[A-Z0-9]{16}+(?![A-Za-z0-9])")),
-    ("ASIA", _key("ASIA", r"[A-Z0-9]{16}+(?![A-Za-z0-9])")),
-    ("xox", _key("xox[a-z]-", r"[A-Za-z0-9-]{10,}+")),
-    ("eyJ", _key("eyJ", r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+")),
-    (
-        "PRIVATE KEY",
-        re.compile(
-            rf"-----BEGIN [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----"
-            rf"(?:(?:[^-]|-(?!----))*+{_END}|{_BASE64_LINES}++)"
-        ),
-    ),
-)
+KNOWN = "a known value"
 
 
 def redact(text: str, secrets: Sequence[str]) -> tuple[str, int]:
     """`text` with each secret replaced by `[redacted]`, and how many places that were.
 
-    `secrets` are known values; those under 8 characters are passed over. Each is found as it is, as JSON
-    writes it and as an address does. Secrets that overlap are one place.
+    `secrets` are known values; those under 8 characters are passed over. Each is found in the spellings
+    of `spellings`. Secrets that overlap are one place.
     """
-    places = sorted([*_known(text, secrets), *_keys(text)])
+    places = found(text, dict.fromkeys(secrets, KNOWN))
     pieces: list[str] = []
-    count = position = 0
-    for start, end in places:
-        if start >= position:
-            pieces += (text[position:start], REDACTED)
-            count += 1
-        position = max(position, end)
-    return "".join([*pieces, text[position:]]), count
+    position = 0
+    for place in places:
+        pieces += (text[position : place.start], REDACTED)
+        position = place.end
+    return "".join([*pieces, text[position:]]), len(places)
 
 
-def _known(text: str, secrets: Iterable[str]) -> Iterator[tuple[int, int]]:
-    forms = {form for secret in secrets if len(secret) >= MIN_SECRET for form in _forms(secret)}
-    for form in forms:
-        start = text.find(form)
+def found(text: str, secrets: Mapping[str, str]) -> list[Match]:
+    """Each secret of `text` in order, none overlapping; `secrets` says of each value what it is."""
+    every = sorted(chain(_known(text, secrets), _by_looks(text)), key=lambda match: match.start)
+    places: list[Match] = []
+    for match in every:
+        if places and match.start < places[-1].end:
+            places[-1] = places[-1]._replace(end=max(places[-1].end, match.end))
+        else:
+            places.append(match)
+    return places
+
+
+def _by_looks(text: str) -> Iterator[Match]:
+    yield from secrets_table.matches(text)
+    for reading in spellings.unescaped(text):
+        for match in secrets_table.matches(reading.text):
+            yield Match(*reading.span(match.start, match.end), match.kind)
+
+
+def _known(text: str, secrets: Mapping[str, str]) -> Iterator[Match]:
+    wanted = {secret: kind for secret, kind in secrets.items() if len(secret) >= MIN_SECRET}
+    if not wanted:
+        return
+    plain = {form: kind for secret, kind in wanted.items() for form in spellings.forms(secret)}
+    yield from _each(text, plain)
+    for reading in spellings.unescaped(text):
+        yield from _back(reading, _each(reading.text, wanted))
+    for reading in spellings.without_percents(text):
+        yield from _back(reading, _each(reading.text, {_latin(s): kind for s, kind in wanted.items()}))
+    lines = {form: kind for secret, kind in wanted.items() for form in _of_lines(secret)}
+    unbroken = spellings.unbroken(text)
+    if any(form in unbroken for form in lines):
+        reading = spellings.joined(text)
+        yield from _back(reading, _each(reading.text, lines))
+
+
+def _of_lines(secret: str) -> Iterable[str]:
+    """What may be wrapped: the value, its base64 and hex."""
+    return (secret, *spellings.encodings(secret.encode("utf-8", "surrogatepass")))
+
+
+def _latin(secret: str) -> str:
+    return secret.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _back(reading: spellings.Reading | spellings.Nested, matches: Iterable[Match]) -> Iterator[Match]:
+    return (Match(*reading.span(match.start, match.end), match.kind) for match in matches)
+
+
+def _each(text: str, values: Mapping[str, str]) -> Iterator[Match]:
+    for value, kind in values.items():
+        start = text.find(value)
         while start >= 0:
-            yield start, start + len(form)
-            start = text.find(form, start + len(form))
-
-
-def _forms(secret: str) -> Iterator[str]:
-    yield secret
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    encoded = secret.encode("utf-8", "surrogatepass")
-    for pattern in ("%{:02X}", "%{:02x}"):
-        escaped = "".join(chr(byte) if byte in _UNRESERVED else pattern.format(byte) for byte in encoded)
-        yield escaped
-        yield escaped.replace("%20", "+")
-
-
-def _keys(text: str) -> Iterator[tuple[int, int]]:
-    for hint, pattern in _PATTERNS:
-        if hint in text:
-            yield from (match.span() for match in pattern.finditer(text))
+            yield Match(start, start + len(value), kind)
+            start = text.find(value, start + len(value))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import time
 
 import pytest
@@ -12,6 +14,7 @@ from logist.core.redact import redact
 
 # Put together here, so that no scanner takes this file for a leak.
 LETTERS = "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW"
+SECRET = "hunter2-hunter2-he?e~aaa"
 KEYS = {
     "openai": "sk-" + LETTERS + "XyZ0",
     "openai project": "sk-" + "proj-" + LETTERS + "_-" + LETTERS,
@@ -87,6 +90,66 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 )
 def test_known_values_in_every_spelling(secret: str, spelled: str) -> None:
     assert redact(f"before {spelled} after", [secret]) == ("before [redacted] after", 1)
+
+
+B64 = {
+    "alone": base64.b64encode(SECRET.encode()).decode(),
+    "after one": base64.b64encode(b"x" + SECRET.encode() + b"y").decode(),
+    "after two": base64.b64encode(b"ab" + SECRET.encode() + b"cd").decode(),
+    "in a header": "Basic " + base64.b64encode(b"user:" + SECRET.encode()).decode(),
+    "for addresses": base64.urlsafe_b64encode(b"ab" + SECRET.encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("where", B64)
+def test_known_values_in_base64(where: str) -> None:
+    text, count = redact(f"<{B64[where]}>", [SECRET])
+    assert count == 1
+    assert len(text) <= len("<Basic [redacted]>") + 12  # what a neighbour has a part in may stay
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+        SECRET.replace("e", r"\u0065"),
+        SECRET.replace("e", r"\\u0065"),
+        SECRET.replace("-", r"\x2d"),
+        "".join(f"%{ord(c):02x}" for c in SECRET),
+        SECRET.replace("a", "%61"),
+        SECRET[:9] + "\n    " + SECRET[9:],
+        SECRET[:9] + "\\\n" + SECRET[9:],
+        SECRET[:9] + r"\n" + SECRET[9:],
+        SECRET[:4] + "\r\n> " + SECRET[4:9] + "\n> " + SECRET[9:],
+    ],
+)
+def test_known_values_dressed_up(spelled: str) -> None:
+    assert redact(f"<{spelled}>", [SECRET]) == ("<[redacted]>", 1)
+
+
+def test_what_stands_around_an_escaped_value_stays_byte_for_byte() -> None:
+    text = r'{"a": "\u0041\/\"x\"", "b": "' + SECRET.replace("e", r"\u0065") + r'", "c": "\u0042"}'
+    cleaned, count = redact(text, [SECRET])
+    assert (json.loads(cleaned), count) == ({"a": 'A/"x"', "b": "[redacted]", "c": "B"}, 1)
+    assert cleaned == r'{"a": "\u0041\/\"x\"", "b": "[redacted]", "c": "\u0042"}'
+
+
+@pytest.mark.parametrize(
+    ("secret", "spelled"), [("a<b>&c'd\"e", "a&lt;b&gt;&amp;c'd\"e"), ("it's-a-secret", "it'\\''s-a-secret")]
+)
+def test_known_values_in_html_and_shell(secret: str, spelled: str) -> None:
+    assert redact(f"({spelled})", [secret]) == ("([redacted])", 1)
+
+
+PIECES = st.sampled_from(["%41", r"\u0041", r"\\u0041", "\n", r"\n", "%", "\\", "x", "ä", "\n  > ", '"'])
+
+
+@settings(deadline=None, database=None)
+@given(st.lists(PIECES, max_size=12), st.lists(PIECES, max_size=12))
+def test_a_value_is_found_wherever_it_stands(before: list[str], after: list[str]) -> None:
+    cleaned, count = redact("".join([*before, SECRET, *after]), [SECRET])
+    assert (cleaned, count) == ("".join([*before, "[redacted]", *after]), 1)
 
 
 def test_each_place_counts() -> None:

@@ -11,7 +11,7 @@ import click
 from logist.cli.options import job_options
 from logist.cli.output import Diagnostic, Output, notes
 from logist.config.environment import Environment
-from logist.errors import Damaged
+from logist.errors import Damaged, UsageError
 
 if TYPE_CHECKING:
     from logist.jobs.looking import Verified
@@ -20,17 +20,36 @@ if TYPE_CHECKING:
 
 
 @click.command("verify")
+@click.option(
+    "--secrets", is_flag=True, help="Look for keys and passwords instead, in every file of the job."
+)
+@click.option("--all", "every", is_flag=True, help="With --secrets: in every job.")
 @job_options
 @click.pass_obj
 def verify(
-    environment: Environment, job_argument: str | None, job_option: str | None, jobs_dir: str | None
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    secrets: bool,
+    every: bool,
 ) -> Output:
     """Check every entry's checksum, the chain, the numbering, and that the history gives the state.
 
     Says which entry is the first bad one, and what can still be trusted. Nothing is repaired. Exit code
     10 when something does not verify; a state.json that is missing or behind the history is none of
     that, since the next change makes it anew.
+
+    With --secrets, exit code 3 when a secret lies in what Logist wrote. One in the workspace, or in a
+    checkpoint of it, is a warning. No secret is shown: only its kind, length and first characters.
     """
+    if every and not secrets:
+        fix = "logist doctor --deep verifies every job"
+        raise UsageError("--all goes with --secrets", where="--all", fix=fix)
+    if secrets:
+        from logist.cli.job import leaked
+
+        return leaked.report(environment, None if every else (job_argument, job_option), jobs_dir)
     from logist.cli.checkup.surroundings import surroundings
     from logist.cli.context import open_job
     from logist.jobs import looking

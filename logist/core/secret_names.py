@@ -1,0 +1,126 @@
+"""Which environment variables hold a secret, judged by name and value, and which part of the value it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# A value of these is a secret, whatever it looks like; unless it says where one lies.
+_PARTS = (
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "PRIVATE_KEY",
+    "APIKEY",
+    "CONNECTION_STRING",
+)
+_ENDINGS = frozenset(("KEY", "TOKEN", "PASS", "PWD", "PAT", "APITOKEN"))
+
+# A value of these is one if it looks like one: `AUTH=required` and `COOKIE_POLICY=lax-by-default` don't.
+_PERHAPS = frozenset(
+    (
+        *("AUTH", "AUTHORIZATION", "BEARER", "COOKIE", "COOKIES", "CREDS", "JWT", "KEYS", "PRIVATE", "PSK"),
+        *("SALT", "SAS", "SESSIONID", "SIGNATURE", "TOKENS", "WEBHOOK", "TOKEN", "KEY", "PASS"),
+    )
+)
+_PLACES = frozenset(
+    (
+        "DIR",
+        "DIRECTORY",
+        "FILE",
+        "FILENAME",
+        "FOLDER",
+        "HOME",
+        "HOST",
+        "NAME",
+        "PATH",
+        "SOCK",
+        "SOCKET",
+        "PID",
+    )
+)
+_DIRECTORIES = frozenset(("PWD", "OLDPWD"))
+_WRAPPERS = re.compile(r"_(?:[0-9]+|B64|BASE64|JSON|PEM|VALUE)\Z")
+
+_WORDS = frozenset(
+    [
+        "password",
+        "passphrase",
+        "changeme",
+        "disabled",
+        "enabled",
+        "required",
+        "optional",
+        "undefined",
+        "username",
+        "default",
+    ]
+)
+_PATH_START = re.compile(r"(?:~|\.{1,2})?/")
+_PATH_WORD = re.compile(r"[A-Z]?[a-z0-9]*|[A-Z]+")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_USERINFO = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<user>[^\s/?#@:]*)(?::(?P<password>[^\s/?#@]*))?@")
+_ASSIGNED = re.compile(r"(?i:key|password|pwd|secret|token|signature|sig)=(?P<value>[^;&\s]+)")
+_BYTE = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+def secrets_of(name: str, value: str, *, named: bool = False) -> Iterator[str]:
+    """What in a variable must not reach a file; `named`: a model says that this is its key.
+
+    The password of an address is a secret in every variable. The rest of an address is none, except in
+    a webhook's, where the path is the key.
+    """
+    value = value.strip()
+    if found := _USERINFO.match(value):
+        user, password = found["user"], found["password"]
+        alone = password in (None, "", "x-oauth-basic") and _is_key_like(user)
+        part = user if alone else password
+        if part and part.lower() not in _WORDS:
+            yield part
+            yield _decoded(part)
+    sort = "sure" if named else _sort(name.upper())
+    if sort is None or (_is_place(value) and not named):
+        return
+    if _ADDRESS.match(value) and not named:
+        path = value.split("://", 1)[1].partition("/")[2]
+        if "WEBHOOK" in name.upper() and _is_key_like(path):
+            yield value
+    elif (sort == "sure" or _is_key_like(value)) and value.lower() not in _WORDS:
+        yield value
+    yield from (found["value"] for found in _ASSIGNED.finditer(value))
+
+
+def _sort(name: str) -> str | None:
+    """`sure`, `perhaps`, or None for a name that has nothing of a secret."""
+    if name in _DIRECTORIES:
+        return None
+    name = _WRAPPERS.sub("", name)
+    words = re.split(r"[^A-Z0-9]+", name)
+    if words[-1] in _PLACES:
+        return None
+    if any(part in name for part in _PARTS) or (words[-1] in _ENDINGS):
+        return "sure"
+    return "perhaps" if _PERHAPS.intersection(words) or words[-1] == "DSN" else None
+
+
+def _is_place(value: str) -> bool:
+    """A path: where a secret lies is none. Base64 may begin with `/` too, but has capitals within its words."""
+    words = re.split(r"[/._ -]", value.removeprefix("~"))
+    return _PATH_START.match(value) is not None and all(map(_PATH_WORD.fullmatch, words))
+
+
+def _is_key_like(value: str) -> bool:
+    """Long enough, and no word, number or list of words."""
+    digits = any(c.isdigit() for c in value)
+    letters = any(c.isalpha() for c in value)
+    return len(value) >= 12 and digits and letters and " " not in value
+
+
+def _decoded(part: str) -> str:
+    data = _BYTE.sub(lambda match: chr(int(match[1], 16)), part)
+    try:
+        return data.encode("latin-1").decode("utf-8")
+    except (UnicodeEncodeError, UnicodeDecodeError):
+        return data

@@ -1,0 +1,286 @@
+"""What plainly is a secret, whoever holds it: a table of patterns, each for one kind of key.
+
+Every search is linear: bodies are possessive (`++`, what was read is never read again) or bounded, and
+what a pattern can't say cheaply is left to `plausible`, which sees a value after it was read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+
+class Sort(NamedTuple):
+    """One sort of secret."""
+
+    kind: str
+    """In words, for people: `GitHub token`."""
+    hint: str
+    """Where this is not in the text, nothing is searched."""
+    pattern: re.Pattern[str]
+    """Group `secret` is what has to go; without one, all of it."""
+    plausible: Callable[[str], bool] = lambda secret: True
+    any_case: bool = False
+    """The pattern is for text in lower case, and each match begins with the hint."""
+
+
+class Match(NamedTuple):
+    """A secret in a text: `text[start:end]`."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def _key(prefix: str, body: str) -> re.Pattern[str]:
+    """A key that does not start in the middle of a word; `prefix` has a fixed length.
+
+    The prefix comes first, which lets the search skip ahead. In JSON and in addresses a key may follow an
+    escape such as `\\n`, `\\u003d` or `%3D`, whose letters are no word.
+    """
+    starts = (rf"(?<![A-Za-z0-9_-]{prefix})", rf"(?<=\\[bfnrt]{prefix})")
+    escapes = (rf"(?<=\\u[0-9A-Fa-f]{{4}}{prefix})", rf"(?<=%[0-9A-Fa-f]{{2}}{prefix})")
+    return re.compile(f"{prefix}(?:{'|'.join(starts + escapes)}){body}")
+
+
+_PLACEHOLDERS = frozenset(
+    [
+        "password",
+        "passwort",
+        "passwd",
+        "passphrase",
+        "pass",
+        "pw",
+        "pwd",
+        "secret",
+        "token",
+        "changeme",
+        "change_me",
+        "default",
+        "disabled",
+        "enabled",
+        "required",
+        "optional",
+        "undefined",
+        "redacted",
+        "example",
+        "hidden",
+        "unknown",
+        "username",
+        "user",
+        "none",
+        "null",
+        "true",
+        "false",
+    ]
+)
+_PLACEHOLDER = re.compile(
+    r"(?i)(?:your|my|some|the|an?|insert|enter|put|replace|example|sample|dummy|fake|test|placeholder)[-_.]|"
+    r".*(?:example|placeholder|changeme|your[-_]|[-_]here\Z|\[redacted)|[x*.•#0_-]+\Z"
+)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value only stands for a secret: an ordinary word, `YOUR_KEY`, `xxxx`, a variable."""
+    return (
+        value.lower() in _PLACEHOLDERS
+        or _PLACEHOLDER.match(value[:256]) is not None
+        or value[0] in "$%{<["
+        or len(set(value)) < 3
+    )
+
+
+def _is_password(value: str) -> bool:
+    return not is_placeholder(value)
+
+
+_WORD = r"(?:[A-Za-z]+[0-9]{0,2}_+)*(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,2})"
+_IDENTIFIER = re.compile(rf"{_WORD}(?:(?:\.|::|->){_WORD})*\Z")
+_LOCATION = re.compile(r"[a-z][a-z0-9+.-]*://|[~.]{0,2}/")
+
+
+def _is_value(value: str) -> bool:
+    """What stands behind `password=`: no name of a variable, no place, no placeholder."""
+    letters = any(c.isalpha() for c in value)
+    others = any(not c.isalpha() for c in value)
+    if not (letters and others) or is_placeholder(value) or _LOCATION.match(value):
+        return False
+    return not _IDENTIFIER.match(value[:256])
+
+
+def _is_token(value: str) -> bool:
+    return any(c.isdigit() for c in value) and not is_placeholder(value)
+
+
+_QUOTE = r"(?:\\{0,3}[\"'])"
+_SET = rf"{_QUOTE}?[ \t]{{0,3}}(?:=>|:=|[:=])[ \t]{{0,3}}{_QUOTE}?"
+_VALUE = r"(?P<secret>[^\s\"'`\\<>{}()\[\],;&|]{8,}+)"
+
+
+def _after(*words: str) -> str:
+    """Right behind one of these words, with `_` or `-` between or nothing."""
+    return "(?:" + "|".join(f"(?<={word})|(?<={word}[_-])" for word in words) + ")"
+
+
+_NAMES = {
+    "passw": r"passw(?:or)?[dt]",
+    "passphrase": "passphrase",
+    "pwd": "pwd",
+    "pass": r"(?<=[a-z][_-])pass",
+    "key": _after("api", "secret", "access", "account", "private", "signing", "encryption") + "key",
+    "secret": "secret",
+    "token": rf"(?:(?<![a-z])|{_after('access', 'auth', 'refresh', 'session', 'bearer', 'bot', 'api')})token",
+}
+"""What a variable is called that holds a secret; each by a word that is in all of its spellings."""
+
+_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+
+# A private key may be cut off before its end.
+_BASE64_LINES = r"(?:(?:\s|\\[nr])++[A-Za-z0-9+/]{16,}+=*+)"
+_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+
+SORTS: tuple[Sort, ...] = (
+    # OpenAI (sk-, sk-proj-), Anthropic (sk-ant-) and others: a long run with a digit, not hyphened words.
+    Sort(
+        "API key (sk-)",
+        "sk-",
+        _key("sk-", r"(?=[A-Za-z_-]*+[0-9])(?=[A-Za-z0-9_-]*?[A-Za-z0-9]{16})[A-Za-z0-9_-]{20,}+"),
+    ),
+    Sort("xAI key", "xai-", _key("xai-", r"[A-Za-z0-9]{20,}+")),
+    Sort("Google API key", "AIza", _key("AIza", r"[A-Za-z0-9_-]{35,}+")),
+    Sort("Google OAuth token", "ya29.", _key(r"ya29\.", r"[A-Za-z0-9_-]{30,}+")),
+    Sort("Google client secret", "GOCSPX-", _key("GOCSPX-", r"[A-Za-z0-9_-]{20,}+")),
+    Sort("GitHub token", "gh", _key("gh[opsur]_", r"[A-Za-z0-9]{36,}+")),
+    Sort("GitHub fine-grained token", "github_pat_", _key("github_pat_", r"[A-Za-z0-9_]{22,}+")),
+    Sort(
+        "GitLab token",
+        "gl",
+        re.compile(
+            r"(?<![A-Za-z0-9_-])gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-(?=[A-Za-z_-]{0,64}[0-9])"
+            r"[A-Za-z0-9_.-]{20,}+"
+        ),
+    ),
+    Sort("AWS key id", "AKIA", _key("AKIA", r"[A-Z0-9]{16}+(?![A-Za-z0-9])")),
+    Sort("AWS key id", "ASIA", _key("ASIA", r"[A-Z0-9]{16}+(?![A-Za-z0-9])")),
+    Sort(
+        "AWS secret key",
+        "secret",
+        re.compile(
+            rf"secret(?:[_-]?access)?(?:[_-]?key)?{_SET}"
+            r"(?P<secret>[A-Za-z0-9/+]{40}+)(?![A-Za-z0-9/+=])"
+        ),
+        any_case=True,
+    ),
+    Sort("Slack token", "xox", _key("xox[a-z]-", r"[A-Za-z0-9-]{10,}+")),
+    Sort("Slack token", "xoxe.", _key(r"xoxe\.xox[bp]-", r"[A-Za-z0-9-]{10,}+")),
+    Sort("Slack app token", "xapp-", _key("xapp-", r"[0-9]-[A-Za-z0-9-]{10,}+")),
+    Sort(
+        "Slack webhook",
+        "hooks.slack.com/",
+        re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9_/]{20,}+)"),
+    ),
+    Sort(
+        "Azure key",
+        "Key=",
+        re.compile(r"(?:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{32,}+={0,2}+)"),
+    ),
+    Sort(
+        "Azure shared access signature",
+        "sig=",
+        re.compile(r"[?&;]sig=(?P<secret>(?:[A-Za-z0-9+/_-]|%[0-9A-Fa-f]{2}){32,}+={0,2}+)"),
+    ),
+    Sort("Stripe key", "_live_", _key("[prs]k_live_", r"[A-Za-z0-9]{16,}+")),
+    Sort("Stripe key", "_test_", _key("[prs]k_test_", r"[A-Za-z0-9]{16,}+")),
+    Sort("Stripe webhook secret", "whsec_", _key("whsec_", r"[A-Za-z0-9+/]{24,}+={0,2}+")),
+    Sort("Twilio key", "SK", _key("SK", r"[0-9a-f]{32}+(?![A-Za-z0-9])")),
+    Sort("SendGrid key", "SG.", _key(r"SG\.", r"[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{32,}+")),
+    Sort("npm token", "npm_", _key("npm_", r"[A-Za-z0-9]{36,}+")),
+    Sort("PyPI token", "pypi-", _key("pypi-", r"(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{50,}+")),
+    Sort("Hugging Face token", "hf_", _key("hf_", r"[A-Za-z0-9]{30,}+")),
+    Sort(
+        "Telegram bot token",
+        ":AA",
+        re.compile(r"(?<![0-9])[0-9]{8,10}+:AA[A-Za-z0-9_-]{33}+(?![A-Za-z0-9_-])"),
+    ),
+    Sort(
+        "Discord token",
+        ".",
+        re.compile(
+            r"(?<![A-Za-z0-9_.-])(?:[MNO][A-Za-z0-9]{3}){6}[A-Za-z0-9]{0,2}+\.[A-Za-z0-9_-]{6}+\.[A-Za-z0-9_-]{27,38}+"
+            r"(?![A-Za-z0-9_-])"
+        ),
+    ),
+    Sort(
+        "Discord webhook",
+        "/api/webhooks/",
+        re.compile(r"/api/webhooks/[0-9]{15,22}+/(?P<secret>[A-Za-z0-9_-]{50,}+)"),
+    ),
+    Sort(
+        "JSON Web Token",
+        "eyJ",
+        _key("eyJ", r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+"),
+    ),
+    Sort(
+        "private key",
+        "PRIVATE KEY",
+        re.compile(
+            rf"-----BEGIN [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----"
+            rf"(?:(?:[^-]|-(?!----))*+{_END}|{_BASE64_LINES}++)"
+        ),
+    ),
+    Sort(
+        "password in an address",
+        "://",
+        re.compile(r"://[^\s/?#@:\"'<>\\]*+:(?P<secret>[^\s/?#@\"'<>\\]++)@(?=[A-Za-z0-9\[])"),
+        _is_password,
+    ),
+    Sort(
+        "authorization header",
+        "authorization",
+        re.compile(
+            rf"authorization{_SET}(?:[a-z]{{1,16}}[ \t]{{1,3}})?(?P<secret>[A-Za-z0-9._~+/=-]{{8,}}+)"
+        ),
+        _is_token,
+        any_case=True,
+    ),
+    Sort(
+        "bearer token",
+        "earer",
+        re.compile(r"(?<![A-Za-z])[Bb]earer[ \t]{1,3}(?P<secret>[A-Za-z0-9._~+/=-]{20,}+)"),
+        _is_token,
+    ),
+    *(
+        Sort("value of a password or key", word, re.compile(name + _SET + _VALUE), _is_value, any_case=True)
+        for word, name in _NAMES.items()
+    ),
+)
+
+
+def matches(text: str) -> Iterator[Match]:
+    """Every secret that the table knows by its looks; they may overlap."""
+    lower = _lower(text)
+    for sort in SORTS:
+        if sort.hint not in (lower if sort.any_case else text):
+            continue
+        group = "secret" if sort.pattern.groups else 0
+        for found in _stepwise(sort, lower) if sort.any_case else sort.pattern.finditer(text):
+            start, end = found.span(group)
+            if sort.plausible(text[start:end]):
+                yield Match(start, end, sort.kind)
+
+
+def _stepwise(sort: Sort, lower: str) -> Iterator[re.Match[str]]:
+    """The same as finditer, many times as fast where the hint is how each match begins."""
+    at = lower.find(sort.hint)
+    while at >= 0:
+        found = sort.pattern.match(lower, at)
+        if found:
+            yield found
+        at = lower.find(sort.hint, found.end() if found else at + len(sort.hint))
+
+
+def _lower(text: str) -> str:
+    """The same number of characters, so that places are the same."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else text.translate(_LOWER)

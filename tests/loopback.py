@@ -2,7 +2,8 @@
 
 A step is one answer; the last one is repeated. Its keys, all optional:
 
-text, finish, usage   the answer; usage is {"input": n, "output": n}, or None to tell none
+text, finish, usage   the answer; usage is {"input": n, "output": n, "cached": n}, or None to tell none
+calls                 tools that are called, [{"name": n, "args": object or text, "id": i}]
 delay, chunk_delay    seconds before the answer, and before each streamed piece; both end with the server
 chunk                 characters a streamed piece carries
 status, message, headers   an error in OpenAI's shape
@@ -161,12 +162,39 @@ def _usage(step: Json) -> Json | None:
     if told is None:
         return None
     total = told["input"] + told["output"]
-    return {"prompt_tokens": told["input"], "completion_tokens": told["output"], "total_tokens": total}
+    cached = {"prompt_tokens_details": {"cached_tokens": told["cached"]}} if "cached" in told else {}
+    return {
+        "prompt_tokens": told["input"],
+        "completion_tokens": told["output"],
+        "total_tokens": total,
+        **cached,
+    }
+
+
+def _calls(step: Json) -> list[Json]:
+    return [
+        {
+            "index": number,
+            "id": call.get("id", f"call_{number}"),
+            "type": "function",
+            "function": {
+                "name": call["name"],
+                "arguments": call["args"] if isinstance(call["args"], str) else json.dumps(call["args"]),
+            },
+        }
+        for number, call in enumerate(step.get("calls", []))
+    ]
+
+
+def _finish(step: Json) -> str:
+    return str(step.get("finish", "tool_calls" if step.get("calls") else "stop"))
 
 
 def _plain(step: Json, body: Json) -> Json:
     message = {"role": "assistant", "content": step.get("text", "")}
-    choice = {"index": 0, "message": message, "finish_reason": step.get("finish", "stop")}
+    if step.get("calls"):
+        message["tool_calls"] = [{k: v for k, v in c.items() if k != "index"} for c in _calls(step)]
+    choice = {"index": 0, "message": message, "finish_reason": _finish(step)}
     return _frame("chat.completion", body) | {"choices": [choice], "usage": _usage(step)}
 
 
@@ -179,7 +207,14 @@ def _events(step: Json, body: Json) -> Iterator[Json]:
     yield event({"role": "assistant", "content": ""})
     for start in range(0, len(text), size):
         yield event({"content": text[start : start + size]})
-    yield event({}, step.get("finish", "stop"))
+    for call in _calls(step):
+        whole = call["function"]["arguments"]
+        first = {**call, "function": {"name": call["function"]["name"], "arguments": whole[:size]}}
+        yield event({"tool_calls": [first]})
+        for start in range(size, len(whole), size):
+            piece = {"index": call["index"], "function": {"arguments": whole[start : start + size]}}
+            yield event({"tool_calls": [piece]})
+    yield event({}, _finish(step))
     if (body.get("stream_options") or {}).get("include_usage") and _usage(step):
         yield frame | {"choices": [], "usage": _usage(step)}
 

@@ -13,61 +13,19 @@ import subprocess
 import sys
 import sysconfig
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn, TextIO
-
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from typing import NoReturn, Protocol, TextIO
 
 from logist.agents import booking
-from logist.agents.exchange import Errand
-from logist.agents.protocol import COURIER, Ask
-from logist.core.model import (
-    EffectiveSpec,
-    ErrorKind,
-    JsonObject,
-    Model,
-    Phase,
-    Reply,
-    Request,
-    TransportError,
-)
+from logist.agents.collecting import ask_from
+from logist.agents.protocol import COURIER, LITELLM, Ask
+from logist.config.environment import Environment
+from logist.core.model import JsonObject
 from logist.core.redact import redact
 from logist.errors import StorageError
-from logist.store import Exchange, Exchanges, JobDir, Lock, inflight
+from logist.store import JobDir, Lock
 
 LOG = "courier.log"
-EMPTY = Reply()
-
-
-@dataclass(frozen=True)
-class Collected:
-    """What is on disk of an ask."""
-
-    kind: Literal["none", "not_sent", "answered", "in_doubt"]
-    envelope: JsonObject | None = None
-    """The content of `1.request`."""
-    reply: Reply = EMPTY
-    """The last response, with the usage of all exchanges; in doubt, the last one at its worst case."""
-
-
-def _known(phase: Phase) -> Phase:
-    if not phase.known:
-        raise ValueError("only a newer Logist knows this phase: use that one")
-    return phase
-
-
-class Concluding(BaseModel):
-    """What concluding needs of an envelope, beside the ask."""
-
-    sequence: Annotated[int, Field(ge=1, strict=True)]
-    spec: EffectiveSpec
-    phase: Annotated[Phase, AfterValidator(_known)]
-    role: str
-    step: str
-    attempt: Annotated[int, Field(ge=0, strict=True)]
-    checkpoint_before: str | None
 
 
 def launch(
@@ -101,81 +59,6 @@ def launch(
     _hand_over(writing, private)
     lock.note_courier(process.pid)
     return process
-
-
-def ask_from(envelope: JsonObject) -> Ask:
-    """The ask an envelope describes."""
-    return Ask(
-        request=Request.model_validate(envelope["request"]),
-        model=Model.model_validate(envelope["model"]),
-        role=envelope["role"],
-        index=envelope.get("index", 0),
-        temperature=envelope.get("temperature"),
-        max_output_tokens=envelope["max_output_tokens"],
-        deadline_seconds=envelope["deadline_seconds"],
-        max_tries=envelope["max_tries"],
-        backoff_seconds=envelope["backoff_seconds"],
-        reserved_microcents=envelope.get("reserved_microcents"),
-    )
-
-
-def collect(exchanges: Sequence[Exchange]) -> Collected:
-    """What the files of an ask say; only to be believed while its lock is free, or held by us alone.
-
-    Damaged if they could not have been written by an ask.
-    """
-    if not exchanges:
-        return Collected("none")
-    try:
-        envelope = _sound_envelope(exchanges)
-        replies = [Reply.model_validate(each.response) for each in exchanges if each.response is not None]
-    except (KeyError, ValueError, TypeError) as error:
-        folder = exchanges.folder if isinstance(exchanges, Exchanges) else None
-        message = f"the record of an exchange makes no sense: {_in_short(error)}"
-        raise inflight.damaged(folder, message) from error
-    last = exchanges[-1]
-    if last.response is None and last.sent:
-        return Collected("in_doubt", envelope, _in_doubt(envelope, replies))
-    if not replies:
-        return Collected("not_sent", envelope)
-    return Collected("answered", envelope, _summed(replies))
-
-
-def _sound_envelope(exchanges: Sequence[Exchange]) -> JsonObject:
-    """What was asked; KeyError, ValueError or TypeError if that, or the order of the calls, is not as we write it."""
-    for place, exchange in enumerate(exchanges, 1):
-        if exchange.k != place or exchange.request is None:
-            raise ValueError(f"the request of call {place} is missing")
-    if any(earlier.response is None for earlier in exchanges[:-1]):
-        raise ValueError("a call without an answer is followed by another")
-    envelope = exchanges[0].request
-    assert envelope is not None
-    ask_from(envelope)
-    Concluding.model_validate(envelope)
-    booking.worst_case(envelope.get("reserved_microcents"))
-    return envelope
-
-
-def _in_short(error: Exception) -> str:
-    """Without what was in the files: that may be long, or private."""
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        return ".".join(map(str, first["loc"])) + f": {first['msg']}"
-    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def _in_doubt(envelope: JsonObject, replies: list[Reply]) -> Reply:
-    message = "the request was sent, and no answer reached the disk: it may have been paid"
-    unknown = Reply(
-        error=TransportError(kind=ErrorKind.TRANSIENT, message=message),
-        usage=booking.worst_case(envelope.get("reserved_microcents")),
-    )
-    return _summed([*replies, unknown])
-
-
-def _summed(replies: list[Reply]) -> Reply:
-    usage = booking.total([reply.usage for reply in replies])
-    return replies[-1].model_copy(update={"usage": usage})
 
 
 def _log(job: JobDir) -> int:
@@ -220,11 +103,41 @@ def _job(directory: Path, descriptor: int) -> JobDir:
     return JobDir(held, directory.name) if held.is_dir() else JobDir.open(directory.parent, directory.name)
 
 
+class Errands(Protocol):
+    """What a courier does: it asks a model, or runs a program."""
+
+    def run(self) -> None:
+        """Until what came of it is on disk, or until `stop`."""
+        ...
+
+    def stop(self, *_: object) -> None:
+        """Ends it; safe in a signal handler."""
+        ...
+
+    def abandon(self, error: Exception) -> None:
+        """Records that the courier itself failed, where that leaves nothing in doubt."""
+        ...
+
+
+def _errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
+    from logist.agents.place import Place  # all of it for its weight: who only sends the courier needs none
+
+    place = Place.of(job, Environment.read().child())
+    given = (job, ask, private["api_key"], private["secrets"], place)
+    if ask.agent == LITELLM:
+        from logist.agents.exchange import Errand
+
+        return Errand(*given)
+    from logist.agents.programs.errand import ProgramErrand
+
+    return ProgramErrand(*given)
+
+
 def _run(job: JobDir, private: JsonObject, log: TextIO) -> int:
-    errand: Errand | None = None
+    errand: Errands | None = None
     try:
         envelope = job.exchanges()[0].request or {}
-        errand = Errand(job, ask_from(envelope), private["api_key"], private["secrets"])
+        errand = _errand(job, ask_from(envelope), private)
         signal.signal(signal.SIGTERM, errand.stop)
         errand.run()
     except Exception as error:  # noqa: BLE001  nobody else is there to tell, and money may have been spent

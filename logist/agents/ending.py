@@ -8,8 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from logist.agents.exchange import GRACE
-from logist.agents.protocol import COURIER
+from logist.agents.protocol import COURIER, GRACE
 from logist.store import Process
 from logist.store.lock import host, is_at_work
 

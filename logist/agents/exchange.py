@@ -16,7 +16,8 @@ all the rest is for the stepper, which records it with what it may have cost bef
 | the deadline                                     | timeout     | worst case | no         |
 | told to end (SIGTERM), or a fault of the courier | not at all  | in doubt   | no         |
 
-Told to end before anything was sent, it leaves no trace; between two tries, the last one counts.
+Told to end before anything was sent, it leaves no trace; between two tries, the last one counts; between
+two turns of a model that works with tools, the next courier goes on from there.
 """
 
 from __future__ import annotations
@@ -24,14 +25,20 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
 from logist.agents import booking, litellm
+from logist.agents.collecting import Ending
 from logist.agents.litellm import Answer, Failure
-from logist.agents.protocol import Ask
-from logist.core.model import ErrorKind, TransportError
+from logist.agents.place import Place
+from logist.agents.protocol import GRACE, Ask, Sending, Turn
+from logist.agents.toolbox import Toolbox, fault, out_of_turns
+from logist.agents.turns import Progress, next_exchange
+from logist.core import money
+from logist.core.model import Call, ErrorKind, JsonObject, TransportError
 from logist.core.redact import redact
 from logist.store import JobDir
 
@@ -39,8 +46,6 @@ LOAD_SECONDS = 120.0
 """How long litellm may take to load; the deadline of the ask starts after it."""
 LONGEST_PAUSE = 60.0
 """Seconds between two tries; a provider that wants longer is asked by a later step."""
-GRACE = 3.0
-"""Seconds that one who is told to end still listens: the end of an answer may have come already."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +84,16 @@ def pause_after(tries: int, failure: Failure, backoff: float, left: float, chanc
 
 
 class Errand:
-    """One ask: its exchanges one after the other. Only this thread touches the disk."""
+    """One ask: its exchanges one after the other, and the tools between them. Only this thread touches the disk."""
 
-    def __init__(self, job: JobDir, ask: Ask, api_key: str | None, secrets: list[str]) -> None:
+    def __init__(self, job: JobDir, ask: Ask, api_key: str | None, secrets: list[str], place: Place) -> None:
         self.job, self.ask, self.api_key = job, ask, api_key
         self.secrets = [*secrets, api_key] if api_key else secrets
+        self.toolbox = Toolbox(ask, place, lambda text: redact(booking.whole(text), self.secrets))
         self.events: SimpleQueue[Event] = SimpleQueue()
-        self.k = 1
+        self.at = Progress.of(job.exchanges())
+        self.reserved = ask.reserved_microcents
+        self.tries = 1
         self.sent = self.over = self.stopped = False
 
     def run(self) -> None:
@@ -94,17 +102,75 @@ class Errand:
         if isinstance(loaded, Ended):
             self._save(loaded, "", 0.0)
         elif isinstance(loaded, Loaded):
-            self._try(loaded, time.monotonic() + self.ask.deadline_seconds)
+            self._converse(loaded, time.monotonic() + self.ask.deadline_seconds - self.at.seconds)
+        if not self.stopped:
+            self.toolbox.place.clear_home()
 
-    def _try(self, loaded: Loaded, deadline: float) -> None:
+    def _converse(self, loaded: Loaded, deadline: float) -> None:
+        """The model's turn, then the tools it called for, until it calls for none."""
+        if self.at.reply is None:
+            self._turn(loaded, deadline)
+        while not self.stopped and self._goes_on(deadline):
+            self._begin({})
+            self._turn(loaded, deadline)
+
+    def _goes_on(self, deadline: float) -> bool:
+        """Runs what the model called for. False when nothing was, when that ends the ask, or we are told to end."""
+        reply, done = self.at.reply, self.at.done
+        if reply is None or not reply.calls:
+            return False
+        if done is None or "end" not in done:
+            done = self._use_tools(reply.calls, done, deadline)
+        return done is not None and done["end"] is None
+
+    def _use_tools(
+        self, calls: tuple[Call, ...], done: JsonObject | None, deadline: float
+    ) -> JsonObject | None:
+        """What the tools came to, on disk, with what ends the ask (`end`), if anything does."""
+        k, reply = self.at.k, self.at.reply
+        assert reply is not None
+        if len(self.at.turns) + 1 < self.ask.work.rules.max_turns:
+            save = partial(self.job.save_tools, k)
+            used = self.toolbox.use(calls, done, deadline, lambda: self.stopped, save)
+            if used is None:
+                return None
+        else:
+            used = out_of_turns(self.ask, calls)
+        self.at.turns.append(Turn(reply.text, calls, used["results"]))
+        used["end"] = used["end"] or self._limit(deadline)
+        self.job.save_tools(k, used)
+        self.at.done = used
+        return used
+
+    def _limit(self, deadline: float) -> JsonObject | None:
+        """What stands before the next exchange: the deadline, or the cost limit."""
+        if time.monotonic() >= deadline:
+            message = f"not at an end within {self.ask.deadline_seconds:g} seconds"
+            return {"kind": Ending.TIME.value, "message": message}
+        if next_exchange(self.ask, self.at.turns, self.at.spent) is None:
+            message = f"after {len(self.at.turns)} turns, the next exchange could cost more than the job may"
+            return {"kind": Ending.COST.value, "message": message}
+        return None
+
+    def _begin(self, request: JsonObject) -> None:
+        """The next exchange, durable before anything of it is sent."""
+        coming = next_exchange(self.ask, self.at.turns, self.at.spent)
+        reserved = coming.reserved_microcents if coming else self.reserved
+        self.at.k += 1
+        self.job.begin_exchange(self.at.k, {**request, "reserved_microcents": reserved})
+        self.at.reply = self.at.done = None
+        self.sent = self.over = False
+
+    def _turn(self, loaded: Loaded, deadline: float) -> None:
+        """One answer, tried again where that is free of risk."""
+        self.tries = 1
         while not self.stopped:
             failure = self._exchange(loaded, deadline)
             pause = self._pause(failure, deadline)
             if pause is None or not self._sleep(pause):
                 return
-            self.job.begin_exchange(self.k + 1, {"retry_of": self.k})
-            self.k += 1
-            self.sent = self.over = False
+            self._begin({"retry_of": self.at.k})
+            self.tries += 1
 
     def stop(self, *_: object) -> None:
         """Ends the ask; safe in a signal handler, as a SimpleQueue is reentrant.
@@ -116,8 +182,11 @@ class Errand:
 
     def abandon(self, error: Exception) -> None:
         """Records that the courier itself failed; not where money may have been spent: that stays in doubt."""
-        if not (self.sent or self.over):
-            message = f"the courier failed: {type(error).__name__}: {error}"
+        message = f"the courier failed: {type(error).__name__}: {error}"
+        reply = self.at.reply
+        if reply is not None and reply.calls and not (self.at.done and "end" in self.at.done):
+            self.job.save_tools(self.at.k, fault(reply.calls, self._clean(message)))
+        elif not (self.sent or self.over):
             self._save(_ending(ErrorKind.BAD_REQUEST, message), "", 0.0)
 
     def _loaded(self) -> Loaded | Ended | Stop:
@@ -142,10 +211,14 @@ class Errand:
     def _exchange(self, loaded: Loaded, deadline: float) -> Failure | None:
         """One exchange, on disk when this returns; unless it was stopped, for then it is in doubt."""
         pieces: list[str] = []
-        self.job.mark_sent(self.k)
+        coming = next_exchange(self.ask, self.at.turns, self.at.spent)
+        assert coming is not None  # else it would not have been begun
+        self.reserved = coming.reserved_microcents
+        self.job.mark_sent(self.at.k)
         self.sent = True
         started = time.monotonic()
-        Thread(target=self._call, args=(loaded, deadline - started), daemon=True).start()
+        arguments = (loaded, coming.sending, deadline - started)
+        Thread(target=self._call, args=arguments, daemon=True).start()
         ended = self._until_ended(pieces, deadline)
         if ended is None:
             self._keep("".join(pieces))
@@ -153,8 +226,9 @@ class Errand:
         self._save(ended, "".join(pieces), time.monotonic() - started)
         return ended.answer.failure
 
-    def _call(self, loaded: Loaded, left: float) -> None:
-        answer = litellm.call(loaded.litellm, self.ask, self.api_key, max(left, 1.0) + 5, self.events.put)
+    def _call(self, loaded: Loaded, sending: Sending, left: float) -> None:
+        seconds = max(left, 1.0) + 5
+        answer = litellm.call(loaded.litellm, self.ask, sending, self.api_key, seconds, self.events.put)
         self.events.put(Ended(answer))
 
     def _until_ended(self, pieces: list[str], deadline: float) -> Ended | None:
@@ -188,21 +262,26 @@ class Errand:
         return not self.stopped and self._next(seconds) is None and not self.stopped
 
     def _pause(self, failure: Failure | None, deadline: float) -> float | None:
-        if failure is None or self.k >= self.ask.max_tries:
+        if failure is None or self.tries >= self.ask.max_tries:
             return None
         left = deadline - time.monotonic()
         chance = random.random()  # noqa: S311  no secret: it only spreads retries
-        return pause_after(self.k, failure, self.ask.backoff_seconds, left, chance)
+        return pause_after(self.tries, failure, self.ask.backoff_seconds, left, chance)
 
     def _save(self, ended: Ended, text: str, seconds: float) -> None:
-        reply = booking.reply_of(self.ask, ended.answer, text, seconds, self.secrets, sent=self.sent)
-        self.job.save_response(self.k, reply.model_dump(mode="json"))
-        self.over = True
+        reply = booking.reply_of(
+            self.ask, ended.answer, text, seconds, self.secrets, reserved=self.reserved, sent=self.sent
+        )
+        self.job.save_response(self.at.k, reply.model_dump(mode="json"))
+        self.at.reply, self.over = reply, True
+        self.at.spent += money.join(reply.usage.cost_cents, reply.usage.cost_microcents)
+
+    def _clean(self, text: str) -> str:
+        return redact(booking.whole(text), self.secrets)[0]
 
     def _keep(self, text: str) -> None:
         """What came of an answer that is in doubt: in the logs, where no one takes it for an answer."""
-        cleaned, _ = redact(booking.whole(text), self.secrets)
-        self.job.write_log(f"cut-answer-{self.ask.index}-{self.k}.txt", cleaned.encode())
+        self.job.write_log(f"cut-answer-{self.ask.index}-{self.at.k}.txt", self._clean(text).encode())
 
 
 def _ending(kind: ErrorKind, message: str) -> Ended:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
-from logist.agents.protocol import Ask, messages
-from logist.core.model import ErrorKind, TransportError
+from logist.agents.protocol import Ask, Sending
+from logist.core.model import Call, ErrorKind, TransportError
 
 INSTALL = "pip install 'logist[litellm]'"
 PLACEHOLDER_KEY = "none"
@@ -59,14 +59,24 @@ class Failure:
     """Seconds the provider asks to wait."""
 
 
+class Tokens(NamedTuple):
+    """As the provider counted them."""
+
+    read: int
+    """All of the input, what was cached included."""
+    written: int
+    cached: int = 0
+
+
 @dataclass(frozen=True)
 class Answer:
     """The end of one exchange; the text came piece by piece before."""
 
-    tokens: tuple[int, int] | None = None
-    """Input and output as the provider counted; None when it did not say."""
+    tokens: Tokens | None = None
+    """None when the provider did not say."""
     finish: str | None = None
     failure: Failure | None = None
+    calls: tuple[Call, ...] = ()
 
 
 def load() -> Any:
@@ -108,7 +118,12 @@ def no_key(ask: Ask, api_key: str | None) -> Failure | None:
 
 
 def call(
-    litellm: Any, ask: Ask, api_key: str | None, timeout: float, on_text: Callable[[str], None]
+    litellm: Any,
+    ask: Ask,
+    sending: Sending,
+    api_key: str | None,
+    timeout: float,
+    on_text: Callable[[str], None],
 ) -> Answer:
     """One exchange, without retries; every piece of text goes to `on_text` as it arrives. Never raises.
 
@@ -116,10 +131,11 @@ def call(
     """
     stream = None
     try:
-        stream = litellm.completion(**_arguments(ask, api_key, timeout))
-        for text in _pieces(stream):
+        stream = litellm.completion(**_arguments(ask, sending, api_key, timeout))
+        calls = Calls()
+        for text in _pieces(stream, calls):
             on_text(text)
-        return _answer(stream)
+        return _answer(stream, calls.all())
     except Exception as error:  # noqa: BLE001  its clients raise what they like, bare Exceptions too
         return Answer(failure=failure(error, started=stream is not None))
 
@@ -137,11 +153,11 @@ def failure(error: BaseException, *, started: bool) -> Failure:
     return _without_response(error, chain, message)
 
 
-def _arguments(ask: Ask, api_key: str | None, timeout: float) -> dict[str, Any]:
+def _arguments(ask: Ask, sending: Sending, api_key: str | None, timeout: float) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "model": ask.model.provider_model,
-        "messages": messages(ask),
-        "max_tokens": ask.max_output_tokens,
+        "messages": list(sending.messages),
+        "max_tokens": sending.max_output_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
         "timeout": timeout,
@@ -149,6 +165,12 @@ def _arguments(ask: Ask, api_key: str | None, timeout: float) -> dict[str, Any]:
         "max_retries": 0,
         "drop_params": True,
     }
+    if sending.tools:
+        arguments["tools"] = list(sending.tools)
+        arguments["tool_choice"] = "auto" if sending.may_call else "none"
+        arguments["_skip_mcp_handler"] = (
+            True  # the release we lock needs a package for it that it does not bring
+        )
     if ask.temperature is not None:
         arguments["temperature"] = ask.temperature
     if ask.model.endpoint is not None:
@@ -159,11 +181,38 @@ def _arguments(ask: Ask, api_key: str | None, timeout: float) -> dict[str, Any]:
     return arguments
 
 
-def _pieces(stream: Any) -> Iterator[str]:
+class Calls:
+    """The tools that a model calls, put together from the pieces of a stream."""
+
+    def __init__(self) -> None:
+        self._named: dict[int, tuple[str, str]] = {}
+        self._arguments: dict[int, list[str]] = {}
+
+    def add(self, delta: Any) -> int:
+        """Takes what one piece of the stream holds; returns how many characters of it were kept."""
+        size = 0
+        for piece in getattr(delta, "tool_calls", None) or ():
+            index, function = piece.index or 0, piece.function
+            known = self._named.get(index, ("", ""))  # some providers repeat id and name with every piece
+            self._named[index] = (known[0] or piece.id or "", known[1] or function.name or "")
+            self._arguments.setdefault(index, []).append(function.arguments or "")
+            size += len(function.arguments or "")
+        return size
+
+    def all(self) -> tuple[Call, ...]:
+        """The calls, in the order the model made them."""
+        return tuple(
+            Call(id=name[0], name=name[1], arguments="".join(self._arguments[index]))
+            for index, name in sorted(self._named.items())
+        )
+
+
+def _pieces(stream: Any, calls: Calls) -> Iterator[str]:
     size = 0
     for chunk in stream:
         for choice in chunk.choices:
             text = choice.delta.content
+            size += calls.add(choice.delta)
             if text:
                 yield text
                 size += len(text)
@@ -171,21 +220,27 @@ def _pieces(stream: Any) -> Iterator[str]:
             raise OverflowError(f"the answer is longer than {MAX_TEXT:,} characters")
 
 
-def _answer(stream: Any) -> Answer:
+def _answer(stream: Any, calls: tuple[Call, ...]) -> Answer:
     # litellm makes up a `stop` where the provider sent no reason, and counts where it sent none.
     finish = stream.received_finish_reason
     if not finish:
         return Answer(failure=_cut("the answer ended without a finish reason"))
-    return Answer(tokens=_tokens(stream.chunks), finish=str(finish))
+    return Answer(tokens=_tokens(stream.chunks), finish=str(finish), calls=calls)
 
 
-def _tokens(chunks: Iterable[Any]) -> tuple[int, int] | None:
+def _tokens(chunks: Iterable[Any]) -> Tokens | None:
     """The highest counts the provider sent: some tell the input at the start and the output at the end."""
     told = [usage for usage in (getattr(chunk, "usage", None) for chunk in chunks) if usage is not None]
     if not told:
         return None
     read, written = ([int(getattr(usage, name) or 0) for usage in told] for name in COUNTS)
-    return max(read), max(written)
+    cached = [_cached(usage) for usage in told]
+    return Tokens(max(read), max(written), max(cached))
+
+
+def _cached(usage: Any) -> int:
+    details = getattr(usage, "prompt_tokens_details", None)
+    return int(getattr(details, "cached_tokens", None) or 0)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from logist.core.model import Model, Reply, Request
+from logist.config.working import SandboxRules, ToolRules
+from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Reply, Request
 from logist.core.prompt import SEPARATOR
 
 COURIER = "logist.agents.courier"
 """The module that a courier's process runs."""
+GRACE = 3.0
+"""Seconds that one who is told to end still listens: the end of an answer may have come already."""
+LITELLM = "litellm"
+"""The agent that is a model with tools; any other name is that of a program."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an agent may do in the workspace, beside answering."""
+
+    permissions: Permissions = EVERYTHING
+    network: bool = False
+    tools: tuple[str, ...] = ()
+    """Names of the tools that a model is offered."""
+    approved: tuple[str, ...] = ()
+    """Tools that a steward has allowed, of those that need it."""
+    rules: ToolRules = field(default_factory=ToolRules)
+    sandbox: SandboxRules = field(default_factory=SandboxRules)
+    marker: str = ""
+    """In the environment of all that is started for this ask, so that strays are found."""
+    program: JsonObject | None = None
+    """Of an agent program that the config describes: its entry."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +54,13 @@ class Ask:
     backoff_seconds: float = 1.0
     """The pause after the first try; it doubles from try to try."""
     reserved_microcents: int | None = None
-    """The worst case of one exchange; None when the price is unknown."""
+    """The worst case of the first exchange; None when the price is unknown."""
+    allowance_microcents: int | None = None
+    """What all exchanges together may cost; None when the price is unknown."""
+    min_output_tokens: int = 2048
+    """Less is not asked for: then the job is at its cost limit."""
+    agent: str = LITELLM
+    work: Work = field(default_factory=Work)
 
 
 class Agent(Protocol):
@@ -41,8 +71,29 @@ class Agent(Protocol):
         ...
 
 
-def messages(ask: Ask) -> list[dict[str, str]]:
-    """The chat messages: the two halves of the prompt, cut at `metadata.user_start`."""
+@dataclass(frozen=True)
+class Sending:
+    """One exchange with a model: what it is sent."""
+
+    messages: Sequence[JsonObject]
+    tools: Sequence[JsonObject]
+    max_output_tokens: int
+    may_call: bool = True
+    """Whether it may call tools: not in its last turn."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An answer of a model that calls for tools, and what they gave back."""
+
+    text: str
+    calls: tuple[Call, ...]
+    results: Sequence[JsonObject]
+    """One for each call: `{"id", "content"}`."""
+
+
+def messages(ask: Ask) -> list[JsonObject]:
+    """The first chat messages: the two halves of the prompt, cut at `metadata.user_start`."""
     prompt, start = ask.request.prompt, ask.request.metadata.get("user_start")
     if not isinstance(start, int) or start < len(SEPARATOR):
         return [{"role": "user", "content": prompt}]
@@ -50,3 +101,22 @@ def messages(ask: Ask) -> list[dict[str, str]]:
         {"role": "system", "content": prompt[: start - len(SEPARATOR)]},
         {"role": "user", "content": prompt[start:]},
     ]
+
+
+LAST_TURN = "This was the last time that you could call a tool. End now with the exit command."
+
+
+def conversation(ask: Ask, turns: Sequence[Turn], *, last: bool = False) -> list[JsonObject]:
+    """All chat messages so far: what was asked, each answer with its calls, each result."""
+    said = messages(ask)
+    for turn in turns:
+        calls = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in turn.calls
+        ]
+        said.append({"role": "assistant", "content": turn.text or None, "tool_calls": calls})
+        said += [
+            {"role": "tool", "tool_call_id": result["id"], "content": result["content"]}
+            for result in turn.results
+        ]
+    return [*said, {"role": "user", "content": LAST_TURN}] if last else said

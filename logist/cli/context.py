@@ -10,7 +10,7 @@ from logist.cli import render
 from logist.cli.options import here, job_id, utf8
 from logist.cli.stops import stopping
 from logist.config.environment import Environment
-from logist.config.settings import load_settings
+from logist.config.settings import Settings, load_settings
 from logist.errors import UsageError
 from logist.jobs.project import SCRIPTED, Clock, Project
 from logist.resources import resource
@@ -45,7 +45,7 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
         environment=environment,
         clock=clock(),
         steward=environment.user_name(),
-        agent=_agent(agent or environment.agent() or loaded.settings.agent),
+        agent=_agent(agent or environment.agent(), loaded.settings),
         say=lambda text: render.say(text, environment),
         stopping=stopping,
     )
@@ -57,7 +57,15 @@ def known_roles(environment: Environment) -> Roles:
     return load_roles([resource("roles"), environment.user_config_dir() / "roles", home / "roles"])
 
 
-def _agent(chosen: str) -> str:
+def _agent(chosen: str | None, settings: Settings) -> str:
+    """Who is asked; what the config says is looked at when it is used."""
+    if not chosen:
+        return settings.agent
     if chosen != "litellm" and not chosen.startswith(SCRIPTED):
-        raise UsageError(f"unknown agent {chosen!r}", where="--agent", fix="litellm, or scripted:PATH")
+        from logist.agents.programs import finding
+
+        known = finding.names(settings.agents)
+        if chosen not in known:
+            fix = f"litellm, scripted:PATH, or a program: {', '.join(known)}"
+            raise UsageError(f"unknown agent {chosen!r}", where="--agent", fix=fix)
     return chosen

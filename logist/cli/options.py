@@ -101,7 +101,9 @@ def job_options(command: F) -> F:
 
 def agent_option(command: F) -> F:
     """--agent: who answers."""
-    text = "litellm, or scripted:PATH for archived answers."
+    text = (
+        "litellm, the name of an agent program (codex, claude, ...), or scripted:PATH for archived answers."
+    )
     return click.option("--agent", metavar="AGENT", help=text)(command)
 
 

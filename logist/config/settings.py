@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from logist.config.programs import ProgramEntry, ProgramName
+from logist.config.working import SandboxRules, ToolRules
 from logist.core.caches import DEFAULT_CACHES
 from logist.core.model import Approval, ConfiguredLimits, Frozen, Model
 from logist.documents import Document, checked, nearest, read
@@ -71,6 +73,7 @@ class ModelEntry(Frozen):
     api_key_env: Name | None = None
     input_price: Price | None = None
     output_price: Price | None = None
+    cached_price: Price | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] = 8192
 
 
@@ -123,7 +126,10 @@ class Settings(Frozen):
     approval: Approval = Approval.END
     roles: RoleChoice = RoleChoice()
     models: dict[Name, ModelEntry] = SHIPPED_MODELS
-    agent: Annotated[str, StringConstraints(pattern=r"^(litellm|scripted:.+)$")] = "litellm"
+    agent: Annotated[str, StringConstraints(pattern=r"^(scripted:.+|[a-z][a-z0-9_-]*)$")] = "litellm"
+    """`litellm`, `scripted:PATH`, or the name of an agent program."""
+    agents: dict[ProgramName, ProgramEntry] = Field(default_factory=dict)
+    """Agent programs of one's own, by name."""
     max_concurrent_agents: Annotated[int, Field(ge=1)] = 3
     agent_timeout_minutes: Annotated[float, Field(gt=0)] = 30
     poll_interval_seconds: Annotated[float, Field(gt=0)] = 5
@@ -135,6 +141,8 @@ class Settings(Frozen):
     min_output_tokens: Annotated[int, Field(ge=1)] = 2048
     allow_unknown_price: bool = False
     retries: Retries = Retries()
+    tools: ToolRules = ToolRules()
+    sandbox: SandboxRules = SandboxRules()
 
 
 @dataclass(frozen=True)
@@ -231,7 +239,7 @@ def _forgotten(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, None]:
     differs = {key for key in ("endpoint", "provider_model") if key in entry and entry[key] != known.get(key)}
     fields = ["api_key_env"] if differs else []
     if "provider_model" in differs:
-        fields += ["input_price", "output_price"]
+        fields += ["input_price", "output_price", "cached_price"]
     return dict.fromkeys(fields)
 
 

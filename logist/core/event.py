@@ -38,6 +38,7 @@ class Action(StrEnum):
     SUSPEND = "suspend"
     CANCEL = "cancel"
     FAIL = "fail"
+    ROLE = "role"  # another role takes the doer's part from here on
     RESTEP = "restep"
     RERUN = "rerun"
 

@@ -14,6 +14,7 @@ from logist.core.model import (
     ErrorKind,
     ExitAction,
     Interaction,
+    JsonObject,
     Kind,
     Last,
     Phase,
@@ -27,12 +28,28 @@ from logist.core.model import (
 NOTED = frozenset({Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT, Kind.RESTEP, Kind.RERUN, Kind.RESUME})
 """Kinds whose note goes into the next prompt."""
 
+UNMOVED = frozenset({Kind.SPEC, Kind.ROLE})
+"""Kinds that leave the job where it stands, and so the reason why it stands there."""
+
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
+"""Of roles of these names where the spec does not say, as those do not that an earlier Logist recorded."""
+
+SWITCH = "switch"
+"""Why a role is the doer that the steward has put there."""
+
+_LATER = ("badge", "color")
+"""Fields that specs recorded by an earlier Logist do not have."""
+_AS_ASKED = (
+    *("title", "rank", "tags", "limits", "spec_hash"),
+    *("agent_role", "agent_role_source", "badge", "color"),
+)
+"""What is asked for stays asked for, wherever the job goes back to."""
 
 
 def spec_hash(spec: EffectiveSpec) -> str:
-    """sha256 of the spec's canonical JSON."""
-    text = json.dumps(spec.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    """sha256 of the spec's canonical JSON; fields that came later do not count while they say nothing."""
+    unsaid = {name for name in _LATER if getattr(spec, name) is None}
+    text = json.dumps(spec.model_dump(mode="json", exclude=unsaid), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -50,6 +67,18 @@ def fold(interactions: Iterable[Interaction]) -> State:
     if state is None:
         raise ValueError("a history without interactions has no state")
     return state
+
+
+def is_switched(state: State) -> bool:
+    """Whether the steward has put another role into the doer's place."""
+    return state.agent_role_source == SWITCH
+
+
+def doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
+    """Who does the work, and why: the steward's switch comes before what the spec says."""
+    if is_switched(state):
+        return state.agent_role, state.agent_role_source
+    return spec.doer, spec.doer_source
 
 
 def state_before(interactions: Sequence[Interaction], sequence: int) -> State:
@@ -76,7 +105,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "revision": entry.sequence,
         "head": None,
         "updated_at": entry.timestamp,
-        "reason": base.reason if entry.kind is Kind.SPEC else entry.reason,
+        "reason": base.reason if entry.kind in UNMOVED else entry.reason,
         "usage": _totals(base.usage, entry),
         **_placed(entry.after),
         **_noted(base, entry),
@@ -86,7 +115,11 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
     if entry.kind is Kind.CREATE:
         changes["start_checkpoint"] = entry.checkpoint_after
     if entry.spec is not None:
-        changes.update(_described(entry.spec))
+        changes.update(_described(base, entry.spec))
+    if entry.kind is Kind.RESUBMIT:
+        changes["allowed_tools"] = entry.command.get("allow")
+    if entry.kind is Kind.ROLE:
+        changes.update(_switched(entry.command))
     if asks(entry):
         changes["asked"] = base.asked + 1
     if _is_answered(entry):
@@ -119,16 +152,35 @@ def _is_answered(entry: Interaction) -> bool:
     return entry.kind is Kind.ASK and bool(actions) and actions[0] in set(ExitAction)
 
 
-def _described(spec: EffectiveSpec) -> dict[str, Any]:
+def _described(base: State, spec: EffectiveSpec) -> dict[str, Any]:
+    """What a spec says; a role that the steward has put there stays."""
+    doer = {
+        "agent_role": spec.doer,
+        "agent_role_source": spec.doer_source,
+        "badge": spec.badge or BADGES.get(spec.doer, ""),
+        "color": spec.color,
+    }
     return {
         "title": spec.title,
         "rank": spec.rank,
         "tags": list(spec.tags),
         "limits": spec.limits,
-        "agent_role": spec.doer,
-        "agent_role_source": spec.doer_source,
-        "badge": BADGES.get(spec.doer, ""),
+        **({} if is_switched(base) else doer),
         "spec_hash": spec_hash(spec),
+    }
+
+
+def _switched(command: JsonObject) -> dict[str, Any]:
+    """The doer after an interaction of the kind `role`; nothing changes if it does not say who that is."""
+    role, badge, color = (command.get(name) for name in ("to", "badge", "color"))
+    source = command.get("source")
+    if not isinstance(role, str):
+        return {}
+    return {
+        "agent_role": role,
+        "agent_role_source": source if isinstance(source, str) else SWITCH,
+        "badge": badge if isinstance(badge, str) else BADGES.get(role, ""),
+        "color": color if isinstance(color, str) else None,
     }
 
 
@@ -201,29 +253,15 @@ def cost(usage: Usage) -> int:
 
 
 def _returned(base: State, back: State) -> State:
-    """The earlier state, with what has been used since and what was asked for since."""
-    kept = (
-        "usage",
-        "asked",
-        "title",
-        "rank",
-        "tags",
-        "limits",
-        "agent_role",
-        "agent_role_source",
-        "badge",
-        "spec_hash",
-    )
+    """The earlier state, with what has been used since and what was asked for since, a switch of role too."""
+    kept = ("usage", "asked", *_AS_ASKED)
     return back.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
 
 
 def _restarted(base: State) -> State:
-    """The job as it was created, with today's spec and nothing used."""
+    """The job as it was created, with today's spec and role, and nothing used."""
     fresh = State(status=Status.PENDING)
-    kept = (
-        *("title", "rank", "tags", "limits", "agent_role", "agent_role_source", "badge", "spec_hash"),
-        *("created_at", "start_checkpoint"),
-    )
+    kept = (*_AS_ASKED, "created_at", "start_checkpoint")
     return fresh.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
 
 

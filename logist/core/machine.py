@@ -158,6 +158,18 @@ def _back(s: Situation) -> Place:
     return s.event.back_to
 
 
+def _handed_over(s: Situation) -> Place:
+    """The same place, where the new role owes what the doer before it owed."""
+    return _owing(s.here, s.event.role)
+
+
+def _owing(here: Place, role: str) -> Place:
+    stuck, before = here.stuck, here.before
+    if stuck is not None and stuck.phase is Phase.DOER:
+        stuck = stuck.model_copy(update={"role": role})
+    return here.model_copy(update={"stuck": stuck, "before": before and _owing(before, role)})
+
+
 def _awaits(*kinds: str) -> Guard:
     return lambda s: s.here.awaiting in kinds
 
@@ -273,6 +285,7 @@ TABLE: tuple[Row, ...] = (
     _row(19, RESTING - {Status.SUSPENDED}, STEWARD, Action.SUSPEND, _suspended),
     _row(19, RESTING, STEWARD, Action.CANCEL, _at(Status.CANCELED)),
     _row(19, RESTING, STEWARD, Action.FAIL, _at(Status.FAILED)),
+    _row(19, RESTING, STEWARD, Action.ROLE, _handed_over),
     _row(20, Status.SUSPENDED, STEWARD, Action.RESUME, _before, _held),
     _row(21, RESTING | TERMINAL, STEWARD, Action.RESTEP, _back, lambda s: s.event.back_to is not None),
     _row(21, RESTING | TERMINAL, STEWARD, Action.RERUN, start, lambda s: bool(s.spec.prompt)),

@@ -16,20 +16,28 @@ MESSAGES = 2
 """A system and a user message."""
 
 
-def cost_of(model: Model, input_tokens: int, output_tokens: int) -> int | None:
-    """Microcents, rounded up; None if the price is unknown. Negative counts are taken as none."""
+def cost_of(model: Model, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> int | None:
+    """Microcents, rounded up; None if the price is unknown. Negative counts are taken as none.
+
+    `cached_tokens`: the part of the input that has the model's price of cached tokens.
+    """
     prices = _prices(model)
     if prices is None:
         return None
-    return math.ceil(max(0, input_tokens) * prices[0] + max(0, output_tokens) * prices[1])
+    cached = min(max(0, cached_tokens), max(0, input_tokens))
+    price = prices[0] if model.cached_price is None else Fraction(str(model.cached_price)) * 100
+    fresh = max(0, input_tokens) - cached
+    return math.ceil(fresh * prices[0] + cached * price + max(0, output_tokens) * prices[1])
 
 
-def worst_case(model: Model, prompt: str, max_output: int) -> int | None:
-    """The most that sending `prompt` can cost, in microcents; None if the price is unknown."""
-    return cost_of(model, _most_tokens(prompt), max_output)
+def worst_case(model: Model, prompt: str, max_output: int, messages: int = MESSAGES) -> int | None:
+    """The most that sending `prompt`, in so many messages, can cost, in microcents; None if the price is unknown."""
+    return cost_of(model, _most_tokens(prompt, messages), max_output)
 
 
-def fit_output(model: Model, prompt: str, wanted: int, left_microcents: int, minimum: int) -> int | None:
+def fit_output(
+    model: Model, prompt: str, wanted: int, left_microcents: int, minimum: int, messages: int = MESSAGES
+) -> int | None:
     """The largest output, up to `wanted` tokens, whose worst case is covered by what is left.
 
     None if that is below `minimum` (or below `wanted`, where less than `minimum` is wanted), and if the
@@ -38,7 +46,7 @@ def fit_output(model: Model, prompt: str, wanted: int, left_microcents: int, min
     prices = _prices(model)
     if prices is None:
         return None
-    room = left_microcents - _most_tokens(prompt) * prices[0]
+    room = left_microcents - _most_tokens(prompt, messages) * prices[0]
     affordable = wanted if prices[1] == 0 else math.floor(room / prices[1])
     fitted = min(wanted, affordable)
     enough = room >= 0 and fitted >= max(1, min(minimum, wanted))
@@ -57,6 +65,6 @@ def _prices(model: Model) -> tuple[Fraction, Fraction] | None:
     return (exact[0], exact[1]) if len(exact) == len(prices) else None
 
 
-def _most_tokens(prompt: str) -> int:
+def _most_tokens(prompt: str, messages: int) -> int:
     """More tokens than any tokenizer makes of `prompt`: each stands for a byte at least."""
-    return len(prompt.encode("utf-8", "surrogatepass")) + MESSAGES * MESSAGE_TOKENS
+    return len(prompt.encode("utf-8", "surrogatepass")) + messages * MESSAGE_TOKENS

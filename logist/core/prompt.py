@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from logist.core.model import Change, EffectiveSpec, ExitAction, Part, Phase, Role, State
+from logist.core.model import Change, EffectiveSpec, ExitAction, Part, Permission, Phase, Role, State
 
 SEPARATOR = "\n\n---\n\n"
 """Between the system half and the user half of `request.prompt`."""
@@ -64,7 +64,37 @@ class Piece:
 
 def system_pieces(role: Role) -> list[Piece]:
     """What the agent is told about itself and its answer."""
-    return [Piece("contract", "rule", CONTRACT), Piece(f"role:{role.name}", "rule", role.instructions)]
+    return [
+        Piece("contract", "rule", CONTRACT),
+        Piece(f"role:{role.name}", "rule", role.instructions),
+        Piece("permissions", "rule", _permissions(role)),
+    ]
+
+
+VERBS = {
+    Permission.READ_FILES: "read files",
+    Permission.WRITE_FILES: "change files",
+    Permission.CREATE_FILES: "create files",
+    Permission.DELETE_FILES: "delete files",
+    Permission.EXECUTE_COMMANDS: "run commands",
+}
+
+
+def _permissions(role: Role) -> str:
+    may = [verb for permission, verb in VERBS.items() if role.permissions.allows(permission)]
+    may_not = [verb for permission, verb in VERBS.items() if not role.permissions.allows(permission)]
+    lines = ["## What you may do", ""]
+    if may:
+        lines.append(f"In the workspace you may {_listed(may, 'and')}.")
+    if may_not:
+        lines.append(
+            f"You may not {_listed(may_not, 'or')}, by any means: such a change is undone, and the job stops for a person."
+        )
+    return "\n".join(lines)
+
+
+def _listed(words: Sequence[str], last: str) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def user_pieces(spec: EffectiveSpec, state: State, phase: Phase, given: Given) -> list[Piece]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from logist.core import fold, newer, step, steward
+from logist.core import fold, limits, newer, step, steward
 from logist.core.model import (
     EffectiveSpec,
     Interaction,
@@ -98,7 +98,8 @@ def _judge(
         outcome = step.conclude(spec, state, reply_of(entry), observed, schema)
         return Judged(outcome.place, outcome.response)
     if entry.kind is Kind.RECOVER and state is not None:
-        outcome = step.in_doubt(spec, state, (entry.observed or Observed()).role)
+        role = (entry.observed or Observed()).role
+        outcome = (step.given_up if entry.command.get("given_up") else step.in_doubt)(spec, state, role)
         return Judged(outcome.place, outcome.response)
     if entry.kind is Kind.HALT and state is not None and not _limit_stands(spec, state, entry):
         return Judged(state.place(), Response())
@@ -112,7 +113,7 @@ def _judge(
 def _limit_stands(spec: EffectiveSpec, state: State, entry: Interaction) -> bool:
     """Whether the limit that halted the job would halt it today."""
     needed = entry.command.get("needed", 0)
-    halt = step.halted(spec, state.usage, needed if isinstance(needed, int) else 0)
+    halt = limits.halted(spec, state.usage, needed if isinstance(needed, int) else 0)
     return halt is not None and halt.limit == entry.command.get("limit")
 
 

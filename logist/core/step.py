@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from logist.core import exit_command, money, prompt
-from logist.core.amounts import MICROCENTS
 from logist.core.event import Action, Event, Who
+from logist.core.limits import Halt, halted, left
 from logist.core.machine import next_command, next_place
 from logist.core.model import (
     Approval,
@@ -26,13 +26,14 @@ from logist.core.model import (
     Role,
     State,
     Status,
-    Totals,
 )
+from logist.core.tools import Tool, function
 
 CUT_SHORT = {
     "length": "the answer was cut off at the output limit",
     "content_filter": "the provider's content filter cut the answer off",
     "broken_encoding": exit_command.NOT_UTF8,
+    "turns": "the agent called for tools in its last turn, and did not end",
 }
 
 
@@ -43,16 +44,6 @@ class Idle:
     status: Status
     reason: str
     fix: str
-
-
-@dataclass(frozen=True)
-class Halt:
-    """A limit stands before the next call."""
-
-    limit: Status
-    reason: str
-    needed: int = 0
-    """The least that the next call could have cost, in microcents."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +66,8 @@ class StepPlan:
     max_output_tokens: int
     reserved_microcents: int | None
     """Worst case of one exchange; None where the price is unknown."""
+    tools: tuple[Tool, ...] = ()
+    agent: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,41 +101,6 @@ def idle(state: State) -> Idle | None:
     return Idle(state.status, why, next_command(place))
 
 
-def spent(usage: Totals) -> int:
-    """What a job has cost so far, in microcents."""
-    return money.join(usage.cumulative_cost, usage.cumulative_cost_microcents)
-
-
-def allowed(spec: EffectiveSpec) -> int:
-    """What a job may cost in all, in whole microcents."""
-    return int(Fraction(str(spec.limits.cost_threshold)) * MICROCENTS)
-
-
-def left(spec: EffectiveSpec, usage: Totals) -> int:
-    """What a job may still cost, in microcents."""
-    return allowed(spec) - spent(usage)
-
-
-def halted(spec: EffectiveSpec, usage: Totals, needed: int = 0) -> Halt | None:
-    """The first limit that is reached, in the order cost, time, iterations.
-
-    `needed`: microcents that the smallest call allowed may cost at worst.
-    """
-    limits = spec.limits
-    room = left(spec, usage)
-    if room <= 0 or room < needed:
-        text = f"{money.dollars(spent(usage))} spent of {money.dollars(allowed(spec))}"
-        more = f", and the next call needs up to {money.dollars(needed)}" if room > 0 else ""
-        return Halt(Status.HALTED_COST, f"cost limit: {text}{more}", needed)
-    if usage.cumulative_time_seconds >= limits.time_threshold_minutes * 60:
-        text = f"{usage.cumulative_time_seconds / 60:.1f} of {limits.time_threshold_minutes:g} minutes"
-        return Halt(Status.HALTED_TIME, f"time limit: agents worked {text}")
-    if usage.current_action_count >= limits.max_allowed_iterations:
-        text = f"{usage.current_action_count} of {limits.max_allowed_iterations} runs"
-        return Halt(Status.HALTED_ITERATION, f"iteration limit: {text}")
-    return None
-
-
 def plan(
     spec: EffectiveSpec,
     state: State,
@@ -154,23 +112,28 @@ def plan(
     phase: Phase,
     free: bool,
     sent: bool = True,
+    tools: Sequence[Tool] = (),
+    agent: str = "",
 ) -> StepPlan | Halt:
     """The exact request of the next step, or the limit that stands before it.
 
-    `free` agents cost nothing, so no price is needed and nothing is reserved. `sent` False: the answer
+    `tools` are offered to the model; what they take of the request is paid for too. `free` agents cost nothing, so no price is needed and nothing is reserved. `sent` False: the answer
     is there already, so no limit applies.
     """
     text, parts, user_start, redactions = prompt.assemble(
         prompt.system_pieces(role), prompt.user_pieces(spec, state, phase, given), bounds.redact
     )
     wanted = role.max_output_tokens or model.max_output_tokens
-    least = None if free else money.worst_case(model, text, min(wanted, bounds.min_output_tokens))
+    sending = text + json.dumps([function(tool) for tool in tools]) if tools else text
+    least = None if free else money.worst_case(model, sending, min(wanted, bounds.min_output_tokens))
     halt = halted(spec, state.usage, least or 0) if sent else None
     if halt:
         return halt
-    most, reserved = (wanted, 0) if free else _fit(spec, state, model, text, wanted, bounds)
+    most, reserved = (wanted, 0) if free else _fit(spec, state, model, sending, wanted, bounds)
     metadata: JsonObject = {
         "role": role.name,
+        **({"badge": role.badge} if role.badge else {}),
+        **({"color": role.color} if role.color else {}),
         "phase": state.status.value,
         "model": model.name,
         "temperature": role.temperature,
@@ -179,6 +142,9 @@ def plan(
         "max_output_tokens": most,
         "user_start": user_start,
         "redactions": redactions,
+        "agent": agent,
+        "permissions": role.permissions.names(),
+        "tools": [tool.name for tool in tools],
     }
     request = Request(
         prompt=text,
@@ -186,7 +152,7 @@ def plan(
         metadata=metadata,
         parts=parts,
     )
-    return StepPlan(phase, role, model, request, state.attempts + 1, most, reserved)
+    return StepPlan(phase, role, model, request, state.attempts + 1, most, reserved, tuple(tools), agent)
 
 
 def _fit(
@@ -209,6 +175,8 @@ def conclude(
 ) -> Outcome:
     """What an answer means. Sees only what the interaction records, so that replay sees the same."""
     here = standing(spec, state)
+    if observed.refusals:
+        return _breached(spec, here, reply, observed, schema)
     if reply.error:
         return _unanswered(spec, here, reply, observed)
     verdict = exit_command.judge(reply.text, schema)
@@ -234,9 +202,28 @@ def _event(observed: Observed, action: Action, reason: str) -> Event:
     return Event(who, action, role=observed.role, reason=reason)
 
 
+def _breached(
+    spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed, schema: JsonObject
+) -> Outcome:
+    """What the agent did, or tried, and may not do; whatever it says, a person has to look at that."""
+    first, more = observed.refusals[0], len(observed.refusals) - 1
+    reason = "permission: " + str(first.get("message", "refused")) + (f" (and {more} more)" if more else "")
+    verdict = exit_command.judge(reply.text, schema)
+    command = verdict.command if not (reply.error or reply.finish in CUT_SHORT) else None
+    response = _response(reply) if command is None else _told(reply, observed, command, verdict.warnings)
+    if command is None:
+        response = response.model_copy(update={"status": "ERROR"})
+    return Outcome(response, next_place(here, _event(observed, Action.BREACH, reason), spec), reason)
+
+
 def _unanswered(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed) -> Outcome:
     error = reply.error
     assert error is not None
+    if error.kind is ErrorKind.LIMIT:
+        reason = f"cost limit: {error.message}"
+        event = Event(Who.SYSTEM, Action.HALT, role=observed.role, reason=reason, limit=Status.HALTED_COST)
+        response = _response(reply).model_copy(update={"status": "ERROR"})
+        return Outcome(response, next_place(here, event, spec), reason)
     again = error.kind in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT)
     reason = f"no answer: {error.message}"
     action = Action.TRANSIENT if again else Action.UNANSWERED
@@ -262,7 +249,16 @@ def _judged(
 ) -> Outcome:
     missing = [item.path for item in observed.evidence if not item.exists]
     action, reason = _verdict(spec, observed, command, missing)
-    response = _response(reply).model_copy(
+    response = _told(reply, observed, command, warnings)
+    return Outcome(response, next_place(here, _event(observed, action, reason), spec), reason)
+
+
+def _told(
+    reply: Reply, observed: Observed, command: exit_command.ExitCommand, warnings: tuple[str, ...]
+) -> Response:
+    """What a valid exit command says."""
+    missing = [item.path for item in observed.evidence if not item.exists]
+    return _response(reply).model_copy(
         update={
             "actions": [command.action.value],
             "evidence_files": list(command.evidence_files),
@@ -276,14 +272,11 @@ def _judged(
             ],
         }
     )
-    return Outcome(response, next_place(here, _event(observed, action, reason), spec), reason)
 
 
 def _verdict(
     spec: EffectiveSpec, observed: Observed, command: exit_command.ExitCommand, missing: list[str]
 ) -> tuple[Action, str]:
-    if observed.refusals:
-        return Action.BREACH, "permission: " + str(observed.refusals[0].get("message", "refused"))
     if command.action is ExitAction.COMPLETED:
         if missing and _nobody_looks(spec, observed.phase):
             return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"
@@ -304,6 +297,8 @@ def _response(reply: Reply) -> Response:
         error=reply.error,
         warnings=list(reply.warnings),
         redactions=reply.redactions,
+        tools=reply.tools,
+        session=reply.session,
     )
 
 
@@ -311,4 +306,11 @@ def in_doubt(spec: EffectiveSpec, state: State, role: str) -> Outcome:
     """What an exchange means that was sent and of which nothing came back."""
     reason = "in doubt: the request was sent, and whether it was answered and charged is not known"
     event = Event(Who.SYSTEM, Action.IN_DOUBT, role=role, reason=reason)
+    return Outcome(Response(status="ERROR"), next_place(state.place(), event, spec), reason)
+
+
+def given_up(spec: EffectiveSpec, state: State, role: str) -> Outcome:
+    """What it means that an agent was ended between two turns: the job stands where it stood."""
+    reason = "the agent was ended before it had answered; what it cost is booked"
+    event = Event(Who.SYSTEM, Action.UNANSWERED, role=role, reason=reason)
     return Outcome(Response(status="ERROR"), next_place(state.place(), event, spec), reason)

@@ -16,6 +16,7 @@ ACTIONS = {
     Kind.RESUME: Action.RESUME,
     Kind.CANCEL: Action.CANCEL,
     Kind.FAIL: Action.FAIL,
+    Kind.ROLE: Action.ROLE,
     Kind.RESTEP: Action.RESTEP,
     Kind.RERUN: Action.RERUN,
     Kind.HALT: Action.HALT,
@@ -31,8 +32,9 @@ def decide(
 ) -> Place:
     """Where `command`, an interaction of `kind` that no agent made, leads.
 
-    `command` holds what the interaction records: draft, limit, review, step, doubt, to, note. `back_to` is the
-    place before interaction `to` of a restep. Raises Refused, UsageError.
+    `command` holds what the interaction records: draft, limit, review, step, doubt, to, note; of `role`, who
+    takes over from whom, which moves the job nowhere. `back_to` is the place before interaction `to` of a
+    restep. Raises Refused, UsageError.
     """
     if kind is Kind.SPEC:
         assert here is not None
@@ -41,7 +43,7 @@ def decide(
     event = Event(
         who=Who.SYSTEM if kind is Kind.HALT else Who.STEWARD,
         action=ACTIONS[kind],
-        role=str(command.get("role", "")),
+        role=str(command.get("to" if kind is Kind.ROLE else "role", "")),
         reason=str(command.get("note") or ""),
         draft=bool(command.get("draft")),
         limit=Status(limit) if limit in HALTED else None,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 
-from logist.agents import courier, ending
+from logist.agents import collecting, courier, ending
+from logist.agents.protocol import LITELLM
+from logist.core import limits
 from logist.core.model import (
     EffectiveSpec,
     JsonObject,
@@ -16,6 +18,8 @@ from logist.jobs.project import Project
 from logist.jobs.session import Session
 
 POLL_SECONDS = 0.5
+IN_PLACE = ("scripted", "given")
+"""Agents that no courier is sent for."""
 INTERRUPTED = 130
 """What `project.stopping()` says after Ctrl-C."""
 LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
@@ -25,11 +29,14 @@ LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
 def envelope(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> JsonObject:
     """What goes to disk before anything is spent: enough to conclude without planning again."""
     settings = session.project.settings
+    priced = plan.reserved_microcents is not None
+    allowance = limits.left(spec, session.state.usage) if priced else None
+    reserved = plan.reserved_microcents if plan.agent in (LITELLM, *IN_PLACE) else allowance
     return {
         "sequence": session.state.revision + 1,
         "after": session.position.hash,
         "started": session.project.clock.timestamp(),
-        "agent": session.project.agent,
+        "agent": plan.agent,
         "phase": plan.phase.value,
         "role": plan.role.name,
         "step": session.state.step,
@@ -42,9 +49,29 @@ def envelope(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: 
         "deadline_seconds": settings.agent_timeout_minutes * 60,
         "max_tries": settings.retries.max_tries,
         "backoff_seconds": settings.retries.backoff_seconds,
-        "reserved_microcents": plan.reserved_microcents,
+        "reserved_microcents": reserved,
+        "allowance_microcents": allowance,
+        "min_output_tokens": settings.min_output_tokens,
         "index": session.state.asked,
+        "work": _work(session, plan),
         "spec": spec.model_dump(mode="json"),
+    }
+
+
+def _work(session: Session, plan: StepPlan) -> JsonObject:
+    """What the agent may do in the workspace (agents.protocol.Work)."""
+    settings = session.project.settings
+    head = (session.position.hash or "").removeprefix("sha256:")[:16]
+    described = settings.agents.get(plan.agent)
+    return {
+        "permissions": plan.role.permissions.names(),
+        "network": plan.role.network or plan.agent != LITELLM,
+        "tools": [tool.name for tool in plan.tools],
+        "approved": session.state.allowed_tools or [],
+        "rules": settings.tools.model_dump(mode="json"),
+        "sandbox": settings.sandbox.model_dump(mode="json"),
+        "marker": f"{session.job.id}-{session.state.revision + 1}-{head}",
+        "program": described.model_dump(mode="json") if described else None,
     }
 
 
@@ -54,7 +81,7 @@ def in_place(session: Session, asked: JsonObject) -> Reply:
     assert script is not None
     clock = session.project.clock
     began = clock.monotonic()
-    reply = script.ask(courier.ask_from(asked), session.job.workspace)
+    reply = script.ask(collecting.ask_from(asked), session.job.workspace)
     text, redactions = session.project.redact(reply.text)
     error = reply.error
     if error:
@@ -64,6 +91,7 @@ def in_place(session: Session, asked: JsonObject) -> Reply:
     return reply.model_copy(
         update={
             "text": text,
+            "finish": session.project.redacted(reply.finish) if reply.finish else None,
             "redactions": reply.redactions + redactions,
             "usage": usage,
             "error": error,
@@ -71,8 +99,8 @@ def in_place(session: Session, asked: JsonObject) -> Reply:
     )
 
 
-def by_courier(session: Session, asked: JsonObject, key: str | None) -> None:
-    """Sends the courier and waits for it.
+def by_courier(session: Session, asked: JsonObject, *, goes_on: bool = False) -> None:
+    """Sends the courier and waits for it. `goes_on`: with what one that was killed had begun.
 
     Ctrl-C asks it to end, and returns when it has: what is known then is on disk. SIGTERM leaves it
     at work, and the next command harvests: Stopped. Stopped too before anything was sent.
@@ -80,8 +108,12 @@ def by_courier(session: Session, asked: JsonObject, key: str | None) -> None:
     project, job = session.project, session.job
     if project.stopping():
         raise Stopped("stopped before anything was sent", exit_code=project.stopping())
-    job.begin_exchange(1, asked)
+    if not goes_on:
+        project.workspace(job).disarm()
+        job.begin_exchange(1, asked)
     assert session.lock is not None
+    name = asked["model"].get("api_key_env")
+    key = project.environment.key(name) if name else None
     private = {"api_key": key, "secrets": list(project.secrets)}
     process = courier.launch(job, session.lock, asked, private, project.environment.child())
     while not _has_ended(process, POLL_SECONDS):

@@ -35,7 +35,7 @@ def _source(history: list[Interaction]) -> Interaction | None:
     found_by: dict[int, Interaction | None] = {}
     for entry in history:
         found_by[entry.sequence] = source
-        if entry.kind is Kind.RECOVER:
+        if entry.kind is Kind.RECOVER and not entry.command.get("given_up"):
             source = entry
         elif entry.kind is Kind.RESTEP:
             source = found_by.get(fold.restep_target(entry))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
 
-from logist.agents import courier
+from logist.agents import collecting
 from logist.core import newer
 from logist.core.model import State, Status
 from logist.errors import LogistError, Refused
@@ -135,7 +135,7 @@ def _under_way(project: Project, job: JobDir) -> Iterator[Finding]:
     name, step = check_name(job), f"logist job step --job {job.id}"
     session = load(project, job)
     try:
-        got = courier.collect(job.exchanges())
+        got = collecting.collect(job.exchanges())
     except LogistError as error:
         yield damage(name, error.message, files.moving_away(job.inflight))
     else:
@@ -158,13 +158,15 @@ def _is_plain(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _left_by_an_ask(session: Session, got: courier.Collected) -> str:
+def _left_by_an_ask(session: Session, got: collecting.Collected) -> str:
     if got.envelope is not None and is_recorded(session, got.envelope):
         return "inflight/ holds an answer that is recorded already; the next step clears it"
     if got.kind == "answered":
         return (
             "an agent's answer waits in inflight/ to be recorded; the next step records it, and asks nobody"
         )
+    if got.kind == "unfinished":
+        return "an agent was ended between two of its turns; the next step goes on from there"
     if got.kind == "in_doubt":
         return "an agent was asked, and no answer came: in doubt; the next step books the worst case"
     return "a command was killed before it had asked an agent"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from logist.core import prompt, step
+from logist.agents.programs import finding
+from logist.agents.protocol import LITELLM
+from logist.core import fold, prompt, step
+from logist.core.limits import Halt
 from logist.core.model import (
     TERMINAL,
     Change,
@@ -15,7 +18,8 @@ from logist.core.model import (
     Role,
     State,
 )
-from logist.core.step import Bounds, Halt, Idle, StepPlan
+from logist.core.step import Bounds, Idle, StepPlan
+from logist.core.tools import Tool, offered
 from logist.errors import InvalidFile, Refused
 from logist.jobs import settling, specs
 from logist.jobs.project import Project
@@ -42,6 +46,8 @@ class Turn:
     role: Role
     model: Model
     choice: Choice
+    agent: str
+    """Who is asked: `litellm`, `scripted:PATH`, or an agent program."""
     sent: bool
     """False: the answer is there already, so no model is needed, and no limit applies."""
 
@@ -61,16 +67,20 @@ def turn_of(
     role = _role(project, spec, phase, choice, session.state)
     name = choice.model or role.llm_model
     if not sent:
-        return Turn(spec, phase, role, Model(name=name, provider_model=f"given/{name}"), choice, sent)
+        given = Model(name=name, provider_model=f"given/{name}")
+        return Turn(spec, phase, role, given, choice, "given", sent)
     model = project.model(name)
+    agent = project.agent_of(role)
+    if project.script is None and agent != LITELLM:
+        finding.program(agent, project.settings.agents)  # an unknown one is told before anything is written
     if project.script is None and model.input_price is None and not project.settings.allow_unknown_price:
         raise _unknown_price(name)
-    return Turn(spec, phase, role, model, choice, sent)
+    return Turn(spec, phase, role, model, choice, agent, sent)
 
 
 def _role(project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State) -> Role:
     """The role that was chosen, else the one that got stuck, else the one whose turn it is."""
-    default = spec.doer if phase is Phase.DOER else spec.reviewer
+    default = fold.doer(spec, state)[0] if phase is Phase.DOER else spec.reviewer
     stuck = state.stuck.role if state.stuck else None
     return project.roles.get(choice.role or stuck or default)
 
@@ -96,11 +106,20 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
         phase=turn.phase,
         free=not turn.sent or project.script is not None,
         sent=turn.sent,
+        tools=_tools(session.project, turn),
+        agent=turn.agent.partition(":")[0],
     )
     if isinstance(planned, Halt):
         return planned
     request = planned.request.model_copy(update={"command": _command(session, turn.choice)})
     return replace(planned, request=request)
+
+
+def _tools(project: Project, turn: Turn) -> list[Tool]:
+    """What a model is offered; programs have tools of their own."""
+    if turn.agent != LITELLM:
+        return []
+    return offered(turn.role.permissions, project.settings.tools.disabled)
 
 
 def _command(session: Session, choice: Choice) -> JsonObject:

@@ -13,7 +13,7 @@ from logist.agents.scripted import Scripted
 from logist.config.environment import Environment
 from logist.config.settings import Settings, resolve_model
 from logist.core import exit_command, redact
-from logist.core.model import JsonObject, Model
+from logist.core.model import JsonObject, Model, Role
 from logist.resources import schema
 from logist.roles import Roles
 from logist.store import JobDir
@@ -48,7 +48,7 @@ class Project:
     clock: Clock
     steward: str
     agent: str
-    """`litellm`, or `scripted:PATH`."""
+    """`litellm`, `scripted:PATH`, or the name of an agent program."""
     say: Callable[[str], None]
     """Tells the person at the terminal what is going on."""
     stopping: Callable[[], int] = lambda: 0
@@ -76,6 +76,10 @@ class Project:
         """Values that must not reach a file: what sounds secret, and the keys of the models."""
         named = [model.api_key_env for model in self.settings.models.values() if model.api_key_env]
         return self.environment.secrets(*named)
+
+    def agent_of(self, role: Role) -> str:
+        """Who does the work of a role: a script for all of them, else what the role says, else the config."""
+        return self.agent if self.agent.startswith(SCRIPTED) else role.agent or self.agent
 
     def redacted(self, text: str) -> str:
         """The text as it may reach a file: no secret, and nothing that is not Unicode."""

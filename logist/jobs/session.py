@@ -110,13 +110,18 @@ class Session:
         return self.job.unfinished_restore(self._returned_at)
 
     def _returned_at(self, sequence: int) -> bool:
-        """Whether interaction `sequence` is a return: another decision may have got that number."""
+        """Whether interaction `sequence` put the workspace back: another decision may have got that number."""
         if sequence > self.state.revision:
             return False
-        return any(entry.sequence == sequence and entry.kind in RETURNS for entry in self.history())
+        return any(entry.sequence == sequence and _returns(entry) for entry in self.history())
 
     def history(self) -> list[Interaction]:
         return [interaction_of(entry) for entry in self.job.entries()]
+
+
+def _returns(entry: Interaction) -> bool:
+    """Whether it is a restep or rerun, or undid what an agent may not change."""
+    return entry.kind in RETURNS or bool(entry.observed and entry.observed.found)
 
 
 @contextmanager

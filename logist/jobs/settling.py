@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from logist.agents import courier
+from logist.agents import collecting, sandbox
+from logist.agents.place import RUN
 from logist.core import fold, step
 from logist.core.machine import next_command
 from logist.core.model import (
     Actor,
-    Change,
     EffectiveSpec,
     Interaction,
     JsonObject,
@@ -20,31 +20,24 @@ from logist.core.model import (
     Reply,
 )
 from logist.errors import LogistError, ProviderError, Refused, Stopped
+from logist.jobs import asking, observing, transcript
 from logist.jobs.asking import INTERRUPTED
-from logist.jobs.project import Project
+from logist.jobs.observing import Answered
 from logist.jobs.session import Session
-from logist.workspace import Checkpoint, Workspace
-
-CHANGES_RECORDED = 1000
+from logist.workspace import removal
 
 
-@dataclass(frozen=True)
-class Answered:
-    """An answer, and what was asked: all that `conclude` needs, harvested or fresh."""
-
-    spec: EffectiveSpec
-    envelope: JsonObject
-    reply: Reply
-
-
-def settle(session: Session) -> list[Interaction]:
+def settle(session: Session, *, goes_on: bool = False) -> list[Interaction]:
     """Concludes what an earlier command left in flight; empty if there was nothing to conclude.
 
     An answer on disk is concluded as if it had just come; nothing sent is as before; sent without an
-    answer is in doubt.
+    answer is in doubt. A model that was ended between two turns `goes_on`, or is given up: what it cost
+    is booked, and the workspace goes back.
     """
     _undo(session)
     got = _collected(session)
+    if got is not None and got.kind == "unfinished" and goes_on and step.turn(session.state) is not None:
+        got = _gone_on(session, got)
     if got is None or got.envelope is None:
         session.job.end_exchanges()
         return []
@@ -52,11 +45,48 @@ def settle(session: Session) -> list[Interaction]:
         return []  # ended or set aside while it could not be recorded: it waits for the job to be taken up
     asked = got.envelope
     spec = EffectiveSpec.model_validate(asked["spec"])
+    _end_strays(asked)
+    removal.remove(session.job.inflight / RUN / "home")  # what an agent left there may be too deep for others
+    if got.kind == "unfinished":
+        return [_given_up(session, spec, asked, got.reply)]
     if got.kind == "in_doubt":
         return [_in_doubt(session, spec, asked, got.reply)]
     if asked["phase"] != step.turn(session.state):
         return [_late(session, Answered(spec, asked, got.reply))]
     return [conclude(session, Answered(spec, asked, got.reply))]
+
+
+def _gone_on(session: Session, got: collecting.Collected) -> collecting.Collected | None:
+    """What is on disk after the courier has gone on with it."""
+    asked = got.envelope
+    assert asked is not None
+    _end_strays(asked)
+    session.project.say(f"going on with the answer of {asked['role']} that was under way")
+    asking.by_courier(session, asked, goes_on=True)
+    session.require_place()
+    after = _collected(session)
+    if after is not None and after.kind == "unfinished":
+        raise _cut_off(session)
+    return after
+
+
+def _cut_off(session: Session) -> LogistError:
+    """The agent was ended between two of its turns; all that was paid is on disk."""
+    fix = f"logist job step --job {session.job.id} goes on from there, without paying again"
+    if session.project.stopping() == INTERRUPTED:
+        return Stopped("stopped between two turns of the agent; what it has done so far is kept", fix=fix)
+    return ProviderError(
+        "the agent was ended between two of its turns; what it has done so far is kept",
+        where=str(session.job.logs / "courier.log"),
+        fix=fix,
+    )
+
+
+def _end_strays(asked: JsonObject) -> None:
+    """Ends what a courier that was killed has left at work in the workspace."""
+    marker = (asked.get("work") or {}).get("marker")
+    if marker:
+        sandbox.sweep(marker)
 
 
 def _undo(session: Session) -> None:
@@ -69,9 +99,9 @@ def _undo(session: Session) -> None:
     session.job.end_restore()
 
 
-def _collected(session: Session) -> courier.Collected | None:
+def _collected(session: Session) -> collecting.Collected | None:
     """What is in flight and not recorded yet; None if nothing is, or nothing was sent."""
-    got = courier.collect(session.job.exchanges())
+    got = collecting.collect(session.job.exchanges())
     if got.envelope is None or got.kind == "not_sent" or is_recorded(session, got.envelope):
         return None
     return got
@@ -98,7 +128,7 @@ def unsettled(session: Session) -> bool:
 
 def is_unsent(session: Session) -> bool:
     """Whether a courier ended before it sent what it was to send: then nobody concluded anything either."""
-    got = courier.collect(session.job.exchanges())
+    got = collecting.collect(session.job.exchanges())
     return got.kind == "not_sent" and got.envelope is not None and not is_recorded(session, got.envelope)
 
 
@@ -132,6 +162,9 @@ def harvest(session: Session) -> Interaction:
     After Ctrl-C, what is known is recorded, and Stopped says so.
     """
     session.require_place()
+    got = _collected(session)
+    if got is not None and got.kind == "unfinished":
+        raise _cut_off(session)
     entries = settle(session)
     if session.project.stopping() == INTERRUPTED:
         raise _interrupted(session, entries)
@@ -158,41 +191,54 @@ def conclude(
 ) -> Interaction:
     """Judges an answer and records it; the one way in which any answer enters a history."""
     asked = answered.envelope
+    before = asked["checkpoint_before"]
     workspace = session.project.workspace(session.job)
-    kept = workspace.checkpoint(f"after interaction {session.state.revision + 1}")
-    seen = observe(session.project, workspace, answered, asked["checkpoint_before"], kept)
+    found = workspace.checkpoint(f"after interaction {session.state.revision + 1}")
+    undone = None if simulated else observing.take_back(session, workspace, answered, found)
+    kept = undone.kept if undone else found
+    seen = observing.observe(session.project, workspace, answered, before, found, undone)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, session.project.schema)
+    transcript.keep(session, asked)
     entry = _entry(
         session,
         Kind.ASK,
         answered,
         outcome,
         seen,
-        (asked["checkpoint_before"], kept.commit),
+        (before, kept.commit),
         simulated=simulated,
         steward=asked.get("steward"),
         command=command or {},
     )
-    return session.record(entry)[0]
+    recorded = session.record(entry)[0]
+    if undone:
+        session.job.end_restore()
+    return recorded
 
 
-def observe(
-    project: Project, workspace: Workspace, answered: Answered, before: str | None, after: Checkpoint | None
-) -> Observed:
-    """Everything about the workspace and the limits that judging the answer depends on."""
-    named = step.named_files(answered.reply, project.schema)
-    changes: list[Change] = []
-    omitted = 0
-    if before and after:
-        changes, omitted = workspace.changes(before, after.commit, CHANGES_RECORDED)
-    return Observed(
-        phase=Phase(answered.envelope["phase"]),
-        role=answered.envelope["role"],
-        evidence=[workspace.evidence(path) for path in named],
-        changes=[change.model_copy(update={"path": project.redacted(change.path)}) for change in changes],
-        changes_omitted=omitted,
-        not_restorable=[project.redacted(name) for name in after.skipped] if after else [],
-    )
+def _given_up(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
+    """Books what an agent has cost that was ended between two turns, and puts the workspace back."""
+    before = asked["checkpoint_before"]
+    workspace = session.project.workspace(session.job)
+    found = workspace.checkpoint("given up").commit
+    workspace.restore(before)
+    transcript.keep(session, asked)
+    outcome = step.given_up(spec, session.state, asked["role"])
+    seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
+    answered = Answered(spec, asked, reply)
+    booked = {"in_doubt_microcents": 0, "given_up": True}
+    return session.record(
+        _entry(
+            session,
+            Kind.RECOVER,
+            answered,
+            outcome,
+            seen,
+            (found, before),
+            actor=Actor.SYSTEM,
+            command=booked,
+        )
+    )[0]
 
 
 def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
@@ -204,7 +250,8 @@ def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: R
     outcome = step.in_doubt(spec, session.state, asked["role"])
     seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
     answered = Answered(spec, asked, reply)
-    booked = {"in_doubt_microcents": asked.get("reserved_microcents") or 0}
+    transcript.keep(session, asked)
+    booked = {"in_doubt_microcents": collecting.reserved(session.job.exchanges()[-1], asked) or 0}
     checkpoints = (found, before)
     entry = _entry(
         session, Kind.RECOVER, answered, outcome, seen, checkpoints, actor=Actor.SYSTEM, command=booked

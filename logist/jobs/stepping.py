@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from logist.agents.protocol import LITELLM
 from logist.core import exit_command, fold, step, steward
+from logist.core.limits import Halt
 from logist.core.machine import exit_code, next_command
 from logist.core.model import (
     Actor,
@@ -17,9 +19,10 @@ from logist.core.model import (
     Steward,
     Usage,
 )
-from logist.core.step import Halt, Idle, StepPlan
+from logist.core.step import Idle, StepPlan
 from logist.errors import Refused
-from logist.jobs import asking, doubt, planning, settling
+from logist.jobs import asking, doubt, observing, planning, settling
+from logist.jobs.observing import Answered as Judged
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.session import Session, changing, load
@@ -60,9 +63,9 @@ def do_step(project: Project, job_id: str, choice: Choice) -> Result:
         project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
     ) as session:
         unsent = settling.is_unsent(session)
-        settled = settling.settle(session)
+        settled = settling.settle(session, goes_on=True)
         if settled:
-            note = "concluded what an earlier step had left in flight; nothing was asked"
+            note = "concluded what an earlier step had left in flight; nothing new was asked"
             return _result(session, settled, (note,))
         if session.lock is not None and session.lock.waited_for_courier and not unsent:
             return _result(session, [], ("another command concluded the step that was under way",))
@@ -92,10 +95,10 @@ def _ask(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str)
     project = session.project
     asked = asking.envelope(session, spec, plan, checkpoint)
     if project.script is not None:
-        return settling.conclude(session, settling.Answered(spec, asked, asking.in_place(session, asked)))
-    project.say(f"asking {plan.role.name} ({plan.model.provider_model})")
-    name = plan.model.api_key_env
-    asking.by_courier(session, asked, project.environment.key(name) if name else None)
+        return settling.conclude(session, Judged(spec, asked, asking.in_place(session, asked)))
+    with_ = "" if plan.agent == LITELLM else f" by {plan.agent}"
+    project.say(f"asking {plan.role.name}{with_} ({plan.model.provider_model})")
+    asking.by_courier(session, asked)
     return settling.harvest(session)
 
 
@@ -146,7 +149,7 @@ def _supplied(session: Session, answer: Answer, choice: Choice, *, dry_run: bool
     assert isinstance(plan, StepPlan)
     asked = asking.envelope(session, spec, plan, checkpoint)
     asked["steward"] = Steward(name=session.project.steward).model_dump(mode="json")
-    answered = settling.Answered(spec, asked, _reply(session.project, answer))
+    answered = Judged(spec, asked, _reply(session.project, answer))
     if dry_run:
         return _dry(session, answered)
     # Who says what the answer has cost knows better than the booking of what was in doubt.
@@ -160,10 +163,10 @@ def _reply(project: Project, answer: Answer) -> Reply:
     return Reply(text=text, usage=answer.charge, finish=finish, redactions=redactions)
 
 
-def _dry(session: Session, answered: settling.Answered) -> Result:
+def _dry(session: Session, answered: Judged) -> Result:
     project = session.project
     workspace = project.workspace(session.job)
-    seen = settling.observe(project, workspace, answered, None, None)
+    seen = observing.observe(project, workspace, answered, None, None)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, project.schema)
     entry = session.entry(
         Kind.ASK,

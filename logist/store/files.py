@@ -212,6 +212,13 @@ def sync_directory(path: Path) -> None:
         fsync(fd, path)
 
 
+def _unlock(folder: str) -> None:
+    """Gives the owner back what a program may have taken: a directory that is locked can't be removed."""
+    mode = os.lstat(folder).st_mode
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(folder, stat.S_IMODE(mode) | stat.S_IRWXU)
+
+
 def remove_tree(path: Path) -> None:
     """Remove a directory and all in it; links are removed, not followed. No error if it is gone."""
     with storage(path):
@@ -219,6 +226,7 @@ def remove_tree(path: Path) -> None:
         folders: list[str] = []
         while pending:
             folders.append(pending.pop())
+            _unlock(folders[-1])
             with os.scandir(folders[-1]) as found:
                 for entry in found:
                     if entry.is_dir(follow_symlinks=False):

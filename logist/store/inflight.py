@@ -1,7 +1,7 @@
 """inflight/: what was asked of an agent and what came back, on disk before anything is concluded.
 
 One exchange is one paid call: `<k>.request`, `<k>.sent`, `<k>.response` (k = 1, 2, ...), each there
-only if that much has happened.
+only if that much has happened; and `<k>.tools`, the results of the tools that the response calls for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logist.store import files
 
 JsonObject = dict[str, Any]
 
-_NAME = re.compile(r"([1-9]\d{0,8})\.(request|sent|response)")
+_NAME = re.compile(r"([1-9]\d{0,8})\.(request|sent|response|tools)")
 
 
 class Exchange(NamedTuple):
@@ -28,6 +28,8 @@ class Exchange(NamedTuple):
     request: JsonObject | None
     sent: bool
     response: JsonObject | None
+    tools: JsonObject | None = None
+    """What the tools gave back that the response called for."""
 
 
 class Exchanges(list[Exchange]):
@@ -58,6 +60,11 @@ def save_response(folder: Path, k: int, response: JsonObject) -> None:
     files.replace_file(folder / f"{k}.response", files.dump_json(response))
 
 
+def save_tools(folder: Path, k: int, results: JsonObject) -> None:
+    """Record what the tools gave back, before the model is told."""
+    files.replace_file(folder / f"{k}.tools", files.dump_json(results))
+
+
 def exchanges(folder: Path) -> Exchanges:
     """What the directory holds, in order; [] if there is none. Damaged if a file does not read."""
     try:
@@ -76,7 +83,8 @@ def exchanges(folder: Path) -> Exchanges:
 def _exchange(folder: Path, k: int, parts: set[str]) -> Exchange:
     request = _read(folder / f"{k}.request") if "request" in parts else None
     response = _read(folder / f"{k}.response") if "response" in parts else None
-    return Exchange(k, request, "sent" in parts, response)
+    tools = _read(folder / f"{k}.tools") if "tools" in parts else None
+    return Exchange(k, request, "sent" in parts, response, tools)
 
 
 def damaged(folder: Path | None, message: str, where: Path | None = None) -> Damaged:

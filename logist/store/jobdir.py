@@ -285,6 +285,10 @@ class JobDir:
         """Record the answer to call `k`, durably."""
         inflight.save_response(self.inflight, k, response)
 
+    def save_tools(self, k: int, results: JsonObject) -> None:
+        """Record what the tools gave back that the answer to call `k` asked for, durably."""
+        inflight.save_tools(self.inflight, k, results)
+
     def exchanges(self) -> Exchanges:
         """The paid calls that are not concluded yet, in order."""
         return inflight.exchanges(self.inflight)

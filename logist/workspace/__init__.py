@@ -4,13 +4,14 @@ from logist.core.caches import DEFAULT_CACHES
 from logist.core.prompt import FileText
 from logist.workspace.listing import Listing
 from logist.workspace.source import find_repository, uncommitted
-from logist.workspace.workspace import Checkpoint, Workspace
+from logist.workspace.workspace import Checkpoint, Undone, Workspace
 
 __all__ = [
     "DEFAULT_CACHES",
     "Checkpoint",
     "FileText",
     "Listing",
+    "Undone",
     "Workspace",
     "find_repository",
     "uncommitted",

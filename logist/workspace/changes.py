@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from logist.core.model import Change
 from logist.workspace import names, objects
 from logist.workspace.git import Git
 from logist.workspace.objects import FILE_MODE, PROGRAM_MODE, Entry, Tree
-from logist.workspace.scan import DIRECTORY_MODE, UNREADABLE, Unstored
+from logist.workspace.scan import CACHE, DIRECTORY_MODE, UNREADABLE, Unstored
 from logist.workspace.snapshot import Snapshot
 
 ABSENT = "000000"
@@ -34,13 +34,19 @@ class Difference(NamedTuple):
         plain = {self.mode_before, self.mode_after} == {FILE_MODE, PROGRAM_MODE}
         return "mode" if plain and self.id_before == self.id_after else "modified"
 
-    def change(self) -> Change:
+    def change(self, *, cache: bool = False) -> Change:
         mode = self.mode_before if self.mode_after == ABSENT else self.mode_after
-        return Change(path=names.shown(self.path), kind=self.kind(), mode=mode)
+        return Change(path=names.shown(self.path), kind=self.kind(), mode=mode, cache=cache)
 
 
-def between(git: Git, before: str, after: str, limit: int) -> tuple[list[Change], int]:
-    """At most `limit` changes, sorted by path, and how many more there are. What is not stored is compared by digest.
+def between(
+    git: Git,
+    before: str,
+    after: str,
+    limit: int,
+    matters: Callable[[Change], bool] = lambda change: True,
+) -> tuple[list[Change], int]:
+    """At most `limit` changes that matter, sorted by path, and how many more. What is not stored is compared by digest.
 
     A directory appears as `<path>/`, with the mode 040000: a cache, or one that is empty on one side and has nothing
     on the other.
@@ -51,7 +57,7 @@ def between(git: Git, before: str, after: str, limit: int) -> tuple[list[Change]
     fields = git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after, "--"
     ).split(b"\0")
-    return _counted(_parsed(fields), old, new, limit)
+    return _counted(_parsed(fields), old, new, limit, matters)
 
 
 def since(git: Git, before: str, now: Snapshot, limit: int) -> tuple[list[Change], int]:
@@ -64,7 +70,7 @@ def since(git: Git, before: str, now: Snapshot, limit: int) -> tuple[list[Change
     locked = {path for path, thing in now.unstored.items() if thing.why == UNREADABLE}
     if locked:
         tree, unstored = _without_hidden(tree, unstored, locked)
-    return _counted(_compared(tree, now.tree), unstored, now.unstored, limit)
+    return _counted(compared(tree, now.tree), unstored, now.unstored, limit)
 
 
 def _without_hidden(
@@ -81,8 +87,8 @@ def _without_hidden(
     )
 
 
-def _compared(before: Tree, after: Tree) -> Iterator[Difference]:
-    """As `_parsed` gives them."""
+def compared(before: Tree, after: Tree) -> Iterator[Difference]:
+    """Every difference of two trees, by stored path."""
     absent = Entry(ABSENT, "")
     for path in before.keys() | after.keys():
         old, new = before.get(path, absent), after.get(path, absent)
@@ -91,11 +97,30 @@ def _compared(before: Tree, after: Tree) -> Iterator[Difference]:
 
 
 def _counted(
-    stored: Iterable[Difference], before: dict[bytes, Unstored], after: dict[bytes, Unstored], limit: int
+    stored: Iterable[Difference],
+    before: dict[bytes, Unstored],
+    after: dict[bytes, Unstored],
+    limit: int,
+    matters: Callable[[Change], bool] = lambda change: True,
 ) -> tuple[list[Change], int]:
     in_tree = {found.path: found for found in _in_trees(list(stored))}
-    found = sorted(_with_unstored(in_tree, before, after))
-    return [difference.change() for difference in found[:limit]], max(0, len(found) - limit)
+    found = (
+        difference.change(cache=_is_cache(difference, before, after))
+        for difference in sorted(_with_unstored(in_tree, before, after))
+    )
+    shown: list[Change] = []
+    more = 0
+    for change in filter(matters, found):
+        if len(shown) < limit:
+            shown.append(change)
+        else:
+            more += 1
+    return shown, more
+
+
+def _is_cache(each: Difference, *sides: dict[bytes, Unstored]) -> bool:
+    things = [side.get(each.path.removesuffix(b"/")) for side in sides]
+    return any(thing is not None and thing.why == CACHE for thing in things)
 
 
 def _in_trees(stored: list[Difference]) -> Iterator[Difference]:

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
+from pathlib import Path
 
 from logist.workspace import beneath
 
@@ -56,3 +57,13 @@ def _move(parent: int, name: bytes, trash: int, numbers: Iterator[int]) -> None:
             if error.errno not in beneath.NOT_EMPTY:
                 raise
     return None
+
+
+def remove(folder: Path) -> None:
+    """Removes a directory, however deep and locked it is; no error if it is not there."""
+    try:
+        with beneath.root(folder.parent, unlocking=True) as parent:
+            remove_tree(parent, parent, os.fsencode(folder.name))
+    except OSError as error:
+        if error.errno not in beneath.GONE:
+            raise

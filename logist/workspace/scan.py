@@ -17,6 +17,7 @@ MAX_DEPTH = 100
 DIRECTORY_MODE = "040000"
 
 UNREADABLE = "unreadable"
+CACHE = "cache"
 
 SPECIAL = {stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 
@@ -112,7 +113,7 @@ def _enter(found: Scan, parent: int, path: bytes, rules: Rules) -> None:
         raise
     try:
         if cache:
-            found.unstored[path] = Unstored("cache", DIRECTORY_MODE, _manifest(descriptor, path, rules))
+            found.unstored[path] = Unstored(CACHE, DIRECTORY_MODE, _manifest(descriptor, path, rules))
         else:
             found.directories.add(path)
             _visit(found, descriptor, path + b"/", rules)

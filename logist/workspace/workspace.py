@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ from logist.workspace import (
     restore,
     snapshot,
     source,
+    throwaway,
+    undoing,
 )
 from logist.workspace.baseline import Baseline
 from logist.workspace.git import GIT_PATH, Git
@@ -33,6 +35,8 @@ from logist.workspace.listing import Listing
 from logist.workspace.scan import DIRECTORY_MODE, Rules, Unstored, scan
 from logist.workspace.snapshot import Reading, Snapshot
 
+OFFENCES = 100
+"""Of what an agent changed and may not: the rest is counted, and undone as well."""
 NAMED = 100
 """Of what a checkpoint does not hold: an agent can make a million pipes."""
 
@@ -45,6 +49,20 @@ class Checkpoint:
 
     commit: str
     skipped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What was taken back."""
+
+    changes: list[Change]
+    """What was found, sorted by path; at most OFFENCES."""
+    more: int
+    """How many more there were."""
+    remaining: frozenset[str]
+    """Paths, of these, that could not be taken back."""
+    kept: Checkpoint
+    """The workspace after it."""
 
 
 class Workspace:
@@ -130,6 +148,12 @@ class Workspace:
             baseline.save(self.git, Baseline(commit, target, unstored, stamps))
             source.give_git(self.git, self.root)
 
+    def disarm(self) -> None:
+        """Takes out of the workspace's own `.git` what makes git run programs; made again where it is not sound."""
+        with self._storage(), self._opened(unlocking=True) as top:
+            if not throwaway.disarm(self.git, top):
+                source.give_git(self.git, self.root)
+
     def _move_tip(self, old: str | None, new: str) -> None:
         """What was checked in after the checkpoint stays reachable."""
         if old == new:
@@ -152,6 +176,35 @@ class Workspace:
                 last = baseline.load(self.git)
                 shot = self._look(top, last, last.held(), writing=False)
             return changes.since(self.git, before, shot, limit)
+
+    def undo(
+        self, before: str, after: str, forbidden: Collection[str], matters: Callable[[Change], bool]
+    ) -> Undone | None:
+        """Takes back every change between two checkpoints whose kind is forbidden; the workspace is as `after`.
+
+        Ends with a checkpoint of its own. `matters` says which changes those are; None if there are none. What no
+        checkpoint holds can only be removed, not put back. What it does, `restore(after)` undoes.
+        """
+        with self._storage():
+            found, more = changes.between(self.git, before, after, OFFENCES, matters)
+            if not found:
+                return None
+            old, new = objects.tree(self.git, before), objects.tree(self.git, after)
+            lost, left = objects.unstored(self.git, before, after)
+            with self._opened(unlocking=True) as top:
+                if "created" in forbidden:
+                    self._remove(top, undoing.came(lost, left, old))
+                last = baseline.load(self.git)
+                shot = self._look(top, last, last.held() | baseline.directories_of(old))
+                restore.apply(self.git, top, shot, undoing.target(old, new, forbidden))
+        kept = self.checkpoint("without what the role may not do")
+        still, _ = changes.between(self.git, before, kept.commit, OFFENCES, matters)
+        return Undone(found, more, frozenset(change.path for change in still), kept)
+
+    def _remove(self, top: int, paths: Iterable[bytes]) -> None:
+        with beneath.root(self.git.git_dir) as beside:
+            for raw in paths:
+                undoing.remove(top, beside, raw)
 
     def listing(self, limit: int = 500) -> Listing:
         """The regular files, without `.git` and caches, sorted."""

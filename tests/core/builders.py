@@ -190,5 +190,6 @@ def whole_history() -> Recorder:
     job.decide(Kind.RERUN)
     job.decide(Kind.CANCEL)
     job.decide(Kind.RESTEP, to=3)
+    job.decide(Kind.ROLE, **{"from": "Worker", "to": "Planner", "source": "switch", "color": "blue"})
     job.decide(Kind.FAIL)
     return job

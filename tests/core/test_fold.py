@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core import fold
+from logist.core import fold, replay
 from logist.core.model import (
     Actor,
     Interaction,
@@ -21,8 +22,12 @@ from logist.core.model import (
     Usage,
 )
 from tests.core.builders import Recorder, command, spec, whole_history
+from tests.support import ROOT
 
-SPECIFIED = ("title", "rank", "tags", "limits", "agent_role", "agent_role_source", "badge", "spec_hash")
+SPECIFIED = (
+    *("title", "rank", "tags", "limits", "spec_hash"),
+    *("agent_role", "agent_role_source", "badge", "color"),
+)
 
 
 def read_back(job: Recorder) -> list[Interaction]:
@@ -279,6 +284,77 @@ class TestSpec:
             for change in ({}, {"rank": 1}, {"prompt": "\ud800"}, {"review": False})
         }
         assert len(hashes) == 4
+
+    def test_what_an_earlier_logist_did_not_record_does_not_count(self) -> None:
+        recorded = json.loads((ROOT / "fixtures/jobs/main-job/jobHistory.json").read_bytes())["interactions"]
+        one = Interaction.model_validate(recorded[0]).spec
+        assert one is not None
+        assert (one.badge, one.color) == (None, None)
+        assert fold.spec_hash(one) == "39d7d942534b0961a3ac6e8c820db2eb7069c1f61dd4d8481feb73eb5493b3a3"
+        hashes = {fold.spec_hash(spec(**change)) for change in ({}, {"badge": "x"}, {"color": "red"})}
+        assert len(hashes) == 3
+
+
+class TestSwitch:
+    PLANNER: ClassVar[dict[str, str]] = {
+        "from": "Worker",
+        "to": "Planner",
+        "source": "switch",
+        "badge": "🔍",
+        "color": "blue",
+    }
+
+    def doer(self, job: Recorder) -> tuple[str, str, str, str | None]:
+        state = job.state
+        return state.agent_role, state.agent_role_source, state.badge, state.color
+
+    def test_p34_the_state_holds_it_and_stands_where_it_stood(self) -> None:
+        job = Recorder()
+        job.answer("nothing valid")
+        before = job.state
+        job.decide(Kind.ROLE, note="Look first.", **self.PLANNER)
+        assert self.doer(job) == ("Planner", "switch", "🔍", "blue")
+        assert (job.state.status, job.state.reason, job.state.note) == (before.status, before.reason, None)
+        assert fold.doer(job.spec, job.state) == ("Planner", "switch")
+
+    def test_a_spec_after_it_changes_all_but_the_doer(self) -> None:
+        job = Recorder()
+        job.decide(Kind.ROLE, **self.PLANNER)
+        job.change(doer="Tester", doer_source="job", badge="🧪", color="red", rank=4)
+        assert self.doer(job) == ("Planner", "switch", "🔍", "blue")
+        assert (job.state.rank, job.state.spec_hash) == (4, fold.spec_hash(job.spec))
+        job.decide(Kind.ROLE, **{"from": "Planner", "to": "Tester", "source": "job", "badge": "🧪"})
+        assert self.doer(job) == ("Tester", "job", "🧪", None)
+        job.change(doer="Worker", doer_source="default", badge=None, color=None)
+        assert self.doer(job) == ("Worker", "default", "", None)
+
+    @pytest.mark.parametrize(("kind", "options"), [(Kind.RESTEP, {"to": 2}), (Kind.RERUN, {})])
+    def test_going_back_before_it_keeps_it(self, kind: Kind, options: dict[str, Any]) -> None:
+        job = Recorder()
+        job.answer()
+        job.decide(Kind.ROLE, **self.PLANNER)
+        job.decide(kind, **options)
+        assert self.doer(job) == ("Planner", "switch", "🔍", "blue")
+
+    @pytest.mark.parametrize("command", [{}, {"to": 7}, {"to": None, "badge": "x"}])
+    def test_a_switch_to_nobody_changes_nothing(self, command: dict[str, Any]) -> None:
+        job = Recorder()
+        before = self.doer(job)
+        job.decide(Kind.ROLE, **command)
+        assert self.doer(job) == before
+
+    def test_fields_of_another_kind_are_left_out(self) -> None:
+        job = Recorder()
+        job.decide(Kind.ROLE, to="Poet", source=[], badge=7, color={})
+        assert self.doer(job) == ("Poet", "switch", "", None)
+
+    def test_it_replays_and_reads_back(self) -> None:
+        job = Recorder()
+        job.decide(Kind.ROLE, **self.PLANNER)
+        job.answer("nothing valid")
+        job.decide(Kind.ROLE, **{"from": "Planner", "to": "Worker", "source": "default"})
+        assert list(replay.replay(read_back(job), job.schema)) == []
+        assert fold.fold(read_back(job)) == job.state
 
 
 class TestRestep:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,8 @@ WAITING OPEN       | steward  | cancel     |                           | CANCELE
 HALTED SUSPENDED   | steward  | cancel     |                           | CANCELED
 WAITING OPEN       | steward  | fail       |                           | FAILED
 HALTED SUSPENDED   | steward  | fail       |                           | FAILED
+WAITING OPEN       | steward  | role       |                           | HANDED OVER
+HALTED SUSPENDED   | steward  | role       |                           | HANDED OVER
 SUSPENDED          | steward  | resume     |                           | BEFORE
 WAITING OPEN HALTED SUSPENDED ENDED | steward | restep | back          | BACK
 WAITING OPEN HALTED SUSPENDED ENDED | steward | rerun  | prompt        | START
@@ -169,7 +172,7 @@ def expected(case: Case) -> str | None:
 def is_as_told(after: Place, told: str, case: Case) -> bool:
     """Whether a place is the one that a `next` cell describes; nothing but the told is left over."""
     here = case.here
-    if told in ("HERE", "BEFORE", "BACK", "HALTED", "SUSPENDED"):
+    if told in ("HERE", "BEFORE", "BACK", "HALTED", "SUSPENDED", "HANDED OVER"):
         return after == special(told, case)
     head, _, attempts = told.partition(", ")
     status, *rest = {"START": "PENDING"}.get(head, head).split()
@@ -200,7 +203,17 @@ def special(told: str, case: Case) -> Place | None:
         return Place(status=event.limit, attempts=here.attempts, before=here, halted_at=value)
     if told == "SUSPENDED":
         return Place(status=Status.SUSPENDED, attempts=here.attempts, before=here)
+    if told == "HANDED OVER":
+        return Place.model_validate(handed_over(here.model_dump()))
     return {"HERE": here, "BEFORE": here.before, "BACK": event.back_to}[told]
+
+
+def handed_over(place: dict[str, Any]) -> dict[str, Any]:
+    """The same place, but that Somebody owes what the doer owed."""
+    stuck, before = place["stuck"], place["before"]
+    if stuck and stuck["phase"] == "doer":
+        stuck = {**stuck, "role": "Somebody"}
+    return {**place, "stuck": stuck, "before": before and handed_over(before)}
 
 
 def places() -> Iterator[Place | None]:

@@ -33,7 +33,7 @@ VALUES = [
     for value in vars(model).values()
     if isinstance(value, type) and issubclass(value, BaseModel) and value not in BASES
 ]
-LATER = {Kind.ACTIVATE, Kind.ROLE, Kind.FORK, Kind.SPAWN, Kind.COLLECT, Kind.MERGE}
+LATER = {Kind.ACTIVATE, Kind.FORK, Kind.SPAWN, Kind.COLLECT, Kind.MERGE}
 """Kinds that the recorded history does not have; only the first exists yet."""
 ROLE = {"name": "n", "description": "d", "instructions": "i", "llm_model": "m"}
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logist.core import prompt
-from logist.core.model import Change, ExitAction, Last, Part, Phase, Role, State, Status
+from logist.core.model import Change, ExitAction, Last, Part, Permissions, Phase, Role, State, Status
 from logist.core.prompt import JOINT, SEPARATOR, FileText, Given, Piece, assemble, system_pieces, user_pieces
 from logist.core.redact import redact
 from tests.core.builders import WORKER, spec, state
@@ -123,11 +123,41 @@ hello
 (not text)"""
 
 
+MAY_ALL = """\
+## What you may do
+
+In the workspace you may read files, change files, create files, delete files and run commands."""
+
+
 class TestWhole:
     def test_every_word(self) -> None:
         text, _, user_start, _ = rich()
         assert text[user_start:] == WHOLE
-        assert text[:user_start] == prompt.CONTRACT + "\n\n" + WORKER.instructions + SEPARATOR
+        assert text[:user_start] == JOINT.join([prompt.CONTRACT, WORKER.instructions, MAY_ALL]) + SEPARATOR
+
+    @pytest.mark.parametrize(
+        ("may", "told"),
+        [
+            (
+                ["read_files"],
+                ["may read files.", "may not change files, create files, delete files or run commands,"],
+            ),
+            (
+                ["read_files", "create_files"],
+                ["may read files and create files.", "may not change files, delete files or"],
+            ),
+            (
+                ["execute_commands", "write_files", "create_files", "delete_files"],
+                ["You may not read files, by any means"],
+            ),
+            ([], ["You may not read files, change files, create files, delete files or run commands"]),
+        ],
+    )
+    def test_what_a_role_may_do(self, may: list[str], told: list[str]) -> None:
+        role = WORKER.model_copy(update={"permissions": Permissions.of(may)})
+        text = system_pieces(role)[-1].text
+        assert all(words in text for words in told)
+        assert ("In the workspace you may" in text) is bool(may)
 
     def test_the_same_inputs_give_the_same_bytes(self) -> None:
         assert rich() == rich()
@@ -159,7 +189,8 @@ class TestWhole:
         )
         part = next(part for part in parts if part.source == "role:R")
         assert text[part.start : part.end] == instructions
-        assert part.end + len(SEPARATOR) == user_start
+        rest = text[part.end : user_start]
+        assert rest == JOINT + MAY_ALL + SEPARATOR
 
 
 class TestParts:
@@ -186,6 +217,7 @@ class TestParts:
         assert [(part.source, part.kind) for part in rich()[1]] == [
             ("contract", "rule"),
             ("role:Worker", "rule"),
+            ("permissions", "rule"),
             ("task", "given"),
             ("step", "rule"),
             ("limits", "rule"),

@@ -70,13 +70,16 @@ def test_nothing_is_changed_by_it() -> None:
 
 def test_answers_that_did_not_come_whole_replay() -> None:
     job = Recorder(max_attempts=9)
-    for kind in ErrorKind:
+    for kind in set(ErrorKind) - {ErrorKind.LIMIT}:
         error = TransportError(kind=kind, message="lost", http_status=503)
         job.answer(command(), error=error)
     job.answer(command(), finish="length")
     job.decide(Kind.RESUBMIT, review=True)
     job.answer(command(), finish="content_filter")
-    assert [entry.response.actions for entry in job.entries if entry.kind is Kind.ASK] == [[]] * 7
+    job.decide(Kind.RESUBMIT, review=True)
+    job.answer(command(), error=TransportError(kind=ErrorKind.LIMIT, message="turn 9 costs too much"))
+    assert job.state.status is Status.HALTED_COST
+    assert [entry.response.actions for entry in job.entries if entry.kind is Kind.ASK] == [[]] * 8
     assert list(replay(job.entries, SCHEMA)) == []
 
 

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core import exit_command, money, step
+from logist.core import exit_command, limits, money, step
 from logist.core.event import Action, Event, Who
+from logist.core.limits import Halt
 from logist.core.machine import next_place
 from logist.core.model import (
+    EVERYTHING,
     EffectiveSpec,
     ErrorKind,
     Evidence,
@@ -29,7 +31,7 @@ from logist.core.model import (
     TransportError,
 )
 from logist.core.prompt import FileText, Given
-from logist.core.step import Bounds, Halt, Outcome, StepPlan
+from logist.core.step import Bounds, Outcome, StepPlan
 from logist.errors import Refused
 from tests.core.builders import (
     MODEL,
@@ -89,7 +91,7 @@ class TestLimits:
             cumulative_time_seconds=seconds,
             current_action_count=runs,
         )
-        return step.halted(self.SPEC, usage)
+        return limits.halted(self.SPEC, usage)
 
     def test_below_every_limit(self) -> None:
         assert self.halted(99, 999_999, 599.999, 4) is None
@@ -120,16 +122,16 @@ class TestLimits:
 
     def test_nothing_allowed_is_nothing_asked(self) -> None:
         for name in ("cost_threshold", "time_threshold_minutes", "max_allowed_iterations"):
-            assert step.halted(spec(**{name: 0}), Totals()) is not None
+            assert limits.halted(spec(**{name: 0}), Totals()) is not None
 
     def test_fractions_of_a_cent_are_exact(self) -> None:
         tight = spec(cost_threshold=0.1)
-        assert step.left(tight, Totals()) == 100_000
-        assert step.left(tight, Totals(cumulative_cost_microcents=99_999)) == 1
-        assert step.halted(tight, Totals(cumulative_cost_microcents=100_000)) is not None
+        assert limits.left(tight, Totals()) == 100_000
+        assert limits.left(tight, Totals(cumulative_cost_microcents=99_999)) == 1
+        assert limits.halted(tight, Totals(cumulative_cost_microcents=100_000)) is not None
 
     def test_a_limit_beyond_all_money(self) -> None:
-        assert step.halted(spec(cost_threshold=1e308), Totals(cumulative_cost=10**12)) is None
+        assert limits.halted(spec(cost_threshold=1e308), Totals(cumulative_cost=10**12)) is None
 
 
 class TestPlan:
@@ -171,6 +173,9 @@ class TestPlan:
             "max_output_tokens": 8192,
             "user_start": user_start,
             "redactions": 0,
+            "agent": "",
+            "permissions": EVERYTHING.names(),
+            "tools": [],
         }
         assert request.prompt[user_start:].startswith("## Task: Say hello")
         assert request.files_context == ["a.txt", "b.txt"]
@@ -211,7 +216,7 @@ class TestPlan:
         plan = self.planned(one)
         assert plan.max_output_tokens == plan.request.metadata["max_output_tokens"] == tokens
         assert plan.reserved_microcents is not None
-        assert plan.reserved_microcents <= step.left(one, Totals())
+        assert plan.reserved_microcents <= limits.left(one, Totals())
 
     @given(st.integers(0, 20_000_000), st.integers(0, 20_000_000))
     def test_a_cap_is_never_overshot(self, cap: int, used: int) -> None:
@@ -367,6 +372,10 @@ class TestConclude:
         assert (response.actions, response.raw_response) == ([], command())
         assert response.error is not None
         assert response.error.kind is kind
+        if kind is ErrorKind.LIMIT:
+            assert outcome.reason == "cost limit: it said 500"
+            assert (outcome.place.status, outcome.place.before) == (Status.HALTED_COST, here.place())
+            return
         assert outcome.reason == "no answer: it said 500"
         if kind not in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT):
             assert outcome.place == here.place()
@@ -538,7 +547,7 @@ texts = st.one_of(
 errors = st.one_of(
     st.none(), st.builds(TransportError, kind=st.sampled_from(ErrorKind), message=st.text(max_size=10))
 )
-finishes = st.sampled_from([None, "stop", "length", "content_filter", "broken_encoding", "?"])
+finishes = st.sampled_from([None, "stop", "length", "content_filter", "broken_encoding", "turns", "?"])
 specs = st.builds(
     spec,
     review=st.booleans(),
@@ -547,6 +556,7 @@ specs = st.builds(
     max_attempts=st.integers(1, 4),
 )
 phases = st.sampled_from(Phase)
+HALTED_COST = Status.HALTED_COST
 missing = st.lists(st.text(max_size=5), max_size=2)
 
 
@@ -569,8 +579,14 @@ def test_no_answer_raises_and_each_moves_along_the_table(
     actions = [(Who.SYSTEM, Action.TRANSIENT), (Who.SYSTEM, Action.UNANSWERED)]
     if error is None:
         actions = [(who, a) for a in (Action.COMPLETED, Action.RETRY, Action.STUCK, Action.BREACH)]
+    if refused:
+        actions = [(who, Action.BREACH)]
+    elif error is not None and error.kind is ErrorKind.LIMIT:
+        actions = [(Who.SYSTEM, Action.HALT)]
     reachable = [
-        next_place(here.place(), Event(actor, action, role=seen.role, reason=outcome.reason), one)
+        next_place(
+            here.place(), Event(actor, action, role=seen.role, reason=outcome.reason, limit=HALTED_COST), one
+        )
         for actor, action in actions
     ]
     assert outcome.place in reachable
@@ -578,6 +594,6 @@ def test_no_answer_raises_and_each_moves_along_the_table(
     if outcome.place.status is Status.STUCK:
         assert outcome.reason
     if one.review and phase is Phase.DOER:
-        assert outcome.place.status in {PENDING, REVIEW, Status.STUCK}
+        assert outcome.place.status in {PENDING, REVIEW, Status.STUCK, HALTED_COST}
     if error or finish in step.CUT_SHORT:
         assert outcome.response.actions == []

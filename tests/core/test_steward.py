@@ -38,6 +38,8 @@ HALTED = Place(status=Status.HALTED_TIME, attempts=1, before=PENDING, halted_at=
         (Kind.RESUME, Place(status=Status.SUSPENDED, before=stuck()), {}, stuck()),
         (Kind.CANCEL, PENDING, {}, Place(status=Status.CANCELED)),
         (Kind.FAIL, stuck(), {}, Place(status=Status.FAILED)),
+        (Kind.ROLE, PENDING, {"from": "Worker", "to": "Planner"}, PENDING),
+        (Kind.ROLE, stuck(phase=Phase.REVIEWER), {"to": "Planner"}, stuck(phase=Phase.REVIEWER)),
         (Kind.RERUN, Place(status=Status.SUCCESS), {"clean_git": True}, ACTIVE),
         (Kind.HALT, PENDING, {"limit": "HALTED_TIME"}, HALTED),
     ],
@@ -61,9 +63,18 @@ def test_a_rejected_manual_step_is_stuck_with_the_note() -> None:
     assert (after.stuck.reason, after.stuck.role) == ("not possible", "pat")
 
 
+def test_p35_a_new_role_owes_what_the_doer_that_got_stuck_owed() -> None:
+    for here in (stuck(), Place(status=Status.SUSPENDED, before=stuck())):
+        after = steward.decide(Kind.ROLE, here, {"from": "Worker", "to": "Planner"}, spec())
+        owing = after.before or after
+        assert owing.stuck is not None
+        assert (owing.stuck.role, owing.stuck.reason) == ("Planner", "why")
+        assert after.status is here.status
+
+
 def test_every_kind_of_a_steward_is_an_action_of_the_machine() -> None:
     made_by_agents_or_later = {
-        *(Kind.ASK, Kind.RECOVER, Kind.SPEC, Kind.ROLE),
+        *(Kind.ASK, Kind.RECOVER, Kind.SPEC),
         *(Kind.FORK, Kind.SPAWN, Kind.COLLECT, Kind.MERGE),
     }
     assert set(steward.ACTIONS) == set(Kind) - made_by_agents_or_later

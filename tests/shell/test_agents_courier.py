@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from logist.agents import booking, courier
-from logist.agents.courier import Collected
+from logist.agents import booking, collecting, courier
+from logist.agents.collecting import Collected
 from logist.agents.exchange import LONGEST_PAUSE, Errand, pause_after
-from logist.agents.litellm import Answer, Failure
+from logist.agents.litellm import Answer, Failure, Tokens
+from logist.agents.place import Place
 from logist.core import money
 from logist.core.model import (
     EffectiveSpec,
@@ -102,7 +103,7 @@ def out(job: JobDir, asked: JsonObject, **more: Any) -> Iterator[subprocess.Pope
 def send(job: JobDir, asked: JsonObject, **more: Any) -> Collected:
     with out(job, asked, **more) as process:
         process.wait(WAIT)
-    return courier.collect(job.exchanges())
+    return collecting.collect(job.exchanges())
 
 
 def every_byte(folder: Path) -> bytes:
@@ -142,7 +143,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> N
         {"role": "user", "content": USER},
     ]
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("real-name", 0.25, 4000)
-    got = courier.collect(job.exchanges())
+    got = collecting.collect(job.exchanges())
     assert (got.kind, got.reply.finish, got.reply.error) == ("answered", "length", None)
     assert got.reply.text == "key [redacted], password [redacted], smile 🙂"
     assert got.reply.redactions == 2
@@ -172,7 +173,10 @@ def test_a_busy_provider_is_asked_again_and_every_exchange_is_kept(job: JobDir) 
         assert len(loopback.requests) == 3
     exchanges = job.exchanges()
     assert [exchange.k for exchange in exchanges] == [1, 2, 3]
-    assert [exchange.request for exchange in exchanges[1:]] == [{"retry_of": 1}, {"retry_of": 2}]
+    assert [exchange.request for exchange in exchanges[1:]] == [
+        {"retry_of": 1, "reserved_microcents": RESERVED},
+        {"retry_of": 2, "reserved_microcents": RESERVED},
+    ]
     statuses = [(exchange.response or {})["error"] for exchange in exchanges[:2]]
     assert [error["http_status"] for error in statuses] == [429, 503]
     assert (got.reply.text, got.reply.error) == ("at last", None)
@@ -256,7 +260,7 @@ def test_the_courier_outlives_its_stepper_and_then_frees_the_lock(job: JobDir) -
             pass
         assert job.running()
         with job.lock(command="test", since="now", wait_for_courier=True):
-            got = courier.collect(job.exchanges())
+            got = collecting.collect(job.exchanges())
         assert len(loopback.requests) == 1
     assert (got.kind, got.reply.text) == ("answered", "paid once")
 
@@ -270,7 +274,7 @@ def test_the_lock_is_free_as_soon_as_a_courier_alone_has_ended(job: JobDir, endi
         assert select.select([courier_itself], [], [], WAIT)[0]
         os.close(courier_itself)
         with job.lock(command="test", since="now"):
-            assert courier.collect(job.exchanges()).kind == "in_doubt"
+            assert collecting.collect(job.exchanges()).kind == "in_doubt"
 
 
 def test_what_the_courier_starts_does_not_keep_its_lock(job: JobDir) -> None:
@@ -295,7 +299,7 @@ def test_a_courier_killed_after_sending_leaves_a_doubt(job: JobDir) -> None:
     with Loopback({"delay": 600}) as loopback, out(job, envelope(loopback.url)) as process:
         loopback.wait_for(1)
         process.kill()
-    got = courier.collect(job.exchanges())
+    got = collecting.collect(job.exchanges())
     assert got.kind == "in_doubt"
     assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
     assert not job.running()
@@ -313,7 +317,7 @@ def test_told_to_end_with_half_an_answer_it_leaves_a_doubt_and_keeps_the_half_in
         loopback.wait_for(1)
         time.sleep(0.5)
         process.terminate()
-    got = courier.collect(job.exchanges())
+    got = collecting.collect(job.exchanges())
     assert (process.returncode, got.kind) == (0, "in_doubt")
     assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
     kept = (job.logs / "cut-answer-7-1.txt").read_text()
@@ -342,7 +346,7 @@ def test_told_to_end_when_the_answer_has_come_it_saves_it(job: JobDir) -> None:
         loopback.server.server_close()  # waits: the whole answer is on its way
         process.terminate()
         process.send_signal(signal.SIGCONT)
-    got = courier.collect(job.exchanges())
+    got = collecting.collect(job.exchanges())
     assert (got.kind, got.reply.text, got.reply.error) == ("answered", "whole and paid", None)
     assert got.reply.usage.source == "provider"
 
@@ -358,7 +362,7 @@ def test_told_to_end_before_it_sent_anything_it_leaves_no_trace(job: JobDir) -> 
         process.terminate()
     assert process.returncode == 0
     assert job.exchanges() == [Exchange(1, json.loads(json.dumps(asked)), False, None)]
-    assert courier.collect(job.exchanges()).kind == "not_sent"
+    assert collecting.collect(job.exchanges()).kind == "not_sent"
 
 
 def test_told_to_end_between_two_tries_it_leaves_the_first(job: JobDir) -> None:
@@ -369,7 +373,7 @@ def test_told_to_end_between_two_tries_it_leaves_the_first(job: JobDir) -> None:
             until_there(job.inflight / "1.response")
             process.terminate()
         assert len(loopback.requests) == 1
-    got = courier.collect(job.exchanges())
+    got = collecting.collect(job.exchanges())
     assert (process.returncode, got.kind, len(job.exchanges())) == (0, "answered", 1)
     assert got.reply.error is not None
     assert got.reply.error.http_status == 429
@@ -428,25 +432,25 @@ def test_a_courier_that_breaks_down_says_so_in_the_answer_and_in_the_log(job: Jo
 def test_a_fault_of_the_courier_itself_is_an_answer_too(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
     job.begin_exchange(1, asked)
-    errand = Errand(job, courier.ask_from(asked), KEY, [])
+    errand = Errand(job, collecting.ask_from(asked), KEY, [], Place.of(job, {}))
     errand.abandon(RuntimeError(f"bug near {KEY}"))
-    reply = courier.collect(job.exchanges()).reply
+    reply = collecting.collect(job.exchanges()).reply
     assert reply.error == TransportError(
         kind=ErrorKind.BAD_REQUEST, message="the courier failed: RuntimeError: bug near [redacted]"
     )
     assert reply.usage.source == "none"
     errand.abandon(RuntimeError("another"))
-    assert courier.collect(job.exchanges()).reply == reply
+    assert collecting.collect(job.exchanges()).reply == reply
 
 
 def test_a_fault_of_the_courier_after_sending_leaves_a_doubt(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
     job.begin_exchange(1, asked)
-    errand = Errand(job, courier.ask_from(asked), KEY, [])
+    errand = Errand(job, collecting.ask_from(asked), KEY, [], Place.of(job, {}))
     job.mark_sent(1)
     errand.sent = True
     errand.abandon(RuntimeError("bug"))
-    assert courier.collect(job.exchanges()).kind == "in_doubt"
+    assert collecting.collect(job.exchanges()).kind == "in_doubt"
 
 
 # -- values
@@ -487,14 +491,14 @@ def test_what_is_on_disk_is_collected() -> None:
         text="t", usage=Usage(input_tokens=5, cost_cents=1, cost_microcents=999_999, source="provider")
     )
     one = Exchange(1, asked, True, kept(first))
-    assert courier.collect([]).kind == "none"
-    assert courier.collect([Exchange(1, asked, False, None)]) == Collected("not_sent", asked)
-    retried = courier.collect([one, Exchange(2, {"retry_of": 1}, True, kept(second))])
+    assert collecting.collect([]).kind == "none"
+    assert collecting.collect([Exchange(1, asked, False, None)]) == Collected("not_sent", asked)
+    retried = collecting.collect([one, Exchange(2, {"retry_of": 1}, True, kept(second))])
     assert (retried.kind, retried.envelope, retried.reply.text) == ("answered", asked, "t")
     assert (retried.reply.usage.seconds, cost(retried.reply.usage)) == (1.5, 1_999_999)
-    unsent = courier.collect([one, Exchange(2, {"retry_of": 1}, False, None)])
+    unsent = collecting.collect([one, Exchange(2, {"retry_of": 1}, False, None)])
     assert (unsent.kind, unsent.reply) == ("answered", first)
-    doubt = courier.collect(
+    doubt = collecting.collect(
         [Exchange(1, asked, True, kept(second)), Exchange(2, {"retry_of": 1}, True, None)]
     )
     assert doubt.kind == "in_doubt"
@@ -502,12 +506,12 @@ def test_what_is_on_disk_is_collected() -> None:
 
 
 def test_an_empty_answer_is_an_answer() -> None:
-    assert courier.collect([Exchange(1, envelope(None), True, {})]).kind == "answered"
+    assert collecting.collect([Exchange(1, envelope(None), True, {})]).kind == "answered"
 
 
 def test_fields_of_a_newer_logist_lose_no_answer() -> None:
     asked = envelope(None, lane="fast", model={**envelope(None)["model"], "cache": True})
-    got = courier.collect([Exchange(1, asked, True, {"text": "t", "reasoning": "r"})])
+    got = collecting.collect([Exchange(1, asked, True, {"text": "t", "reasoning": "r"})])
     assert (got.kind, got.reply.text) == ("answered", "t")
 
 
@@ -534,7 +538,7 @@ def test_what_no_ask_could_have_written_is_damage(job: JobDir, content: dict[str
     for name, value in content.items():
         (job.inflight / name).write_text(json.dumps(value))
     with pytest.raises(Damaged, match="makes no sense") as caught:
-        courier.collect(job.exchanges())
+        collecting.collect(job.exchanges())
     assert caught.value.where == str(job.inflight)
     assert "look at it, then move it away: mv " in (caught.value.fix or "")
     assert SECRET not in str(caught.value)
@@ -545,10 +549,10 @@ def test_broken_surrogates_become_text_a_file_can_hold() -> None:
 
 
 def test_an_unknown_price_is_booked_as_nothing_and_said() -> None:
-    unpriced = courier.ask_from(
+    unpriced = collecting.ask_from(
         envelope(None) | {"model": {"name": "m", "provider_model": "openai/m"}, "reserved_microcents": None}
     )
-    reply = booking.reply_of(unpriced, Answer(tokens=(5, 7), finish="stop"), "t", 0.1, [])
+    reply = booking.reply_of(unpriced, Answer(tokens=Tokens(5, 7), finish="stop"), "t", 0.1, [])
     assert (reply.usage.input_tokens, reply.usage.output_tokens, cost(reply.usage)) == (5, 7, 0)
     assert "unknown" in reply.warnings[0]
     assert money.cost_of(unpriced.model, 5, 7) is None

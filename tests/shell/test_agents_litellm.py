@@ -17,6 +17,7 @@ PROBE = """
 import json, sys
 from logist.agents import litellm
 from logist.agents.protocol import Ask
+from logist.agents.turns import next_exchange
 from logist.core.model import Model, Request
 
 loaded = litellm.load()
@@ -25,7 +26,7 @@ for number, (url, key, timeout) in enumerate(json.load(sys.stdin)):
     model = Model(name="m", provider_model="openai/m", endpoint=url)
     ask = Ask(request=Request(prompt=f"p{number}"), model=model, role="r", max_output_tokens=50)
     pieces = []
-    answer = litellm.call(loaded, ask, key, timeout, pieces.append)
+    answer = litellm.call(loaded, ask, next_exchange(ask, [], 0).sending, key, timeout, pieces.append)
     failure = answer.failure
     results.append({
         "text": "".join(pieces), "pieces": len(pieces), "tokens": answer.tokens, "finish": answer.finish,
@@ -55,7 +56,7 @@ AGAIN = {"kind": "transient", "billed": False, "again": True, "text": ""}
 BAD = {"kind": "bad_request", "billed": False, "again": False}
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "an answer": ({"text": LONG}, FINE | {"text": LONG, "tokens": [100, 20], "finish": "stop", "pieces": 4}),
+    "an answer": ({"text": LONG}, FINE | {"text": LONG, "tokens": [100, 20, 0], "finish": "stop", "pieces": 4}),
     "length": ({"text": "x", "finish": "length"}, FINE | {"text": "x", "finish": "length"}),
     "filtered": ({"text": "", "finish": "content_filter"}, FINE | {"text": "", "finish": "content_filter"}),
     "no usage told": ({"text": "x", "usage": None}, FINE | {"text": "x", "finish": "stop", "tokens": None}),
@@ -101,7 +102,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             piece("all", "stop", usage={"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12})
             + "data: [DONE]\n\n"
         ),
-        FINE | {"text": "all", "tokens": [5, 7], "finish": "stop"},
+        FINE | {"text": "all", "tokens": [5, 7, 0], "finish": "stop"},
     ),
     "a read that never ends": ({"delay": 600}, {"kind": "timeout", "billed": True, "again": False}),
 }

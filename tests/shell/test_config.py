@@ -338,8 +338,8 @@ WRONG = [
     ("min_output_tokens: 0", 1, "`min_output_tokens` must be at least 1, not 0"),
     ("allow_unknown_price: yes", 1, '`allow_unknown_price` must be true or false, not "yes"'),
     ("on_doubt: pay", 1, "`on_doubt` must be one of 'stuck' or 'retry', not \"pay\""),
-    ("agent: gpt", 1, '`agent` must be text that matches ^(litellm|scripted:.+)$, not "gpt"'),
-    ("agent: 'scripted:'", 1, '`agent` must be text that matches ^(litellm|scripted:.+)$, not "scripted:"'),
+    ("agent: G 5", 1, '`agent` must be text that matches ^(scripted:.+|[a-z][a-z0-9_-]*)$, not "G 5"'),
+    ("agent: 'scripted:'", 1, '`agent` must be text that matches ^(scripted:.+|[a-z][a-z0-9_-]*)$, not "scripted:"'),
     ("workspace:\n  caches: [a/b]", 2, '`workspace.caches[0]` must be text that matches ^[^/\\x00]+$, not "a/b"'),
     ("workspace:\n  max_checkpoint_bytes: 0", 2, "`workspace.max_checkpoint_bytes` must be at least 1, not 0"),
     ("context:\n  listing_limit: -1", 2, "`context.listing_limit` must be at least 0, not -1"),
@@ -365,12 +365,12 @@ class TestRefusals:
         assert re.fullmatch(rf"{re.escape(str(home / 'config.yaml'))}:{line}(:\d+)?", str(caught.value.where))
 
     def test_the_users_file_is_named_when_it_is_the_wrong_one(self, home: Path, user: Path) -> None:
-        (user / "config.yaml").write_text("agents: x\n", "utf-8")
+        (user / "config.yaml").write_text("agentx: x\n", "utf-8")
         (home / "config.yaml").write_text("agent: litellm\n", "utf-8")
         with pytest.raises(InvalidFile) as caught:
             load_settings(home, user)
         assert caught.value.where == f"{user / 'config.yaml'}:1"
-        assert caught.value.fix == "did you mean `agent`?"
+        assert caught.value.fix == "did you mean `agent` or `agents`?"
 
     def test_a_file_that_cannot_be_read_is_not_taken_for_missing(self, home: Path) -> None:
         (home / "config.yaml").mkdir()

@@ -10,13 +10,42 @@ from pathlib import Path
 import pytest
 
 from logist.config.settings import Settings, resolve_model
-from logist.core.model import Role
+from logist.core.model import EVERYTHING, Permission, Permissions, Role
 from logist.documents import dumped
 from logist.errors import InvalidFile, UsageError
 from logist.resources import resource
 from logist.roles import Problem, Roles, load_roles, role_hash
 
 ATTRIBUTES = ("name", "description", "instructions", "llm_model")
+
+
+ALL = ["read_files", "write_files", "delete_files", "execute_commands", "create_files"]
+SHIPPED: list[tuple[str, list[str], list[str], str, str | None]] = [
+    ("Worker", ALL, [], "", None),
+    ("Supervisor", ALL, [], "", None),
+    ("Planner", ["read_files"], [], "🔍", "blue"),
+    ("Actor", ALL, [], "⚡", "green"),
+    ("Commander", ["read_files"], ["Planner", "Actor"], "🧭", "magenta"),
+    ("Designer", ["read_files", "create_files"], [], "🎨", "cyan"),
+    ("Reviewer", ["read_files"], [], "👀", "yellow"),
+    ("Tester", ["read_files", "execute_commands"], [], "🧪", "red"),
+]
+"""Name, permissions, delegates, badge, colour."""
+
+QUESTION = ['`type` ("question")', "`question`", "`options`", "`label`", "`value`", "`severity`", "`default`"]
+PROMPTS = {
+    "Planner": [
+        *("`goal`", "`steps`", "`step_number`", "`action`", "`reason`", "`tools_needed`", "`risks`"),
+        *("You may read, and nothing else.", "Be thorough", "Discuss rather than assume"),
+        *("the exit command's `output`", "`logist job role JOB Actor`", *QUESTION),
+    ],
+    "Actor": ["read, write, create and delete files", "approved plan", "Ask first:", "Proceed", *QUESTION],
+    "Commander": ["Planner", "Actor", "`assignments`", "change nothing"],
+    "Designer": ["create files that are not there yet", "`created`", "`changes_needed`"],
+    "Reviewer": ["`output`", "`verdict`", "`findings`", "`severity`", "You may read and nothing else"],
+    "Tester": ["execute commands", "`commands`", "`failures`", "Do not mend anything"],
+}
+"""What each prompt has to say; a role of this list says first what it is."""
 
 
 def role(name: str = "Tester", **attributes: object) -> dict[str, object]:
@@ -47,11 +76,40 @@ class TestShipped:
         ("name", "model"), [("Worker", "grok-code-fast-1"), ("Supervisor", "gemini-2.5-flash")]
     )
     def test_worker_and_supervisor(self, name: str, model: str) -> None:
+        assert self.roles.get(name).llm_model == model
+
+    @pytest.mark.parametrize("name", sorted(roles.by_name))
+    def test_each_has_a_model_with_a_price_and_says_how_to_end(self, name: str) -> None:
         found = self.roles.get(name)
-        assert found.llm_model == model
-        assert resolve_model(Settings(), model).input_price is not None
+        assert resolve_model(Settings(), found.llm_model).input_price is not None
         for action in ("COMPLETED", "RETRY", "STUCK"):
             assert f"- {action}:" in found.instructions
+
+    @pytest.mark.parametrize(("name", "permissions", "delegates", "badge", "color"), SHIPPED)
+    def test_p14_to_p21_what_each_may_do(
+        self, name: str, permissions: list[str], delegates: list[str], badge: str, color: str | None
+    ) -> None:
+        found = self.roles.get(name)
+        assert found.permissions.names() == permissions
+        assert list(found.can_delegate_to_roles) == delegates
+        assert (found.badge, found.color) == (badge, color)
+        assert found.network is False
+
+    def test_no_role_is_left_out_of_the_table(self) -> None:
+        assert {name for name, *_ in SHIPPED} == set(self.roles.by_name)
+        badges = [found.role.badge for found in self.roles.by_name.values() if found.role.badge]
+        assert len(set(badges)) == len(badges) == 6
+
+    @pytest.mark.parametrize(("name", "phrases"), PROMPTS.items())
+    def test_p30_p31_what_each_prompt_says(self, name: str, phrases: list[str]) -> None:
+        text = " ".join(self.roles.get(name).instructions.split())
+        assert text.startswith(f"You are operating in {name.upper()} role.")
+        assert [phrase for phrase in phrases if phrase not in text] == []
+
+    def test_p22_no_two_prompts_say_the_same(self) -> None:
+        prompts = [found.role.instructions for found in self.roles.by_name.values()]
+        assert len(set(prompts)) == len(prompts)
+        assert sum("You are operating in" in prompt for prompt in prompts) == len(PROMPTS)
 
     def test_the_contract_is_not_repeated(self) -> None:
         for name in self.roles.by_name:
@@ -140,15 +198,123 @@ class TestOneFile:
         assert message in found.problems[0].message
 
     def test_an_unknown_key_is_only_a_warning(self, tmp_path: Path) -> None:
-        later = role(permissions={"can_read_files": True}, temprature=1)
+        later = role(prompt_template="{{task}}", temprature=1)
         found = loaded(tmp_path, x=later)
         assert found.get("Tester") == Role(name="Tester", description="d", instructions="i", llm_model="m")
         ignored = "is not known to this version and has no effect"
         path = tmp_path / "x.yaml"
         assert found.problems == [
-            Problem("warning", f"`permissions` {ignored}", f"{path}:5"),
-            Problem("warning", f"`temprature` {ignored}", f"{path}:7", "did you mean `temperature`?"),
+            Problem("warning", f"`prompt_template` {ignored}", f"{path}:5"),
+            Problem("warning", f"`temprature` {ignored}", f"{path}:6", "did you mean `temperature`?"),
         ]
+
+
+class TestPermissions:
+    """P11: what a role may do, and who may do it for it."""
+
+    @pytest.mark.parametrize(
+        ("written", "names"),
+        [
+            ("{can_read_files: true}", ["read_files"]),
+            ("{can_read_files: true, can_write_files: false}", ["read_files"]),
+            ("{}", []),
+            ("[]", []),
+            ("[read_files, create_files]", ["read_files", "create_files"]),
+            ("[can_execute_commands, read_files]", ["read_files", "execute_commands"]),
+            ("[read_files, read_files]", ["read_files"]),
+        ],
+    )
+    def test_as_a_mapping_or_as_a_list(self, written: str, names: list[str], tmp_path: Path) -> None:
+        found = loaded(tmp_path, x=f"{dumped(role())}permissions: {written}\n")
+        assert found.problems == []
+        assert found.get("Tester").permissions.names() == names
+
+    def test_p6_p47_a_role_that_says_nothing_may_do_everything(self, tmp_path: Path) -> None:
+        found = loaded(tmp_path, x=role()).get("Tester")
+        assert found.permissions == EVERYTHING
+        assert found.permissions.names() == [permission.value for permission in Permission]
+
+    @pytest.mark.parametrize(
+        ("written", "line", "message", "fix"),
+        [
+            (
+                "\n  can_read_files: true\n  can_writ_files: true",
+                7,
+                "unknown key `permissions.can_writ_files`",
+                "did you mean `can_write_files`, `can_create_files` or `can_read_files`?",
+            ),
+            ("\n  can_read_files: yes please", 6, "`permissions.can_read_files` must be true or false", None),
+            ("\n  can_read_files: 1", 6, "`permissions.can_read_files` must be true or false, not 1", None),
+            ("\n- read_files\n- fly", 7, "`permissions[1]` must be one of read_files, write_files", None),
+            ("\n- read_files\n- 7", 7, "`permissions[1]` must be one of", None),
+            (" all", 5, "`permissions` must be a mapping of true and false, or a list of names", None),
+            ("", 5, "`permissions` must be a mapping of true and false, or a list of names", None),
+            ("\n  can_delegate_to_roles: Actor", 6, "`can_delegate_to_roles` must be a list", None),
+            (
+                "\n  can_delegate_to_roles: []\ncan_delegate_to_roles: []",
+                6,
+                "`can_delegate_to_roles` stands twice: beside `permissions`, and in it",
+                None,
+            ),
+        ],
+    )
+    def test_what_is_refused(
+        self, written: str, line: int, message: str, fix: str | None, tmp_path: Path
+    ) -> None:
+        found = loaded(tmp_path, x=f"{dumped(role())}permissions:{written}\n")
+        assert not found.by_name
+        (problem,) = found.problems
+        assert (problem.severity, problem.where) == ("error", f"{tmp_path / 'x.yaml'}:{line}")
+        assert message in problem.message
+        assert problem.fix == fix
+
+    @pytest.mark.parametrize("inside", [True, False])
+    def test_p18_who_it_may_give_work_to_stands_in_it_or_beside_it(
+        self, inside: bool, tmp_path: Path
+    ) -> None:
+        delegates = {"can_delegate_to_roles": ["Tester", "Nobody"]}
+        permissions = {"can_read_files": True, **(delegates if inside else {})}
+        found = loaded(tmp_path, x={**role(permissions=permissions), **({} if inside else delegates)})
+        assert found.get("Tester").can_delegate_to_roles == ("Tester", "Nobody")
+        assert found.get("Tester").permissions.names() == ["read_files"]
+        message = "role `Tester` may give work to `Nobody`, which is no role"
+        assert [(one.severity, one.message) for one in found.problems] == [("warning", message)]
+
+    def test_in_a_file_of_several_roles(self, tmp_path: Path) -> None:
+        text = "A: {description: d, instructions: i, llm_model: m, permissions: [fly]}\n"
+        (problem,) = loaded(tmp_path, x=text).problems
+        assert problem.message.startswith("role `A`: `permissions[0]` must be one of")
+
+    @pytest.mark.parametrize("badge", ["🔍", "⚡", "QA", ""])
+    @pytest.mark.parametrize("color", ["blue", "white"])
+    def test_badge_and_color(self, badge: str, color: str, tmp_path: Path) -> None:
+        found = loaded(tmp_path, x=role(badge=badge, color=color)).get("Tester")
+        assert (found.badge, found.color) == (badge, color)
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"badge": "long"},
+            {"badge": " x"},
+            {"badge": "a\n"},
+            {"badge": "⚙\ufe0f"},
+            {"badge": "\x1b["},
+            {"color": "pink"},
+            {"color": "red bold"},
+            {"network": "yes"},
+            {"agent": 7},
+        ],
+    )
+    def test_what_listings_could_not_show(self, wrong: dict[str, object], tmp_path: Path) -> None:
+        found = loaded(tmp_path, x={**role(), **wrong})
+        assert not found.by_name
+        assert f"`{next(iter(wrong))}` must be" in found.problems[0].message
+        assert found.problems[0].where == f"{tmp_path / 'x.yaml'}:5"
+
+    @pytest.mark.parametrize("name", ["agent", "color", "badge", "network"])
+    def test_a_role_may_have_the_name_of_an_attribute(self, name: str, tmp_path: Path) -> None:
+        text = f"{name}: {{description: d, instructions: i, llm_model: m}}\n"
+        assert set(loaded(tmp_path, x=text).by_name) == {name}
 
 
 class TestManyInOne:
@@ -334,8 +500,15 @@ class TestHash:
         found = role_hash(Role(name="n", description="d", instructions="ü", llm_model="m"))
         assert found == hashlib.sha256(text.encode()).hexdigest()
 
-    @pytest.mark.parametrize("attribute", [*ATTRIBUTES, "temperature", "max_output_tokens"])
-    def test_every_attribute_counts(self, attribute: str) -> None:
+    @pytest.mark.parametrize(
+        ("attribute", "value"),
+        [
+            *((attribute, "other") for attribute in ATTRIBUTES),
+            *(("temperature", 1), ("max_output_tokens", 1), ("permissions", Permissions())),
+            *(("permissions", Permissions.of(["read_files"])), ("can_delegate_to_roles", ("A",))),
+            *(("network", True), ("agent", "codex"), ("badge", "x"), ("color", "red")),
+        ],
+    )
+    def test_every_attribute_counts(self, attribute: str, value: object) -> None:
         base = Role.model_validate(role())
-        value: object = 1 if attribute not in ATTRIBUTES else "other"
         assert role_hash(base.model_copy(update={attribute: value})) != role_hash(base)

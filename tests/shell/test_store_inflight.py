@@ -64,7 +64,7 @@ def test_the_first_request_makes_a_directory_durable_that_was_there_too(
 
 def test_what_is_no_exchange_is_passed_over(job: JobDir) -> None:
     job.begin_exchange(1, {})
-    for name in (".1.response.abc.new", "01.request", "x.sent", "1.tools", "2.response~"):
+    for name in (".1.response.abc.new", "01.request", "x.sent", "1.toolbox", "2.response~"):
         (job.inflight / name).write_bytes(b"half")
     assert job.exchanges() == [Exchange(1, {}, False, None)]
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from logist.agents import courier
+from logist.agents import collecting
 from logist.core.model import TERMINAL, Kind, Status
 from logist.errors import Damaged, LogistError
 from logist.jobs import deciding, looking, stepping
@@ -88,7 +88,7 @@ class Judge:
         yield from _missing(told, promise.acknowledged)
         yield from (f"interaction {entry[0]} was never made" for entry in told if entry not in promise.known)
         yield from self._bad_checkpoints(tree, before)
-        flight = courier.collect(job.exchanges())
+        flight = collecting.collect(job.exchanges())
         self.kind = (
             f"{session.state.status}{' torn' * bool(session.torn)}{' behind' * session.behind} {flight.kind}"
         )
@@ -98,7 +98,7 @@ class Judge:
             yield from lab.broken(self.world)
 
     def _after_next(
-        self, job: JobDir, before: list[Entry], flight: courier.Collected, step: bool
+        self, job: JobDir, before: list[Entry], flight: collecting.Collected, step: bool
     ) -> Iterator[str]:
         """What is wrong after the next command that writes."""
         self._next(step)
@@ -180,14 +180,14 @@ def _missing(told: Sequence[Entry], promised: Sequence[Entry]) -> Iterator[str]:
     return (f"interaction {entry[0]} is gone" for entry in promised if entry not in found)
 
 
-def _open(flight: courier.Collected, recorded: int) -> bool:
+def _open(flight: collecting.Collected, recorded: int) -> bool:
     """Whether something in flight is to be concluded."""
     if flight.envelope is None or flight.kind not in ("answered", "in_doubt"):
         return False
     return int(flight.envelope["sequence"]) > recorded
 
 
-def _paid_twice(recorded: int, flight: courier.Collected, promise: Promise) -> Iterator[str]:
+def _paid_twice(recorded: int, flight: collecting.Collected, promise: Promise) -> Iterator[str]:
     """What would make the next step pay for an ask again, or forget its answer."""
     if recorded >= promise.sent:
         return
@@ -197,7 +197,7 @@ def _paid_twice(recorded: int, flight: courier.Collected, promise: Promise) -> I
         yield f"ask {promise.sent} was answered, and counts as {flight.kind}"
 
 
-def _not_concluded(new: Sequence[Json], flight: courier.Collected) -> Iterator[str]:
+def _not_concluded(new: Sequence[Json], flight: collecting.Collected) -> Iterator[str]:
     kind = {"answered": "ask", "in_doubt": "recover"}[flight.kind]
     if not new or new[0]["kind"] != kind:
         yield f"what was {flight.kind} became {[entry['kind'] for entry in new]}"

@@ -18,6 +18,7 @@ import json, sys
 from dataclasses import asdict
 from logist.agents import litellm
 from logist.agents.protocol import Ask
+from logist.agents.turns import next_exchange
 from logist.core.model import Model, Request
 
 loaded = litellm.load()
@@ -26,7 +27,7 @@ for url, timeout in json.load(sys.stdin):
     model = Model(name="m", provider_model="openai/m", endpoint=url)
     ask = Ask(request=Request(prompt="p"), model=model, role="r", max_output_tokens=50, temperature=0.5)
     pieces = []
-    answer = asdict(litellm.call(loaded, ask, "sk-test", timeout, pieces.append))
+    answer = asdict(litellm.call(loaded, ask, next_exchange(ask, [], 0).sending, "sk-test", timeout, pieces.append))
     answer["text"] = "".join(pieces)
     answers.append(answer)
 json.dump([loaded.__file__, answers], sys.stdout, default=lambda value: value.model_dump(mode="json"))

@@ -8,6 +8,7 @@ from logist.cli.job.decide import decided
 from logist.cli.options import job_options, note_option, wait_option
 from logist.cli.output import Output
 from logist.config.environment import Environment
+from logist.core.tools import TOOLS
 from logist.errors import UsageError
 
 
@@ -16,6 +17,12 @@ from logist.errors import UsageError
 @click.option("--to", "step", metavar="STEP", help="The step to go on at  [default: the one that got stuck]")
 @click.option("--assume-paid", is_flag=True, help="In doubt: what was booked stands.")
 @click.option("--retry", is_flag=True, help="In doubt: it was not charged; the booking is taken back.")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="TOOL",
+    help="Let the agent use a tool that needs your approval, until the job gets stuck again; repeatable.",
+)
 @job_options
 @wait_option
 @note_option()
@@ -31,6 +38,7 @@ def resubmit(
     step: str | None,
     assume_paid: bool,
     retry: bool,
+    allow: tuple[str, ...],
 ) -> Output:
     """Resolve a STUCK job: have it tried again, with all its attempts, and your note in the prompt.
 
@@ -39,10 +47,16 @@ def resubmit(
     """
     if assume_paid and retry:
         raise UsageError("--assume-paid and --retry contradict each other", fix="give one of them")
+    unknown = [name for name in allow if name not in TOOLS]
+    if unknown:
+        raise UsageError(
+            f"there is no tool {unknown[0]!r}", where="--allow", fix=f"tools: {', '.join(TOOLS)}"
+        )
     doubt = "assume_paid" if assume_paid else "retry" if retry else None
     command = {
         **({"review": True} if review else {}),
         **({"step": step} if step else {}),
         **({"doubt": doubt} if doubt else {}),
+        **({"allow": list(allow)} if allow else {}),
     }
     return decided("resubmit", environment, job_argument, job_option, jobs_dir, wait, note, command)

@@ -1,7 +1,9 @@
 """The nouns of Logist as frozen values, spelled as they stand in the files."""
 
 from logist.core.model.base import FORMAT, Frozen, JsonObject, Open, Recorded
+from logist.core.model.permissions import EVERYTHING, Permission, Permissions
 from logist.core.model.record import (
+    Call,
     Change,
     Evidence,
     Interaction,
@@ -43,11 +45,13 @@ from logist.core.model.words import (
 )
 
 __all__ = [
+    "EVERYTHING",
     "FORMAT",
     "HALTED",
     "TERMINAL",
     "Actor",
     "Approval",
+    "Call",
     "Change",
     "ConfiguredLimits",
     "EffectiveSpec",
@@ -68,6 +72,8 @@ __all__ = [
     "Open",
     "Part",
     "PartialLimits",
+    "Permission",
+    "Permissions",
     "Phase",
     "Place",
     "Recorded",

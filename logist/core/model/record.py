@@ -13,6 +13,9 @@ class Usage(Recorded):
     """What one exchange used; the cost is `cost_cents + cost_microcents / 1,000,000`."""
 
     input_tokens: int = 0
+    """All that was read, what came from a cache included."""
+    cached_tokens: int = 0
+    """The part of `input_tokens` that came from the provider's cache."""
     output_tokens: int = 0
     cost_cents: int = 0
     cost_microcents: int = 0
@@ -20,6 +23,8 @@ class Usage(Recorded):
     seconds: float = 0.0
     source: Open[Literal["none", "provider", "worst_case", "steward"]] = "none"
     """Where the cost comes from."""
+    reported_microcents: int | None = None
+    """What an agent program says that it has cost; the cost itself is by the prices of the config."""
 
 
 class Totals(Recorded):
@@ -106,6 +111,9 @@ class Response(Recorded):
     error: TransportError | None = None
     warnings: list[str] = []
     redactions: int = 0
+    tools: JsonObject = {}
+    """How often each tool was called; the calls and their results are in `logs/`."""
+    session: str | None = None
 
 
 class Evidence(Recorded):
@@ -123,6 +131,8 @@ class Change(Recorded):
     kind: Open[Literal["created", "modified", "deleted", "mode"]]
     mode: str
     """Octal, as git writes it: 100644, 100755, 120000."""
+    cache: bool = False
+    """It is, or lies in, a directory that checkpoints leave out: it can't be undone."""
 
 
 class Observed(Recorded):
@@ -137,6 +147,17 @@ class Observed(Recorded):
     checks: list[JsonObject] = []
     not_restorable: list[str] = []
     """What the checkpoint after does not hold, each with the reason."""
+    found: str | None = None
+    """The checkpoint of the workspace as the agent left it, where some of that was undone."""
+
+
+class Call(Recorded):
+    """A tool that a model wants to be run."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON, as the model wrote it: it may be anything."""
 
 
 class Reply(Recorded):
@@ -148,6 +169,14 @@ class Reply(Recorded):
     error: TransportError | None = None
     redactions: int = 0
     warnings: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = ()
+    """Tools that are to be run before the model goes on; with these it is no answer yet."""
+    refusals: tuple[JsonObject, ...] = ()
+    """What the agent tried and may not do (see core.permissions)."""
+    tools: JsonObject = {}
+    """How often each tool was called."""
+    session: str | None = None
+    """The name under which an agent program keeps its conversation."""
 
 
 class Steward(Recorded):

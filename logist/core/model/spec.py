@@ -8,8 +8,10 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from logist.core.ids import JOB_ID_PATTERN
 from logist.core.model.base import Frozen, Open, Recorded
+from logist.core.model.permissions import EVERYTHING, Permissions
 from logist.core.model.words import Approval
 
+Color = Literal["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
 JobId = Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
 
 
@@ -77,6 +79,10 @@ class EffectiveSpec(Recorded):
     rank: int = 0
     doer: str = "Worker"
     doer_source: str = "default"
+    badge: str | None = None
+    """Of the doer's role, shown before its name in listings; None is none, or not recorded."""
+    color: str | None = None
+    """Of the doer's name in listings."""
     reviewer: str = "Supervisor"
     reviewer_source: str = "default"
     on_doubt: Open[Literal["stuck", "retry"]] = "stuck"
@@ -93,6 +99,17 @@ class Role(Frozen):
     llm_model: Annotated[str, StringConstraints(min_length=1)]
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    permissions: Permissions = EVERYTHING
+    can_delegate_to_roles: tuple[str, ...] = ()
+    """Roles that its workflows may give work to."""
+    network: bool = False
+    """Whether commands and programs that it runs reach the network."""
+    agent: str | None = None
+    """Who does the work, as the setting `agent`; None is that of the config."""
+    badge: str = ""
+    """Shown before its name in listings, as 🔍."""
+    color: Color | None = None
+    """Of its name in listings."""
 
 
 class Model(Recorded):
@@ -107,5 +124,7 @@ class Model(Recorded):
     """The environment variable that holds the key; the key itself is never recorded."""
     input_price: Annotated[float, Field(ge=0)] | None = None
     """US dollars per million tokens; None is unknown."""
+    cached_price: Annotated[float, Field(ge=0)] | None = None
+    """Of tokens that the provider has in its cache; None is `input_price`."""
     output_price: Annotated[float, Field(ge=0)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] = 8192

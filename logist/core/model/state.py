@@ -47,14 +47,19 @@ class State(Recorded):
     before: Place | None = None
     halted_at: float | None = None
     agent_role: str = "Worker"
+    """Who does the next work."""
     agent_role_source: str = "default"
+    """Why: `job`, `task_type ...`, `default`; `switch` is the steward's word (see core.fold.doer)."""
     usage: Totals = Totals()
+    allowed_tools: list[str] | None = None
+    """Tools that the steward has allowed since the job got stuck, of those that need it."""
     asked: int = 0
     """Requests to agents since the start, answered or not: a script gives the answer of this number."""
     limits: Limits = Limits()
     title: str = ""
     rank: int = 0
     badge: str = ""
+    color: str | None = None
     tags: list[str] = []
     created_at: str = ""
     updated_at: str = ""

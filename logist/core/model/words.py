@@ -116,6 +116,7 @@ class ErrorKind(StrEnum):
     AUTH = "auth"  # the key is refused: no attempt used
     BAD_REQUEST = "bad_request"  # the provider will not take this request: no attempt used
     REFUSED = "refused"  # nobody there to answer: no attempt used
+    LIMIT = "limit"  # the cost limit stood before the next exchange: the job halts
 
 
 class Approval(StrEnum):

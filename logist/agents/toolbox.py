@@ -1,0 +1,116 @@
+"""Running the tools that a model calls, each result on disk before the next tool runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from logist.agents import tools
+from logist.agents.collecting import Ending
+from logist.agents.place import Place
+from logist.agents.protocol import Ask
+from logist.core.model import Call, JsonObject
+
+INTERRUPTED = (
+    "This was interrupted when Logist was ended: whether it was done, wholly or in part, is not known. "
+    "Look before you repeat it."
+)
+NOT_RUN = "Not run: the step ends here."
+
+Save = Callable[[JsonObject], None]
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """The tools of one ask, and where they work."""
+
+    ask: Ask
+    place: Place
+    redact: Callable[[str], tuple[str, int]]
+
+    def use(
+        self,
+        calls: Sequence[Call],
+        done: JsonObject | None,
+        deadline: float,
+        stopped: Callable[[], bool],
+        save: Save,
+    ) -> JsonObject | None:
+        """Runs what is not `done` yet, in order; None when told to end.
+
+        A refusal ends it, as does the deadline (`time.monotonic`). `save` is told of each tool before it
+        runs and after it has. The last is not saved: the caller adds how the ask goes on (`end`).
+        """
+        work = dict(done or {"results": [], "refusals": [], "seconds": 0.0, "redactions": 0})
+        if work.pop("running", None) is not None:
+            work["results"] = [
+                *work["results"],
+                _result(calls[len(work["results"])], INTERRUPTED, error=True),
+            ]
+        while len(work["results"]) < len(calls):
+            if stopped():
+                return None
+            call = calls[len(work["results"])]
+            if work["refusals"] or time.monotonic() >= deadline:
+                work["results"] = [*work["results"], _result(call, NOT_RUN, error=True)]
+                continue
+            save(work | {"running": call.id})
+            work = self._use(call, work, deadline, stopped)
+            save(work)
+        return work | {"end": _refused(work)}
+
+    def _use(self, call: Call, work: JsonObject, deadline: float, stopped: Callable[[], bool]) -> JsonObject:
+        began = time.monotonic()
+        outcome = tools.run(call, self._context(deadline, stopped))
+        return {
+            "results": [
+                *work["results"],
+                _result(call, outcome.content, error=outcome.error or bool(outcome.refusal)),
+            ],
+            "refusals": [*work["refusals"], *([outcome.refusal] if outcome.refusal else [])],
+            "seconds": round(work["seconds"] + time.monotonic() - began, 3),
+            "redactions": work["redactions"] + outcome.redactions,
+        }
+
+    def _context(self, deadline: float, stopped: Callable[[], bool]) -> tools.Context:
+        work = self.ask.work
+        return tools.Context(
+            workspace=self.place.workspace,
+            role=self.ask.role,
+            permissions=work.permissions,
+            rules=work.rules,
+            approved=frozenset(work.approved),
+            confine=lambda: self.place.confinement(work),
+            deadline=deadline,
+            stop=stopped,
+            scratch=self.place.scratch,
+            marker=work.marker,
+            redact=self.redact,
+        )
+
+
+def out_of_turns(ask: Ask, calls: Sequence[Call]) -> JsonObject:
+    """What it comes to that a model calls tools in its last turn."""
+    message = f"the agent used all its {ask.work.rules.max_turns} turns"
+    return _unused(calls) | {"end": {"kind": Ending.TURNS.value, "message": message}}
+
+
+def fault(calls: Sequence[Call], message: str) -> JsonObject:
+    """What it comes to that the courier itself failed while tools were run."""
+    return _unused(calls) | {"end": {"kind": Ending.FAULT.value, "message": message}}
+
+
+def _unused(calls: Sequence[Call]) -> JsonObject:
+    results = [_result(call, NOT_RUN, error=True) for call in calls]
+    return {"results": results, "refusals": [], "seconds": 0.0, "redactions": 0}
+
+
+def _refused(work: JsonObject) -> JsonObject | None:
+    if not work["refusals"]:
+        return None
+    return {"kind": Ending.REFUSED.value, "message": str(work["refusals"][0].get("message", ""))}
+
+
+def _result(call: Call, content: str, *, error: bool) -> JsonObject:
+    return {"id": call.id, "name": call.name, "content": content, "error": error}

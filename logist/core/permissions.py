@@ -1,0 +1,69 @@
+"""What a role did, or tried, that it may not do. A refusal is never retried: it makes the job STUCK."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from logist.core.model import Change, JsonObject, Permission, Permissions
+
+NEEDS = {
+    "created": Permission.CREATE_FILES,
+    "modified": Permission.WRITE_FILES,
+    "mode": Permission.WRITE_FILES,
+    "deleted": Permission.DELETE_FILES,
+}
+"""What each kind of change takes."""
+
+PAST = {"created": "created", "modified": "changed", "mode": "changed the mode of", "deleted": "deleted"}
+
+
+def tool_refusal(tool: str, role: str, missing: Sequence[Permission]) -> JsonObject:
+    """A tool was called that the role lacks permissions for."""
+    names = ", ".join(missing)
+    message = f"the tool {tool} is not for the role {role}: it lacks {names}"
+    return {"kind": "tool", "tool": tool, "role": role, "missing": list(missing), "message": message}
+
+
+def unknown_tool(tool: str, role: str) -> JsonObject:
+    """A tool was called that nobody offered, and that does not exist."""
+    message = f"the tool {tool} was not offered to the role {role}"
+    return {"kind": "tool", "tool": tool, "role": role, "missing": [], "message": message}
+
+
+def awaits_approval(tool: str, role: str, what: str) -> JsonObject:
+    """A tool was called that a steward has to allow first; `what` it was to do, on one line."""
+    message = f"the tool {tool} needs a steward's approval: {what}"
+    return {"kind": "approval", "tool": tool, "role": role, "missing": [], "message": message}
+
+
+def forbidden(permissions: Permissions) -> frozenset[str]:
+    """The kinds of change that a role may not make."""
+    return frozenset(kind for kind, need in NEEDS.items() if not permissions.allows(need))
+
+
+def forbids(permissions: Permissions, change: Change) -> bool:
+    """Whether a role may not make this change.
+
+    What a program leaves in a cache (`node_modules/`, `__pycache__/`) is nobody's work: it is held against
+    a role only if that may not run programs.
+    """
+    if change.cache and permissions.can_execute_commands:
+        return False
+    return not permissions.allows(NEEDS.get(change.kind, Permission.WRITE_FILES))
+
+
+def breach(change: Change, role: str, *, undone: bool) -> JsonObject:
+    """A change of the workspace was found that the role may not make."""
+    need = NEEDS.get(change.kind, Permission.WRITE_FILES)
+    rest = "it was undone" if undone else "it could not be undone"
+    done = PAST.get(change.kind, "changed")
+    message = f"the role {role} {done} {change.path}, and lacks {need}; {rest}"
+    return {
+        "kind": "workspace",
+        "path": change.path,
+        "change": change.kind,
+        "role": role,
+        "missing": [need.value],
+        "undone": undone,
+        "message": message,
+    }

@@ -1,0 +1,92 @@
+"""What the workspace says of an answer: evidence, changes, and those that the role may not make, undone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from logist.core import permissions, step
+from logist.core.model import (
+    EVERYTHING,
+    Change,
+    EffectiveSpec,
+    JsonObject,
+    Observed,
+    Permissions,
+    Phase,
+    Reply,
+)
+from logist.jobs.project import Project
+from logist.jobs.session import Session
+from logist.workspace import Checkpoint, Undone, Workspace
+
+CHANGES_RECORDED = 1000
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer, and what was asked: all that `conclude` needs, harvested or fresh."""
+
+    spec: EffectiveSpec
+    envelope: JsonObject
+    reply: Reply
+
+
+def _may(asked: JsonObject) -> Permissions:
+    """What the role could do when it was asked; an envelope of an earlier Logist does not say."""
+    return Permissions.of((asked.get("work") or {}).get("permissions", EVERYTHING.names()))
+
+
+def take_back(session: Session, workspace: Workspace, answered: Answered, found: Checkpoint) -> Undone | None:
+    """Undoes what the role may not have changed; until that is recorded, a crash brings it all back."""
+    before, may = answered.envelope["checkpoint_before"], _may(answered.envelope)
+    kinds = permissions.forbidden(may)
+    if not kinds or not before or before == found.commit:
+        return None
+    session.job.begin_restore(session.state.revision + 1, found.commit)
+    undone = workspace.undo(before, found.commit, kinds, partial(permissions.forbids, may))
+    if undone is None:
+        session.job.end_restore()
+    return undone
+
+
+def observe(
+    project: Project,
+    workspace: Workspace,
+    answered: Answered,
+    before: str | None,
+    after: Checkpoint | None,
+    undone: Undone | None = None,
+) -> Observed:
+    """Everything about the workspace and the limits that judging the answer depends on."""
+    named = step.named_files(answered.reply, project.schema)
+    changes: list[Change] = []
+    omitted = 0
+    if before and after:
+        changes, omitted = workspace.changes(before, after.commit, CHANGES_RECORDED)
+    return Observed(
+        phase=Phase(answered.envelope["phase"]),
+        role=answered.envelope["role"],
+        evidence=[workspace.evidence(path) for path in named],
+        changes=[change.model_copy(update={"path": project.redacted(change.path)}) for change in changes],
+        changes_omitted=omitted,
+        refusals=[*answered.reply.refusals, *_breaches(project, answered.envelope["role"], undone)],
+        not_restorable=[project.redacted(name) for name in after.skipped] if after else [],
+        found=after.commit if after and undone else None,
+    )
+
+
+def _breaches(project: Project, role: str, undone: Undone | None) -> list[JsonObject]:
+    if undone is None:
+        return []
+    told = [
+        permissions.breach(
+            change.model_copy(update={"path": project.redacted(change.path)}),
+            role,
+            undone=change.path not in undone.remaining,
+        )
+        for change in undone.changes
+    ]
+    if undone.more:
+        told.append({"kind": "workspace", "role": role, "message": f"and {undone.more} more changes"})
+    return told

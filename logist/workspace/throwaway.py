@@ -1,0 +1,58 @@
+"""The workspace's own `.git`, which is the agents': nothing that one planted there works on the next one."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from logist.workspace import beneath, objects
+from logist.workspace.git import Git
+from logist.workspace.removal import remove_tree
+
+PLANTED = (b"hooks", b"config", b"config.worktree", b"commondir", b"worktrees", b"modules")
+"""What can make git run programs, or lead it elsewhere."""
+PLANTED_BELOW = ((b"info", b"attributes"), (b"objects", b"info", b"alternates"))
+
+CONFIG = "[core]\n\trepositoryformatversion = {}\n\tfilemode = true\n\tbare = false\n"
+SHA256 = "[extensions]\n\tobjectformat = sha256\n"
+
+
+def disarm(git: Git, root: int) -> bool:
+    """Takes hooks, settings and ways out of `.git` in the workspace `root`; False if it has to be made anew."""
+    try:
+        status = os.stat(b".git", dir_fd=root, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    with beneath.root(git.git_dir) as beside:
+        if not stat.S_ISDIR(status.st_mode):
+            os.unlink(b".git", dir_fd=root)
+            return False
+        with beneath.directory(root, [b".git"], unlocking=True) as inner:
+            beneath.make_writable(inner)
+            for name in PLANTED:
+                _remove(beside, inner, [name])
+            for parts in PLANTED_BELOW:
+                _remove(beside, inner, list(parts))
+            _write_config(inner, long_names=len(objects.tip(git) or "") == 64)
+    return True
+
+
+def _remove(beside: int, top: int, parts: list[bytes]) -> None:
+    try:
+        with beneath.directory(top, parts[:-1], unlocking=True) as parent:
+            beneath.make_writable(parent)
+            status = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                remove_tree(beside, parent, parts[-1])
+            else:
+                os.unlink(parts[-1], dir_fd=parent)
+    except OSError as error:
+        if error.errno not in beneath.GONE:
+            raise
+
+
+def _write_config(inner: int, *, long_names: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    text = CONFIG.format(1) + SHA256 if long_names else CONFIG.format(0)
+    with open(os.open(b"config", flags, 0o600, dir_fd=inner), "w", encoding="ascii") as file:
+        file.write(text)

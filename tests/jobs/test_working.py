@@ -1,0 +1,263 @@
+"""A model that works with tools: turns, limits, refusals, and couriers that are killed on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from logist.core.model import ErrorKind, Kind, Permissions, Role, Status, StuckKind
+from logist.jobs.deciding import decide
+from logist.roles import LoadedRole
+from tests.jobs.bench import Bench, Json, command
+from tests.jobs.conftest import MakeBench
+from tests.jobs.test_paid import configured, paid, step_as_process, waiting_for
+from tests.loopback import Loopback
+
+USAGE = {"input": 100, "output": 10}
+
+
+def call(name: str, **arguments: object) -> Json:
+    return {"name": name, "args": arguments}
+
+
+def turn(*calls: Json, text: str = "", **more: object) -> Json:
+    return {"text": text, "calls": list(calls), "usage": USAGE, **more}
+
+
+END: Json = {"text": command(evidence_files=["made.txt"]), "usage": USAGE}
+
+
+def role(b: Bench, name: str, permissions: Permissions, **more: object) -> None:
+    """Gives a role of the bench these permissions."""
+    known = b.project.roles.by_name[name]
+    changed = known.role.model_copy(update={"permissions": permissions, **more})
+    b.project.roles.by_name[name] = LoadedRole(Role.model_validate(changed.model_dump()), known.path)
+
+
+def transcript(b: Bench, sequence: int) -> list[Json]:
+    path = b.project.job("j").logs / f"{sequence:06d}.turns.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_model_works_with_tools_until_it_ends(bench: MakeBench) -> None:
+    steps = [
+        turn(call("create_file", path="made.txt", content="one\n"), text="I make it."),
+        turn(call("edit_file", path="made.txt", old="one", new="two"), call("read_file", path="made.txt")),
+        turn(call("execute_command", command="wc -c < made.txt")),
+        END,
+    ]
+    with Loopback(*steps) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        result = b.step()
+    assert result.state.status is Status.REVIEW_REQUIRED
+    assert (b.project.job("j").workspace / "made.txt").read_text() == "two\n"
+    entry = b.history()[-1]
+    assert entry.response.tools == {"create_file": 1, "edit_file": 1, "execute_command": 1, "read_file": 1}
+    assert (entry.usage.input_tokens, entry.usage.output_tokens) == (400, 40)
+    assert [change.path for change in entry.observed.changes] == ["made.txt"]  # type: ignore[union-attr]
+    offered = [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
+    assert offered == entry.request.metadata["tools"]
+    assert "execute_command" in offered
+    told = server.requests[3].body["messages"]
+    assert [message["role"] for message in told] == [
+        *("system", "user", "assistant", "tool", "assistant", "tool", "tool", "assistant", "tool"),
+    ]
+    assert "two" in told[6]["content"]
+    assert "4" in told[-1]["content"]
+    lines = transcript(b, 2)
+    assert [line["calls"][0]["name"] if line["calls"] else None for line in lines] == [
+        *("create_file", "edit_file", "execute_command", None),
+    ]
+    assert not b.project.job("j").inflight.exists()
+
+
+def test_a_tool_error_goes_back_to_the_model(bench: MakeBench) -> None:
+    steps = [
+        turn(call("read_file", path="../../state.json"), {"name": "read_file", "args": "{nonsense"}),
+        END,
+    ]
+    with Loopback(*steps) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        result = b.step()
+    assert result.state.status is Status.REVIEW_REQUIRED
+    answers = [m["content"] for m in server.requests[1].body["messages"] if m["role"] == "tool"]
+    assert len(answers) == 2
+    assert "revision" not in answers[0]
+    assert b.history()[-1].observed.refusals == []  # type: ignore[union-attr]
+
+
+READER = Permissions(can_read_files=True)
+
+
+def test_a_role_is_offered_only_what_it_may_use_and_a_made_up_call_is_refused(bench: MakeBench) -> None:
+    steps = [
+        turn(call("list_directory"), call("create_file", path="x", content="x"), call("list_directory")),
+        END,
+    ]
+    with Loopback(*steps) as server:
+        b = paid(bench(), server.url)
+        role(b, "Worker", READER)
+        b.create()
+        result = b.step()
+    assert len(server.requests) == 1  # never retried
+    assert [tool["function"]["name"] for tool in server.requests[0].body["tools"]] == [
+        *("read_file", "list_directory", "search"),
+    ]
+    stuck = result.state.stuck
+    assert stuck is not None
+    assert (result.exit_code, stuck.kind) == (3, StuckKind.PERMISSION)
+    for word in ("create_file", "Worker", "create_files"):
+        assert word in stuck.reason
+    assert not (b.project.job("j").workspace / "x").exists()
+    results = transcript(b, 2)[0]["tools"]["results"]
+    assert [each["error"] for each in results] == [False, True, True]
+    prompt = server.requests[0].body["messages"][0]["content"]
+    assert "You may not change files, create files, delete files or run commands" in prompt
+
+
+def test_what_a_shell_changes_is_undone_and_stops_the_job(bench: MakeBench) -> None:
+    script = "echo changed > kept.txt; rm -f gone.txt; echo new > new.txt; chmod +x mode.sh; ln -s /etc made"
+    with Loopback(turn(call("execute_command", command=script)), END) as server:
+        b = paid(bench(), server.url)
+        role(b, "Worker", Permissions(can_read_files=True, can_execute_commands=True))
+        b.create()
+        workspace = b.project.job("j").workspace
+        for name in ("kept.txt", "gone.txt", "mode.sh"):
+            (workspace / name).write_text(f"{name}\n")
+        result = b.step()
+        entry = b.history()[-1]
+    assert result.state.stuck is not None
+    assert result.state.stuck.kind is StuckKind.PERMISSION
+    assert {p.name: p.read_text() for p in workspace.iterdir() if p.name != ".git"} == {
+        name: f"{name}\n" for name in ("kept.txt", "gone.txt", "mode.sh")
+    }
+    assert not os.access(workspace / "mode.sh", os.X_OK)
+    observed = entry.observed
+    assert observed is not None
+    assert {(r["change"], r["path"], r["missing"][0], r["undone"]) for r in observed.refusals} == {
+        ("modified", "kept.txt", "write_files", True),
+        ("deleted", "gone.txt", "delete_files", True),
+        ("created", "new.txt", "create_files", True),
+        ("mode", "mode.sh", "write_files", True),
+        ("created", "made", "create_files", True),
+    }
+    assert len(observed.changes) == 5
+    assert observed.found not in (None, entry.checkpoint_after)
+
+
+def test_the_last_turn_has_no_tools_and_calls_in_it_stop_the_job(bench: MakeBench) -> None:
+    with Loopback(turn(call("list_directory"))) as server:
+        b = paid(bench(), server.url, tools={"max_turns": 3})
+        b.create()
+        result = b.step()
+    assert len(server.requests) == 3
+    assert [r.body["tool_choice"] for r in server.requests] == ["auto", "auto", "none"]
+    assert "last time" in server.requests[2].body["messages"][-1]["content"]
+    assert result.state.stuck is not None
+    assert result.state.stuck.kind is StuckKind.AGENT
+    assert "last turn" in result.state.reason
+    assert b.history()[-1].usage.input_tokens == 300
+
+
+def test_the_cost_limit_stands_before_each_turn(bench: MakeBench) -> None:
+    price = {"input_price": 10.0, "output_price": 10.0}
+    big = turn(call("execute_command", command="head -c 20000 /dev/zero | tr '\\0' x"))
+    with Loopback(big) as server:
+        b = paid(bench(), server.url)
+        models = {name: m.model_copy(update=price) for name, m in b.project.settings.models.items()}
+        b.change(settings=b.project.settings.model_copy(update={"models": models}))
+        b.create(limits={"cost_threshold": 60})
+        result = b.step()
+    assert 1 < len(server.requests) < 20
+    assert (result.state.status, result.exit_code) == (Status.HALTED_COST, 7)
+    assert result.state.usage.cumulative_cost <= 60
+    error = b.history()[-1].response.error
+    assert error is not None
+    assert error.kind is ErrorKind.LIMIT
+
+
+def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> None:
+    steps = [
+        turn(call("execute_command", command="touch made.txt")),
+        turn(call("execute_command", command="touch made.txt")),
+        END,
+    ]
+    with Loopback(*steps) as server:
+        b = paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
+        b.create()
+        refused = b.step()
+        assert refused.state.stuck is not None
+        assert "needs a steward's approval" in refused.state.stuck.reason
+        assert not (b.project.job("j").workspace / "made.txt").exists()
+        decide(b.project, "j", Kind.RESUBMIT, command={"allow": ["execute_command"]})
+        done = b.step()
+    assert done.state.status is Status.REVIEW_REQUIRED
+    assert (b.project.job("j").workspace / "made.txt").exists()
+
+
+def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) -> None:
+    steps = [
+        *(turn(call("create_file", path=f"{number}.txt", content="x")) for number in range(7)),
+        turn(call("execute_command", command="touch started; sleep 300")),
+        END,
+    ]
+    with Loopback(*steps) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        stepper = step_as_process_of(b, server)
+        workspace = b.project.job("j").workspace
+        waiting_for((workspace / "started").exists)
+        holder = b.project.job("j").holder()
+        assert holder is not None
+        assert holder.courier is not None
+        os.kill(holder.courier.pid, signal.SIGKILL)
+        assert stepper.wait() == 6
+        assert len(server.requests) == 8
+        assert len(b.history()) == 1
+        result = b.step()
+    assert len(server.requests) == 9  # seven turns were not paid again, nor the eighth
+    assert result.state.status is Status.REVIEW_REQUIRED
+    last = server.requests[8].body["messages"][-1]
+    assert last["role"] == "tool"
+    assert "not known" in last["content"]
+    assert b.history()[-1].usage.input_tokens == 900
+    assert not [line for line in processes() if "sleep 300" in line]
+
+
+def test_a_decision_on_a_half_done_answer_books_it(bench: MakeBench) -> None:
+    steps = [turn(call("execute_command", command="touch started; sleep 300")), END]
+    with Loopback(*steps) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        stepper = step_as_process_of(b, server)
+        workspace = b.project.job("j").workspace
+        waiting_for((workspace / "started").exists)
+        result = decide(b.project, "j", Kind.CANCEL, ends_agent=True)
+        stepper.wait()
+    assert result.state.status is Status.CANCELED
+    kinds = [entry.kind for entry in b.history()]
+    assert kinds == [Kind.CREATE, Kind.RECOVER, Kind.CANCEL]
+    assert b.history()[1].usage.input_tokens == 100
+    assert not (workspace / "started").exists()
+    assert not [line for line in processes() if "sleep 300" in line]
+
+
+def step_as_process_of(b: Bench, server: Loopback) -> subprocess.Popen[bytes]:
+    configured(b, server)
+    return step_as_process(b)
+
+
+def processes() -> list[str]:
+    """The command lines of all processes."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+        except OSError:
+            continue
+    return found

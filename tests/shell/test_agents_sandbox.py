@@ -1,0 +1,445 @@
+"""Running a program in the sandbox: how it ends, what it is given, what it may see, and that nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logist.agents import sandbox
+from logist.agents.sandbox import Confinement, Ended, Kind, Means, launcher, processes, running
+from logist.errors import InvalidFile, Refused
+from tests.support import CRASHED, ROOT
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+KINDS: tuple[Kind, ...] = ("bubblewrap", "landlock", "none")
+CONFINING: tuple[Kind, ...] = ("bubblewrap", "landlock")
+
+
+@dataclass
+class Bench:
+    """A workspace and a home, and programs that run there under one kind of sandbox."""
+
+    place: Path
+    kind: Kind
+    ended: Ended | None = None
+
+    @property
+    def workspace(self) -> Path:
+        return self.place / "here" / "workspace"
+
+    @property
+    def home(self) -> Path:
+        return self.place / "private" / "home"
+
+    def __call__(
+        self,
+        script: str | list[str],
+        *,
+        stdin: bytes = b"",
+        deadline: float = 60.0,
+        idle: float | None = None,
+        marker: str = "mine",
+        stop: Callable[[], bool] = lambda: False,
+        environment: dict[str, str] | None = None,
+        **confinement: Any,
+    ) -> tuple[str, str]:
+        argv = ["sh", "-c", script] if isinstance(script, str) else script
+        values = {"PATH": PATH, "HOME": str(self.home), **(environment or {})}
+        self.ended = sandbox.run(
+            argv,
+            Confinement(self.workspace, confinement.pop("writable", True), self.home, values, **confinement),
+            stdin=stdin,
+            stdout=self.place / "out",
+            stderr=self.place / "err",
+            deadline_seconds=deadline,
+            idle_seconds=idle,
+            marker=marker,
+            stop=stop,
+        )
+        assert self.ended.sandbox == self.kind
+        return (self.place / "out").read_text("utf-8"), (self.place / "err").read_text("utf-8")
+
+    @property
+    def end(self) -> tuple[int | None, int | None, str]:
+        assert self.ended is not None
+        return self.ended.status, self.ended.signal, self.ended.how
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    kind: Kind = getattr(request, "param", "bubblewrap")
+    found = sandbox.means()
+    if kind == "bubblewrap" and found.kind != "bubblewrap":
+        pytest.skip("; ".join(found.details))
+    if kind == "landlock" and not launcher.abi():
+        pytest.skip("no Landlock in this kernel")
+    if kind != "bubblewrap":
+        monkeypatch.setattr(running, "means", lambda: Means(kind))
+    made = Bench(tmp_path, kind)
+    made.workspace.mkdir(parents=True)
+    made.home.mkdir(parents=True)
+    (tmp_path / "here" / "beside").write_text("private", "utf-8")
+    yield made
+    assert sandbox.sweep("mine") == 0
+    mine = filter(None, map(processes.look, processes.children(os.getpid())))
+    assert [process for process in mine if not process.lives] == []
+
+
+every = pytest.mark.parametrize("bench", KINDS, indirect=True)
+confining = pytest.mark.parametrize("bench", CONFINING, indirect=True)
+
+
+@every
+def test_what_a_program_is_given(bench: Bench) -> None:
+    out, _ = bench("pwd; env; cat", stdin=b"a prompt", environment={"KEY": "välue\n2"})
+    assert out.startswith(f"{bench.workspace}\n")
+    assert out.endswith("a prompt")
+    names = {line.partition("=")[0] for line in out.splitlines() if "=" in line}
+    assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == {"PATH", "HOME", "KEY", "TMPDIR", "LOGIST_RUN_ID"}
+    assert "KEY=välue\n2\n" in out
+    assert bench.end == (0, None, "exited")
+
+
+@every
+@pytest.mark.parametrize(
+    ("script", "end"),
+    [
+        ("exit 0", (0, None, "exited")),
+        ("exit 3", (3, None, "exited")),
+        ("exit 145", (145, None, "exited")),  # a program that tells the status of HTTP
+        ("kill -9 $$", (None, 9, "killed")),
+        ("kill -TERM $$", (None, 15, "killed")),
+        ("kill -SEGV $$", (None, 11, "killed")),
+    ],
+)
+def test_how_a_program_ends_by_itself(
+    bench: Bench, script: str, end: tuple[int | None, int | None, str]
+) -> None:
+    bench(script)
+    assert bench.end == end
+
+
+@every
+def test_input_and_output_of_any_size_and_their_files(bench: Bench) -> None:
+    out, err = bench("cat; head -c 200000 /dev/zero | tr '\\0' e >&2", stdin=b"i" * 3_000_000)
+    assert (len(out), len(err)) == (3_000_000, 200_000)
+    assert stat.S_IMODE((bench.place / "out").stat().st_mode) == 0o600
+    bench("exec 0<&-; exit 4", stdin=b"i" * 1_000_000)  # one that does not read
+    assert bench.end == (4, None, "exited")
+
+
+@every
+def test_what_it_writes_is_ours(bench: Bench) -> None:
+    bench('echo a > f; echo b > "$HOME/g"; echo c > "$TMPDIR/h" && cat "$TMPDIR/h"')
+    assert (bench.workspace / "f").read_text() == "a\n"
+    assert (bench.home / "g").read_text() == "b\n"
+    assert (bench.workspace / "f").stat().st_uid == os.getuid()
+    assert bench.end == (0, None, "exited")
+
+
+@confining
+def test_a_workspace_that_is_only_read(bench: Bench) -> None:
+    (bench.workspace / "f").write_text("a", "utf-8")
+    out, _ = bench(
+        'cat f; echo b > "$HOME/g"; echo x > new || echo x >> f || rm f || echo no', writable=False
+    )
+    assert out == "ano\n"
+    assert [path.name for path in bench.workspace.iterdir()] == ["f"]
+
+
+def test_beside_the_workspace_there_is_nothing(bench: Bench) -> None:
+    out, _ = bench("ls -A .. ../..; ls -A /home /root /var/lib /mnt /sys 2>/dev/null")
+    assert out == "..:\nworkspace\n\n../..:\nhere\nprivate\n"
+
+
+@every
+def test_what_it_left_is_ended_and_counted(bench: Bench) -> None:
+    bench("sleep 1000 & setsid sleep 1000 & setsid sh -c 'sleep 1000 & exec sleep 1000' & sleep 0.3; exit 5")
+    assert bench.end == (5, None, "exited")
+    assert bench.ended is not None
+    assert bench.ended.strays == 4
+    assert bench.ended.seconds < 30
+
+
+@every
+def test_at_the_deadline_it_is_asked_first(bench: Bench) -> None:
+    out, _ = bench("trap 'echo bye; exit 7' TERM; while :; do sleep 0.05; done", deadline=0.3)
+    assert (out, *bench.end) == ("bye\n", 7, None, "timeout")
+
+
+@every
+def test_one_that_does_not_listen_is_asked_twice_and_killed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "GRACE", 0.4)
+    monkeypatch.setattr(running, "LAST_GRACE", 0.4)
+    out, _ = bench("trap 'echo asked' TERM; setsid sleep 1000 & while :; do sleep 0.05; done", deadline=0.3)
+    assert (out, *bench.end) == ("asked\nasked\n", None, 9, "timeout")
+    assert bench.ended is not None
+    assert bench.ended.strays == 1
+
+
+@every
+def test_told_to_stop(bench: Bench) -> None:
+    ready = bench.workspace / "ready"
+    bench("touch ready; exec sleep 1000", stop=ready.exists)
+    assert bench.end == (None, 15, "stopped")
+
+
+@every
+def test_without_output_it_is_idle_and_with_output_it_is_not(bench: Bench) -> None:
+    ends = []
+    for script, idle in (("for n in 1 2 3 4 5 6; do echo; sleep 0.4; done", 1.6), ("exec sleep 1000", 0.2)):
+        bench(script, idle=idle)
+        ends.append(bench.end)
+    assert ends == [(0, None, "exited"), (None, 15, "idle")]
+
+
+@every
+def test_output_is_kept_up_to_its_limit(bench: Bench) -> None:
+    out, err = bench("echo error >&2; sleep 0.2; exec yes", output_bytes=100_000)
+    assert len(out) + len(err) == 100_000
+    assert err == "error\n"
+    assert bench.ended is not None
+    assert (bench.ended.how, bench.ended.output_cut) == ("limit", True)
+    assert "100,000 bytes of output" in bench.ended.reason
+
+
+@every
+@pytest.mark.parametrize(
+    ("script", "limit", "reason"),
+    [
+        ("for n in 1 2 3 4 5 6 7 8 9; do setsid sleep 1000 & done; wait", {"processes": 6}, "6 processes"),
+        ("exec head -c 3000000 /dev/zero > f", {"file_bytes": 1 << 20}, "a file of more than 1,048,576"),
+        (
+            "exec python3 -c 'import time; kept = b\"x\" * (400 << 20); time.sleep(60)'",
+            {"memory_bytes": 100 << 20},
+            "100 MiB of memory",
+        ),
+    ],
+)
+def test_each_limit(bench: Bench, script: str, limit: dict[str, int], reason: str) -> None:
+    settings: dict[str, Any] = dict(limit)
+    bench(script, **settings)
+    assert bench.ended is not None
+    assert bench.ended.how == "limit"
+    assert reason in bench.ended.reason
+
+
+@every
+def test_a_caller_that_raises_leaves_nothing(bench: Bench) -> None:
+    def stop() -> bool:
+        if (bench.workspace / "ready").exists():
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        bench("setsid sleep 1000 & touch ready; sleep 1000", stop=stop)
+    assert sandbox.sweep("mine") == 0
+    assert not sleeping("1000", bench)
+
+
+def sleeping(seconds: str, bench: Bench) -> list[str]:
+    """Processes that sleep so long in the workspace."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"sleep\0{seconds}".encode() in (entry / "cmdline").read_bytes():
+                found += [entry.name] if str(bench.place) in os.readlink(entry / "cwd") else []
+        except OSError:
+            continue
+    return found
+
+
+@every
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["no-such-program"], "no such program"),
+        (["./script"], "can't be started"),
+        (["./plain"], "no such program"),
+    ],
+)
+def test_a_program_that_cannot_be_started(bench: Bench, argv: list[str], says: str) -> None:
+    (bench.workspace / "script").write_text("#!/no/such/interpreter\n", "utf-8")
+    (bench.workspace / "script").chmod(0o755)
+    (bench.workspace / "plain").write_text("text", "utf-8")
+    with pytest.raises(InvalidFile, match=says) as caught:
+        bench(argv)
+    assert caught.value.where == argv[0]
+    assert caught.value.fix
+
+
+@confining
+def test_programs_installed_elsewhere_are_seen_and_what_lies_beside_them_is_not(bench: Bench) -> None:
+    tools, person = bench.place / "tools" / "node-20", bench.place / "person"
+    for path in (tools / "bin", tools / "lib", person / "bin", person / ".ssh", person / ".local" / "bin"):
+        path.mkdir(parents=True)
+    (tools / "lib" / "part").write_text("part\n", "utf-8")
+    (tools.parent / "secret").write_text("secret\n", "utf-8")
+    (person / ".ssh" / "key").write_text("secret\n", "utf-8")
+    for path in (tools / "bin" / "first", person / "bin" / "second", person / ".local" / "bin" / "third"):
+        path.write_text(f"#!/bin/sh\necho {path.name}; cat {tools}/lib/part\n", "utf-8")
+        path.chmod(0o755)
+    searched = ":".join([str(tools / "bin"), str(person / "bin"), str(person / ".local" / "bin"), PATH])
+    script = f"first; second; third; cat {tools.parent}/secret {person}/.ssh/key; echo x > {tools}/lib/part"
+    out, err = bench(script, environment={"PATH": searched})
+    assert out == "first\npart\nsecond\npart\nthird\npart\n"
+    assert "secret" in err
+    assert (tools / "lib" / "part").read_text() == "part\n"
+    out, _ = bench(f"cat {tools.parent}/secret", readable=(tools.parent,))
+    assert out == "secret\n"
+
+
+@confining
+def test_a_virtual_environment_brings_the_python_it_is_made_of(bench: Bench) -> None:
+    venv = bench.place / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=CRASHED)
+    out, err = bench(
+        ["python", "-c", "import sys; print(sys.prefix)"], environment={"PATH": f"{venv}/bin:{PATH}"}
+    )
+    assert (out, err) == (f"{venv}\n", "")
+
+
+@confining
+def test_the_network_only_for_who_may_and_no_abstract_socket_even_then(bench: Bench) -> None:
+    if launcher.abi() < launcher.SCOPES_SINCE:
+        pytest.skip("this kernel does not scope abstract sockets")
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as abstract:
+        name = f"logist-{os.getpid()}-{time.monotonic_ns()}"
+        abstract.bind(f"\0{name}")
+        abstract.listen()
+        port = server.getsockname()[1]
+        code = f"""
+import socket
+for reach in (
+    lambda: socket.create_connection(("127.0.0.1", {port}), 5),
+    lambda: socket.socket(socket.AF_UNIX).connect("\\0{name}"),
+):
+    try: reach(); print("reached")
+    except OSError: print("refused")
+"""
+        argv = ["python3", "-c", code]
+        assert bench(argv)[0] == "refused\nrefused\n"
+        assert bench(argv, network=True)[0] == "reached\nrefused\n"
+
+
+@every
+def test_what_the_environment_loads_is_not_loaded_by_what_confines(bench: Bench) -> None:
+    _, err = bench(["true"], environment={"LD_PRELOAD": "/no/such/library.so"})
+    assert err.count("/no/such/library.so") == 1
+
+
+def test_a_required_sandbox_that_is_not_there(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "means", lambda: Means("none", ("landlock: switched off",)))
+    with pytest.raises(Refused, match="landlock: switched off") as caught:
+        bench("true", mode="required")
+    assert caught.value.fix
+    assert caught.value.exit_code == 8
+    bench.kind = "none"
+    bench("exit 2", mode="auto")
+    assert bench.end == (2, None, "exited")
+
+
+def test_switched_off(bench: Bench) -> None:
+    bench.kind = "none"
+    out, _ = bench("cat ../beside", mode="off")
+    assert out == "private"
+
+
+def test_the_root_is_no_workspace(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match="workspace"):
+        sandbox.run(
+            ["true"],
+            Confinement(Path("/"), True, tmp_path, {"PATH": PATH}),
+            stdin=b"",
+            stdout=tmp_path / "out",
+            stderr=tmp_path / "err",
+            deadline_seconds=5,
+            marker="mine",
+            stop=lambda: False,
+        )
+
+
+KILLED = """
+import json, sys
+from pathlib import Path
+from unittest import mock
+from logist.agents import sandbox
+from logist.agents.sandbox import running
+place, kind, marker, script = Path(sys.argv[1]), *sys.argv[2:]
+found = sandbox.means() if kind == "bubblewrap" else sandbox.Means(kind)
+with mock.patch.object(running, "means", lambda: found):
+    sandbox.run(
+        ["sh", "-c", script],
+        sandbox.Confinement(place / "here/workspace", True, place / "private/home", {"PATH": "/usr/bin:/bin"}),
+        stdin=b"", stdout=place / "out", stderr=place / "err",
+        deadline_seconds=100, marker=marker, stop=lambda: False,
+    )
+"""
+
+
+@every
+def test_when_logist_is_killed_nothing_stays_or_it_is_swept(bench: Bench) -> None:
+    script = "trap '' TERM; setsid sleep 1000 & sleep 1000 & sleep 1000"
+    marker = f"killed-{os.getpid()}"
+    command = [sys.executable, "-c", KILLED, str(bench.place), bench.kind, marker, script]
+    process = subprocess.Popen(command, cwd=ROOT, env={"PATH": PATH, "PYTHONPATH": str(ROOT)})
+    wait_for(lambda: len(sleeping("1000", bench)) == 3)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if bench.kind == "bubblewrap":
+        wait_for(lambda: not sleeping("1000", bench))
+        assert sandbox.sweep(marker) == 0
+    else:
+        assert sandbox.sweep(marker) >= 3
+    assert not sleeping("1000", bench)
+    wait_for(lambda: not bury_orphans())
+
+
+def bury_orphans() -> list[int]:
+    """Takes the dead that became ours when their Logist was killed; returns those that are left."""
+    processes.bury(processes.children(os.getpid()))
+    return processes.children(os.getpid())
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + CRASHED
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_sweep_ends_only_its_own() -> None:
+    others = [
+        subprocess.Popen(["sleep", "1000"], env={"LOGIST_RUN_ID": marker}) for marker in ("one", "one-more")
+    ]
+    try:
+        wait_for(lambda: all(Path(f"/proc/{each.pid}/comm").read_text() == "sleep\n" for each in others))
+        assert sandbox.sweep("one") == 1
+        assert others[0].wait(CRASHED) == -signal.SIGKILL
+        assert others[1].poll() is None
+        assert sandbox.sweep("") == 0
+    finally:
+        for each in others:
+            each.kill()
+            each.wait()
+
+
+def test_the_means_are_found_by_trying() -> None:
+    found = sandbox.means()
+    assert found.details
+    assert json.dumps(found.details)
+    assert found.kind in KINDS

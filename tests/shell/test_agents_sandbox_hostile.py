@@ -1,0 +1,97 @@
+"""A slice of the hostile commands, under each sandbox that works here, as this user and as nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logist.agents import sandbox
+from logist.agents.sandbox import launcher
+from tests.support import CRASHED, ROOT
+from tests.torture.hostile_commands import ATTEMPTS, Attempt
+from tests.torture.hostile_stage import KEY, PATH
+
+SLICE = [attempt for attempt in ATTEMPTS if attempt.quick]
+FEW = SLICE[::4]
+"""For the further kinds and users: `scripts/torture hostile` tries all with each."""
+CONTROLS = [attempt for attempt in ATTEMPTS if attempt.control and attempt.quick][::2]
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+def tried(kind: str, attempts: Sequence[Attempt], place: Path, *, nobody: bool = False) -> dict[str, Any]:
+    """What each attempt got, by name; tried by a process with a key in its environment."""
+    done = subprocess.run(
+        [
+            *(NOBODY if nobody else ()),
+            SYSTEM_PYTHON if nobody else sys.executable,
+            *("-m", "tests.torture.hostile_stage", kind),
+            *(attempt.name for attempt in attempts),
+        ],
+        cwd=ROOT,
+        env={
+            "PATH": PATH,
+            "TMPDIR": "/tmp" if nobody else str(place),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            KEY: "sk-stage-0123456789",
+        },
+        capture_output=True,
+        timeout=CRASHED,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {line["sandbox"] for line in lines} == {kind}
+    return {line["name"]: line["problems"] for line in lines}
+
+
+def needs(kind: str) -> None:
+    found = sandbox.means()
+    if kind == "bubblewrap" and found.kind != kind:
+        pytest.skip("; ".join(found.details))
+    if kind == "landlock" and launcher.abi() < launcher.SCOPES_SINCE:
+        pytest.skip(f"Landlock version {launcher.abi()}: it has more gaps than the table says")
+
+
+def needs_nobody() -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can try as nobody")
+    look = "import sys; assert sys.version_info >= (3, 11); import tests.torture.hostile_stage"
+    can = subprocess.run(
+        [*NOBODY, SYSTEM_PYTHON, "-B", "-c", look], cwd=ROOT, capture_output=True, check=False
+    )
+    if can.returncode:
+        pytest.skip(f"nobody can't run these tests: {can.stderr.decode()[-200:]}")
+
+
+@pytest.mark.parametrize("nobody", [False, True], ids=["self", "nobody"])
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_nothing_outside_is_read_written_reached_or_left(kind: str, nobody: bool, tmp_path: Path) -> None:
+    needs(kind)
+    if nobody:
+        needs_nobody()
+    attempts = SLICE if (kind, nobody) == ("bubblewrap", False) else FEW
+    attempts = [attempt for attempt in attempts if kind not in attempt.gaps]
+    found = tried(kind, attempts, tmp_path, nobody=nobody)
+    assert found == {attempt.name: [] for attempt in attempts}
+
+
+def test_the_same_attempts_get_out_where_nothing_holds_them(tmp_path: Path) -> None:
+    found = tried("none", CONTROLS, tmp_path)
+    assert [name for name, problems in found.items() if not problems] == []
+    assert len(found) == len(CONTROLS) > 8
+
+
+def test_the_table_is_as_large_as_it_has_to_be() -> None:
+    names = [attempt.name for attempt in ATTEMPTS]
+    assert len(names) == len(set(names)) >= 110
+    assert 25 <= len(SLICE) <= 50
+    assert sum("landlock" in attempt.gaps for attempt in ATTEMPTS) <= 9
+    assert not any("bubblewrap" in attempt.gaps for attempt in ATTEMPTS)

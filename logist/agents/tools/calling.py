@@ -1,0 +1,83 @@
+"""A call of a tool, from its name to its outcome: the checks, in their order, and the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from logist.agents.tools import arguments as given
+from logist.agents.tools import commands, editing, listing, reading, searching, text, writing
+from logist.agents.tools.context import Arguments, Context, LackingError, Outcome, ToolError
+from logist.core.model import Call, JsonObject
+from logist.core.permissions import awaits_approval, tool_refusal, unknown_tool
+from logist.core.tools import TOOLS, Tool
+
+MAX_DESCRIBED = 120
+MAX_NAME = 64
+
+_WORK: dict[str, Callable[[Arguments, Context], tuple[str, int]]] = {
+    "read_file": reading.read_file,
+    "list_directory": listing.list_directory,
+    "search": searching.search,
+    "write_file": writing.write_file,
+    "edit_file": editing.edit_file,
+    "create_file": writing.create_file,
+    "delete_file": writing.delete_file,
+    "execute_command": commands.execute_command,
+}
+
+
+def run(call: Call, context: Context) -> Outcome:
+    """What a call gave. Never raises for what a model wrote.
+
+    In this order: the tool exists and is not disabled; the role has ALL its permissions; the arguments are
+    valid; a steward has allowed it, where that is needed. Only then anything is opened or run.
+    """
+    tool = TOOLS.get(call.name)
+    if tool is None or tool.name in context.rules.disabled:
+        return _refused(unknown_tool(_plain(call.name, MAX_NAME, context), context.role), context)
+    missing = context.permissions.missing(tool.required_permissions)
+    if missing:
+        return _refused(tool_refusal(tool.name, context.role, missing), context)
+    try:
+        arguments = given.read(tool, call.arguments)
+        if tool.name in context.rules.require_approval and tool.name not in context.approved:
+            return _refused(awaits_approval(tool.name, context.role, _described(arguments, context)), context)
+        return _worked(tool, arguments, context)
+    except LackingError as error:
+        return _refused(tool_refusal(tool.name, context.role, error.missing), context)
+    except ToolError as error:
+        return _failed(str(error), context)
+
+
+def _worked(tool: Tool, arguments: Arguments, context: Context) -> Outcome:
+    context.check()
+    try:
+        content, redactions = _WORK[tool.name](arguments, context)
+    except OSError as error:
+        return _failed(f"{tool.name} failed: {error.strerror or type(error).__name__}", context)
+    finished, more = text.finished(context.redact, content, context.rules.max_result_chars)
+    return Outcome(finished, redactions=redactions + more)
+
+
+def _failed(message: str, context: Context) -> Outcome:
+    finished, count = text.finished(context.redact, f"error: {message}", context.rules.max_result_chars)
+    return Outcome(finished, error=True, redactions=count)
+
+
+def _refused(refusal: JsonObject, context: Context) -> Outcome:
+    message = f"refused: {refusal['message']}"
+    finished, count = text.finished(context.redact, message, context.rules.max_result_chars)
+    return Outcome(finished, refusal=refusal, redactions=count)
+
+
+def _described(arguments: Arguments, context: Context) -> str:
+    """What a call is to do, on one line: its command, or its path, or all it was given."""
+    main = arguments.get("command") or arguments.get("path")
+    return _plain(str(main if main is not None else arguments), MAX_DESCRIBED, context)
+
+
+def _plain(words: str, limit: int, context: Context) -> str:
+    """One printable line, redacted before it is cut."""
+    redacted, _ = context.redact(words[: limit + text.CONTEXT])
+    line = " ".join("".join(c if c.isprintable() else " " for c in redacted).split())
+    return line if len(line) <= limit else f"{line[:limit]}..."

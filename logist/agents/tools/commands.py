@@ -1,0 +1,162 @@
+"""execute_command: a shell command in the sandbox; of its output the beginning and the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+from logist.agents.sandbox import Ended
+from logist.agents.tools import text
+from logist.agents.tools.context import Arguments, Context, ToolError
+from logist.errors import LogistError
+
+SHELL = "/bin/sh"
+MAX_COMMAND_BYTES = 100_000
+"""Linux takes no longer argument than 128 KiB."""
+ERROR_SHARE = 3
+"""Standard error gets one part in so many of the room, where both are long."""
+NOTE = 80
+"""Characters for the lines that separate the streams and tell a cut."""
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+
+
+def execute_command(arguments: Arguments, context: Context) -> tuple[str, int]:
+    """How the command ended and what it wrote; ToolError if it could not be started."""
+    command = _checked(arguments["command"])
+    context.check()
+    seconds = min(
+        float(arguments.get("timeout_seconds", context.rules.command_seconds)),
+        context.rules.command_seconds,
+        context.deadline - time.monotonic(),
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="command-", dir=context.scratch) as folder:
+            stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
+            ended = _run(command, (stdout, stderr), seconds, context)
+            return _told(ended, seconds, (stdout, stderr), context)
+    except LogistError as error:
+        raise ToolError(f"the command was not run: {error}") from None
+    except OSError as error:
+        raise ToolError(f"the command was not run: {error.strerror or 'it could not be started'}") from None
+
+
+def _checked(command: str) -> str:
+    if not command.strip():
+        raise ToolError("the command is empty")
+    if "\0" in command:
+        raise ToolError("the command has a NUL character")
+    try:
+        size = len(command.encode())
+    except UnicodeEncodeError:
+        raise ToolError("the command is not valid Unicode text") from None
+    if size > MAX_COMMAND_BYTES:
+        raise ToolError(
+            f"the command has {size:,} bytes, at most {MAX_COMMAND_BYTES:,} can be run; write a script first"
+        )
+    return command
+
+
+def _run(command: str, files: tuple[Path, Path], seconds: float, context: Context) -> Ended:
+    return context.run(
+        (SHELL, "-c", command),
+        context.confine(),
+        stdin=b"",
+        stdout=files[0],
+        stderr=files[1],
+        deadline_seconds=seconds,
+        marker=context.marker,
+        stop=context.stop,
+    )
+
+
+def _told(ended: Ended, seconds: float, files: tuple[Path, Path], context: Context) -> tuple[str, int]:
+    head = f"[{_how(ended, seconds)}; {ended.seconds:.1f} s]"
+    sizes = [_size(file) for file in files]
+    pieces, redactions = [head], 0
+    for name, file, size, room in zip(
+        ("stdout", "stderr"), files, sizes, _shares(sizes, context.room), strict=True
+    ):
+        if size:
+            body, count = _shown(file, size, room, context)
+            pieces.append(f"--- {name}, {size:,} bytes\n{body}")
+            redactions += count
+    if not any(sizes):
+        pieces.append("(no output)")
+    return "\n".join(pieces), redactions
+
+
+def _how(ended: Ended, seconds: float) -> str:
+    if ended.how == "timeout":
+        return f"ended after {seconds:.0f} seconds: it took too long"
+    if ended.how == "limit":
+        return f"ended: {ended.reason or 'it used too much'}"
+    if ended.how == "stopped":
+        return "ended: a person asked to stop"
+    if ended.how == "idle":
+        return "ended: it wrote nothing for too long"
+    if ended.signal is not None:
+        return f"ended by signal {_signal(ended.signal)}"
+    return f"exit status {ended.status}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _shares(sizes: list[int], room: int) -> tuple[int, int]:
+    """Characters for standard output and standard error: what one does not need, the other gets."""
+    room = max(2, room - 2 * NOTE)
+    error = min(sizes[1], max(room // ERROR_SHARE, room - sizes[0]))
+    return max(1, room - error), max(1, error)
+
+
+def _shown(file: Path, size: int, room: int, context: Context) -> tuple[str, int]:
+    """The beginning and the end, redacted across the cut."""
+    with open(file, "rb") as output:
+        descriptor = output.fileno()
+        if size <= room:
+            return context.redact(text.decoded(os.pread(descriptor, size, 0)))
+        half = max(1, (room - NOTE) // 2)
+        head = _span(descriptor, 0, half)
+        tail = _span(descriptor, size - half, half)
+    first, first_count = text.middle(context.redact, *head)
+    last, last_count = text.middle(context.redact, *tail)
+    note = f"\n[... {size - 2 * half:,} bytes cut ...]\n"
+    return f"{first}{note}{last}", first_count + last_count
+
+
+def _span(descriptor: int, start: int, size: int) -> tuple[str, str, str]:
+    """A piece of the output, with what stands before and after it."""
+    before = os.pread(descriptor, min(start, text.CONTEXT), max(0, start - text.CONTEXT))
+    piece = os.pread(descriptor, size, start)
+    after = os.pread(descriptor, text.CONTEXT, start + size)
+    # A character that the cut goes through is left to the other side of it, where nobody sees it.
+    lead = min(3, len(piece) - len(piece.lstrip(_CONTINUATION))) if start else 0
+    before, piece = before + piece[:lead], piece[lead:]
+    whole = len(piece) - _broken(piece)
+    return text.decoded(before), text.decoded(piece[:whole]), text.decoded(piece[whole:] + after)
+
+
+def _broken(data: bytes) -> int:
+    """How many bytes at the end are the beginning of a character that goes on."""
+    for count in range(1, min(3, len(data)) + 1):
+        byte = data[-count]
+        if byte >= 0xC0:
+            return count if count < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4) else 0
+        if byte < 0x80:
+            break
+    return 0

@@ -1,0 +1,85 @@
+"""What a tool is given, and what comes back from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from logist.agents import sandbox
+from logist.agents.sandbox import Confinement, Ended
+from logist.config.working import ToolRules
+from logist.core.caches import DEFAULT_CACHES
+from logist.core.model import JsonObject, Permission, Permissions
+
+RESERVED = 400
+"""Characters of a result that are kept free for its first line and the note of what was cut."""
+
+
+class ToolError(Exception):
+    """What the model is told instead of a result; it may correct itself. Never leaves this package."""
+
+
+class LackingError(Exception):
+    """The call turned out to need a permission that the role lacks. Never leaves this package."""
+
+    def __init__(self, missing: tuple[Permission, ...]) -> None:
+        super().__init__(", ".join(missing))
+        self.missing = missing
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where and for whom tools work."""
+
+    workspace: Path
+    role: str
+    permissions: Permissions
+    rules: ToolRules
+    approved: frozenset[str]
+    """Tools that a steward has allowed for this step."""
+    confine: Callable[[], Confinement]
+    """What a command may reach; asked for each command."""
+    deadline: float
+    """On the clock of `time.monotonic`: when everything has to be over."""
+    stop: Callable[[], bool]
+    """Whether a person asked to stop."""
+    scratch: Path
+    """A private directory outside of the workspace, for the output of commands."""
+    marker: str
+    """By which the processes of this job are found."""
+    redact: Callable[[str], tuple[str, int]]
+    caches: frozenset[str] = frozenset(DEFAULT_CACHES)
+    """Directories that are named and not entered."""
+    run: Callable[..., Ended] = sandbox.run
+
+    @property
+    def room(self) -> int:
+        """Characters that the body of a result may have."""
+        limit = self.rules.max_result_chars
+        return max(limit - RESERVED, limit // 2, 1)
+
+    def check(self) -> None:
+        """ToolError if the time is up or a person asked to stop; called between the pieces of long work."""
+        if self.stop():
+            raise ToolError("stopped: a person asked to stop")
+        if time.monotonic() >= self.deadline:
+            raise ToolError("stopped: the time for this step is up")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call gave: the text for the model, or a refusal."""
+
+    content: str
+    refusal: JsonObject | None = None
+    """The call is against what the role may do; see core.permissions."""
+    error: bool = False
+    """The call was at fault or failed; the model may try again."""
+    redactions: int = 0
+
+
+Arguments = dict[str, Any]
+"""Valid by the tool's schema, without those that were null."""

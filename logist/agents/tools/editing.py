@@ -1,0 +1,135 @@
+"""edit_file: an exact piece of a text file replaced, its line ends, byte order mark and mode kept."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from logist.agents.tools import paths, text, writing
+from logist.agents.tools.context import Arguments, Context, ToolError
+from logist.core.redact import REDACTED
+from logist.core.tools import MAX_EDITED_BYTES
+from logist.workspace import beneath
+
+MAX_LINE = 160
+MAX_PLACES = 5
+MAX_COMPARED = 50_000
+"""Lines that are looked at for the one that was meant."""
+MAX_WORDS = 64
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def edit_file(arguments: Arguments, context: Context) -> tuple[str, int]:
+    """Replaces `old` by `new`; ToolError says how often `old` is there, if not once."""
+    path, everywhere = arguments["path"], arguments.get("replace_all", False)
+    old, new = arguments["old"], arguments["new"]
+    writing.encoded(old)
+    writing.encoded(new)
+    if not old:
+        raise ToolError("`old` is empty; give the text that is to be replaced")
+    if old == new:
+        raise ToolError("`old` and `new` are the same; nothing to change")
+    held = _held(context, path)
+    if REDACTED in new and REDACTED not in held:
+        writing.require_no_stand_in(context, held)
+    old, new = _with_line_ends(held, old, new)
+    count = held.count(old)
+    if not count:
+        raise ToolError(_not_found(context, path, held, old))
+    if count > 1 and not everywhere:
+        raise ToolError(_not_unique(path, held, old, count))
+    _write(context, path, held, (old, new, count))
+    times = f"{count:,} times" if count > 1 else f"in line {held.count(chr(10), 0, held.find(old)) + 1:,}"
+    return f"edited {text.name(path)}: replaced {times}", 0
+
+
+def _held(context: Context, path: str) -> str:
+    with paths.regular(context, path) as descriptor:
+        found = os.fstat(descriptor)
+        writing.require_writable(found, path)
+        if found.st_size > MAX_EDITED_BYTES:
+            raise ToolError(
+                f"{text.name(path)} has {found.st_size:,} bytes; at most {MAX_EDITED_BYTES:,} can be edited"
+            )
+        data = b"".join(beneath.exactly(descriptor, found.st_size))
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ToolError(f"{text.name(path)} is not UTF-8 text; it can't be edited") from None
+
+
+def _with_line_ends(held: str, old: str, new: str) -> tuple[str, str]:
+    """Both with the line ends of the file. Where that mixes them, `old` is first taken as it is."""
+    crlf = held.count("\r\n")
+    if not crlf or (crlf < held.count("\n") and (old in held or "\n" not in old)):
+        return old, new
+    return _crlf(old), _crlf(new)
+
+
+def _crlf(piece: str) -> str:
+    return piece.replace("\r\n", "\n").replace("\n", "\r\n")
+
+
+def _write(context: Context, path: str, held: str, change: tuple[str, str, int]) -> None:
+    old, new, count = change
+    size = len(held.encode()) + count * (len(new.encode()) - len(old.encode()))
+    if size > MAX_EDITED_BYTES:
+        raise ToolError(f"the file would have {size:,} bytes; at most {MAX_EDITED_BYTES:,} can be written")
+    data = held.replace(old, new).encode()
+    with paths.parent(context, path) as (directory, name):
+        found = paths.status(directory, name)
+        if found is None:
+            raise ToolError(f"{text.name(path)} does not exist any more")
+        writing.require_writable(found, path)
+        writing.put(directory, name, data, found)
+
+
+def _not_unique(path: str, held: str, old: str, count: int) -> str:
+    places = ", ".join(
+        f"{number:,}" for number, _ in zip(_places(held, old), range(MAX_PLACES), strict=False)
+    )
+    more = ", ..." if count > MAX_PLACES else ""
+    return (
+        f"`old` was found {count:,} times in {text.name(path)} (lines {places}{more}), not once; "
+        "give more of the text around it, or set replace_all"
+    )
+
+
+def _places(held: str, old: str) -> Iterator[int]:
+    """The lines in which it begins."""
+    number, seen, place = 1, 0, held.find(old)
+    while place >= 0:
+        number += held.count("\n", seen, place)
+        seen = place
+        yield number
+        place = held.find(old, place + len(old))
+
+
+def _not_found(context: Context, path: str, held: str, old: str) -> str:
+    message = f"`old` was found 0 times in {text.name(path)}; it must be there exactly, spaces included"
+    if REDACTED in old:
+        message += f" ({REDACTED} stands for a secret that you were not shown)"
+    nearest = _nearest(held, old)
+    if nearest is None:
+        return message
+    number, line = nearest
+    return f"{message}. The nearest line is {number:,}: {text.line(context.redact, line, MAX_LINE)}"
+
+
+def _nearest(held: str, old: str) -> tuple[int, str] | None:
+    """The line most like the first one of `old` that says something: the one that shares most words with it."""
+    wanted = next((_words(line) for line in old.splitlines() if line.strip()), set())
+    best, score = None, 0.0
+    for number, line in zip(range(1, MAX_COMPARED), held.split("\n"), strict=False):
+        words = _words(line)
+        shared = len(words & wanted) / (len(words | wanted) or 1)
+        if shared > score:
+            best, score = (number, line), shared
+    return best
+
+
+def _words(line: str) -> set[str]:
+    """The first words of a line, of bounded number."""
+    return {found.group() for found, _ in zip(_WORD.finditer(line[:4096]), range(MAX_WORDS), strict=False)}

@@ -1,0 +1,154 @@
+"""Lines of a text that contain something: a literal here, a regular expression in a process that can be ended.
+
+A literal is found in time that grows with the text alone. A regular expression of Python may take for ever, and
+cannot be interrupted where it runs, so it runs in a child with limits (see `matching`) and is killed at the
+deadline. The child is given texts, no paths: it opens nothing, so every rule of opening stays in one place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from logist.agents.tools import matching
+from logist.agents.tools.context import Context, ToolError
+
+MAX_PATTERN = 1000
+POLL_SECONDS = 0.1
+CHUNK = 1 << 16
+
+Place = tuple[int, int]
+"""Line and column, from 0."""
+
+
+class SlowError(Exception):
+    """The expression took too long or too much memory. Never leaves this package."""
+
+
+class Finder(Protocol):
+    """Where in a text something is: the first place of each line."""
+
+    def places(self, data: bytes) -> list[Place]:
+        """At most `matching.MOST` of them. SlowError if it takes too long."""
+        ...
+
+
+@contextmanager
+def finder(
+    pattern: str, context: Context, deadline: float, *, regex: bool, ignore_case: bool
+) -> Iterator[Finder]:
+    """For one search; ToolError for a pattern that is none."""
+    if len(pattern) > MAX_PATTERN:
+        raise ToolError(f"the pattern has {len(pattern):,} characters; at most {MAX_PATTERN:,} are read")
+    if not regex:
+        yield Literal(pattern, ignore_case=ignore_case)
+        return
+    expression = Expression(context, deadline)
+    try:
+        expression.begin(pattern, ignore_case=ignore_case)
+        yield expression
+    finally:
+        expression.end()
+
+
+class Literal:
+    """A text as it is."""
+
+    def __init__(self, wanted: str, *, ignore_case: bool) -> None:
+        if "\n" in wanted or "\r" in wanted:
+            raise ToolError("the pattern has a line break; only text within one line can be found")
+        self.wanted = wanted.lower() if ignore_case else wanted
+        self.ignore_case = ignore_case
+        try:
+            self.raw = wanted.encode()
+        except UnicodeEncodeError:
+            raise ToolError("the pattern is not valid Unicode text") from None
+
+    def places(self, data: bytes) -> list[Place]:
+        if not self.ignore_case and self.raw not in data:
+            return []
+        text = data.decode("utf-8", "surrogateescape")
+        # Lowering may change the length of a line, but not which line it is.
+        return self._in(text.lower() if self.ignore_case else text)
+
+    def _in(self, text: str) -> list[Place]:
+        found: list[Place] = []
+        number = seen = 0
+        place = text.find(self.wanted)
+        while place >= 0 and len(found) < matching.MOST:
+            number += text.count("\n", seen, place)
+            seen = place
+            found.append((number, place - (text.rfind("\n", 0, place) + 1)))
+            end = text.find("\n", place)
+            place = text.find(self.wanted, end) if end >= 0 else -1
+        return found
+
+
+class Expression:
+    """A regular expression in a child."""
+
+    def __init__(self, context: Context, deadline: float) -> None:
+        self.context = context
+        self.deadline = deadline
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", matching.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+        )
+
+    def begin(self, pattern: str, *, ignore_case: bool) -> None:
+        """ToolError for what is no regular expression."""
+        try:
+            fault = self._asked(json.dumps([pattern, ignore_case]).encode() + b"\n")
+        except SlowError as error:
+            raise ToolError(f"the regular expression {error}") from None
+        if fault is not None:
+            raise ToolError(f"the pattern is not a regular expression of Python: {fault}")
+
+    def places(self, data: bytes) -> list[Place]:
+        found = self._asked(b"%d\n%b" % (len(data), data))
+        return [(number, column) for number, column in found]
+
+    def end(self) -> None:
+        """Whatever it is doing."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
+
+    def _asked(self, question: bytes) -> Any:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(question)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise SlowError("took too much memory") from None
+        return json.loads(self._line())
+
+    def _line(self) -> bytes:
+        assert self.process.stdout is not None
+        descriptor = self.process.stdout.fileno()
+        line = b""
+        while not line.endswith(b"\n"):
+            self.context.check()
+            if time.monotonic() >= self.deadline:
+                raise SlowError("took too long")
+            if not select.select([descriptor], [], [], POLL_SECONDS)[0]:
+                continue
+            data = os.read(descriptor, CHUNK)
+            if not data:
+                raise SlowError("took too much memory or time")
+            line += data
+        return line

@@ -1,0 +1,182 @@
+"""read_file: a window of a text file, of any size, in memory for the window alone."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from logist.agents.tools import paths, text
+from logist.agents.tools.context import Arguments, Context, ToolError
+
+CHUNK = 1 << 20
+COUNTED_BYTES = 64 << 20
+"""Of larger files the lines are not counted."""
+SNIFFED_BYTES = 8192
+BOM = "\ufeff"
+LARGEST_CHARACTER = 4
+"""Bytes of a character in UTF-8, at most."""
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+
+
+class Window(NamedTuple):
+    """A piece of a file: where it begins and ends, in bytes, and its text."""
+
+    start: int
+    end: int
+    text: str
+    after: str
+    """A little of what follows, for the redaction."""
+
+
+def read_file(arguments: Arguments, context: Context) -> tuple[str, int]:
+    """The lines that were asked for, with a first line that says what is shown; and how much was redacted."""
+    path, first = arguments["path"], arguments.get("offset", 1)
+    with paths.regular(context, path) as descriptor:
+        size = os.fstat(descriptor).st_size
+        shown = text.name(path)
+        if size == 0:
+            return f"[{shown}: an empty file]", 0
+        if is_binary(descriptor):
+            return f"[{shown}: a binary file of {size:,} bytes, not shown]", 0
+        start = _line(descriptor, first, context, shown)
+        column = arguments.get("column", 1)
+        start = _column(descriptor, start, column, context, first)
+        window = _window(descriptor, start, context.room, arguments.get("limit"))
+        before = _bytes(descriptor, max(0, start - text.CONTEXT), min(start, text.CONTEXT))
+        lines = _lines(descriptor, size, context)
+    body, redactions = text.middle(context.redact, text.decoded(before), window.text, window.after)
+    return _told(shown, window, body, (first, column, lines, size)), redactions
+
+
+def is_binary(descriptor: int) -> bool:
+    """As git and grep decide it: a NUL near the beginning."""
+    return b"\0" in os.pread(descriptor, SNIFFED_BYTES, 0)
+
+
+def chunks(descriptor: int, start: int, context: Context) -> Iterator[tuple[int, bytes]]:
+    """The file from `start`, with the place of each piece; stops when the time is up."""
+    while data := os.pread(descriptor, CHUNK, start):
+        context.check()
+        yield start, data
+        start += len(data)
+
+
+def _line(descriptor: int, number: int, context: Context, shown: str) -> int:
+    """Where a line begins."""
+    ahead = number - 1
+    if not ahead:
+        return 0
+    end = 0
+    for place, data in chunks(descriptor, 0, context):
+        found = data.count(b"\n")
+        if found >= ahead:
+            start = place + len(data) - len(data.split(b"\n", ahead)[-1])
+            if os.pread(descriptor, 1, start):
+                return start
+        ahead -= min(found, ahead)
+        end = place + len(data)
+    last = number - ahead - (os.pread(descriptor, 1, end - 1) == b"\n")
+    raise ToolError(f"{shown} has only {last:,} lines; there is no line {number:,}")
+
+
+def _column(descriptor: int, start: int, column: int, context: Context, line: int) -> int:
+    """Where a character of the line that begins at `start` is."""
+    ahead = column - 1
+    if not ahead:
+        return start
+    for place, data in chunks(descriptor, start, context):
+        piece = data.partition(b"\n")[0]
+        if _characters(piece) > ahead:
+            return place + bisect_left(
+                range(len(piece)), ahead + 1, key=lambda index: _characters(piece[: index + 1])
+            )
+        ahead -= _characters(piece)
+        if len(piece) < len(data):
+            break
+    raise ToolError(f"line {line:,} has only {column - 1 - ahead:,} characters")
+
+
+def _characters(data: bytes) -> int:
+    return len(data.translate(None, _CONTINUATION))
+
+
+def _window(descriptor: int, start: int, room: int, limit: int | None) -> Window:
+    whole = text.decoded(_bytes(descriptor, start, (room + text.CONTEXT) * LARGEST_CHARACTER))
+    end = min(room, len(whole))
+    lines = _ends_of_lines(whole, end, limit)
+    if limit is not None and len(lines) >= limit:
+        end = lines[limit - 1]
+    elif end < len(whole) and lines:
+        end = lines[-1]  # whole lines, where one fits
+    shown = whole[:end]
+    size = len(shown.encode("utf-8", "surrogateescape"))
+    return Window(start, start + size, shown, whole[end : end + text.CONTEXT])
+
+
+def _ends_of_lines(whole: str, end: int, limit: int | None) -> list[int]:
+    found: list[int] = []
+    place = whole.find("\n", 0, end)
+    while place >= 0 and (limit is None or len(found) < limit):
+        found.append(place + 1)
+        place = whole.find("\n", place + 1, end)
+    return found
+
+
+def _bytes(descriptor: int, start: int, size: int) -> bytes:
+    """Fewer only at the end of the file."""
+    pieces = []
+    while size > 0 and (data := os.pread(descriptor, min(size, CHUNK), start)):
+        pieces.append(data)
+        start, size = start + len(data), size - len(data)
+    return b"".join(pieces)
+
+
+def _lines(descriptor: int, size: int, context: Context) -> int | None:
+    """How many lines the file has, unless it is too large to count them."""
+    if size > COUNTED_BYTES:
+        return None
+    last = b"\n"
+    count = 0
+    for _, data in chunks(descriptor, 0, context):
+        count += data.count(b"\n")
+        last = data[-1:]
+    return count + (last != b"\n")
+
+
+def _told(shown: str, window: Window, body: str, place: tuple[int, int, int | None, int]) -> str:
+    first, column, lines, size = place
+    count = window.text.count("\n")
+    ends_line = window.text.endswith("\n")
+    last = first + count - (1 if ends_line else 0)
+    notes = [
+        f"{shown}: lines {first:,}-{last:,} of {lines:,}" if lines else f"{shown}: lines {first:,}-{last:,}"
+    ]
+    if not lines:
+        notes.append(f"{size:,} bytes in all")
+    if column > 1:
+        notes.append(f"from character {column:,} of line {first:,}")
+    if count and window.text.count("\r\n") == count:
+        body = body.replace("\r\n", "\n")
+        notes.append("CRLF line ends")
+    if window.start == 0 and body.startswith(BOM):
+        body = body.removeprefix(BOM)
+        notes.append("with a byte order mark")
+    if window.text.isascii() is False and any("\udc80" <= c <= "\udcff" for c in window.text):
+        notes.append("not UTF-8: other bytes are shown as \\udcNN")
+    if window.end >= size and not ends_line:
+        notes.append("no line break at the end")
+    tail = _read_on(window, size, first, column) if window.end < size else ""
+    return f"[{'; '.join(notes)}]\n{body}{tail}"
+
+
+def _read_on(window: Window, size: int, first: int, column: int) -> str:
+    count = window.text.count("\n")
+    if window.text.endswith("\n"):
+        return f"[... {size - window.end:,} more bytes; read on with offset={first + count}]"
+    rest = len(window.text.rpartition("\n")[2])
+    at = rest + 1 if count else column + rest
+    more = f"{size - window.end:,} more bytes, the line goes on"
+    return f"\n[... {more}; read on with offset={first + count}, column={at}]"

@@ -1,0 +1,240 @@
+"""search: lines of the workspace's text files, file by file in a fixed order, in bounded memory and time."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from logist.agents.tools import listing, matching, paths, text
+from logist.agents.tools.context import Arguments, Context, ToolError
+from logist.agents.tools.finding import Finder, SlowError, finder
+from logist.agents.tools.reading import SNIFFED_BYTES
+from logist.core.tools import MAX_SEARCHED_BYTES
+from logist.workspace import beneath, names
+
+SECONDS = 60.0
+"""One search takes no longer."""
+MAX_ENTRIES = 100_000
+"""Of one directory; the rest is passed over, and told."""
+MAX_LEVELS = 64
+MAX_LINE = 240
+BEFORE_MATCH = 80
+"""Of a long line: what is shown before the match, at most."""
+
+BINARY = "binary"
+LARGE = f"over {MAX_SEARCHED_BYTES >> 20} MB"
+UNREADABLE = "unreadable or with a second name"
+MORE = f"beyond the first {MAX_ENTRIES:,} of a directory"
+DEEP = f"deeper than {MAX_LEVELS} levels"
+
+
+@dataclass
+class Search:
+    """One search: how it looks, and what it has found so far."""
+
+    context: Context
+    finder: Finder
+    everything: bool
+    """Whether to list the files, since there is nothing to look for in them."""
+    glob: str | None
+    lines: list[str] = field(default_factory=list)
+    room: int = 0
+    redactions: int = 0
+    files: int = 0
+    passed: Counter[str] = field(default_factory=Counter)
+
+    def add(self, line: str) -> bool:
+        """False if there is no room for it."""
+        self.room -= len(line) + 1
+        if self.room >= 0:
+            self.lines.append(line)
+        return self.room >= 0
+
+
+def search(arguments: Arguments, context: Context) -> tuple[str, int]:
+    """`path:line: text` of each line found, and how much was redacted."""
+    pattern, path = arguments["pattern"], arguments.get("path", ".")
+    deadline = time.monotonic() + SECONDS
+    regex, ignore_case = arguments.get("regex", False), arguments.get("ignore_case", False)
+    given = finder(pattern, context, deadline, regex=regex and bool(pattern), ignore_case=ignore_case)
+    with given as found:
+        this = Search(context, found, not pattern, arguments.get("glob"), room=context.room)
+        end = _searched(this, path, deadline)
+    return _told(this, end), this.redactions
+
+
+def _searched(this: Search, path: str, deadline: float) -> str:
+    """Why it ended early, or nothing."""
+    for file, parent, name in _files(this, path):
+        if time.monotonic() >= deadline:
+            return f"it took longer than {SECONDS:.0f} seconds"
+        try:
+            if not _file(this, file, parent, name):
+                return "there are more; narrow it by pattern, path or glob"
+        except SlowError as error:
+            return f"the expression {error} in {text.name(names.shown(file))}"
+    return ""
+
+
+def _told(this: Search, end: str) -> str:
+    count = len(this.lines)
+    if end and not count:
+        raise ToolError(f"the search was ended: {end}")
+    what = "file" if this.everything else "line"
+    head = f"[{count:,} {what}{'' if count == 1 else 's'}; {this.files:,} files looked at]"
+    tail = (
+        [f"[passed over: {', '.join(f'{n:,} {why}' for why, n in this.passed.items())}]"]
+        if this.passed
+        else []
+    )
+    if end:
+        tail.append(f"[... cut: {end}]")
+    return "\n".join([head, *this.lines, *tail])
+
+
+def _files(this: Search, path: str) -> Iterator[tuple[bytes, int, bytes]]:
+    """Each file: its path in the workspace, its directory, its name there."""
+    components = paths.parts(path, of_directory=True)
+    if components:
+        with paths.parent(this.context, path, of_directory=True) as (parent, name):
+            found = paths.status(parent, name)
+            if found is not None and stat.S_ISREG(found.st_mode):
+                paths.require_one_name(found, path)
+                yield b"/".join(components), parent, name
+                return
+    with paths.directory(this.context, path) as descriptor:
+        prefix = b"".join(component + b"/" for component in components)
+        yield from _walked(this, descriptor, prefix, len(prefix))
+
+
+def _walked(this: Search, descriptor: int, prefix: bytes, base: int) -> Iterator[tuple[bytes, int, bytes]]:
+    found = listing.first_names(descriptor, MAX_ENTRIES, this.context, top=not prefix)
+    this.passed.update({MORE: found.omitted} if found.omitted else {})
+    for name in found.names:
+        status = paths.status(descriptor, name)
+        if status is None:
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            yield from _below(this, descriptor, prefix + name, base)
+        elif stat.S_ISREG(status.st_mode) and _wanted(this.glob, prefix + name, base):
+            yield prefix + name, descriptor, name
+
+
+def _below(this: Search, parent: int, path: bytes, base: int) -> Iterator[tuple[bytes, int, bytes]]:
+    name = path.rpartition(b"/")[2]
+    if listing.is_cache(name, this.context):
+        return
+    if path.count(b"/") >= MAX_LEVELS:
+        this.passed[DEEP] += 1
+        return
+    this.context.check()
+    try:
+        descriptor = beneath.open_directory(parent, name)
+    except OSError:
+        this.passed[UNREADABLE] += 1
+        return
+    try:
+        yield from _walked(this, descriptor, path + b"/", base)
+    finally:
+        os.close(descriptor)
+
+
+def _wanted(glob: str | None, path: bytes, base: int) -> bool:
+    """Whether a file is asked for: by its name, its path in the workspace or its path below the directory."""
+    if not glob:
+        return True
+    if "/" not in glob:
+        return fnmatchcase(os.fsdecode(path.rpartition(b"/")[2]), glob)
+    return any(globbed(glob, os.fsdecode(one)) for one in {path, path[base:]})
+
+
+def globbed(glob: str, path: str) -> bool:
+    """Whether a path matches; `**` stands for any number of directories, also none."""
+    wanted = [part for part in glob.split("/") if part not in ("", ".")]
+    at = _skipping({0}, wanted)
+    for part in path.split("/"):
+        stay = {i for i in at if i < len(wanted) and wanted[i] == "**"}
+        on = {i + 1 for i in at - stay if i < len(wanted) and fnmatchcase(part, wanted[i])}
+        at = _skipping(stay | on, wanted)
+    return len(wanted) in at
+
+
+def _skipping(at: set[int], wanted: list[str]) -> set[int]:
+    found = set(at)
+    for i in sorted(at):
+        while i < len(wanted) and wanted[i] == "**":
+            i += 1
+            found.add(i)
+    return found
+
+
+def _file(this: Search, path: bytes, parent: int, name: bytes) -> bool:
+    """False if there is no room for more."""
+    this.context.check()
+    shown = text.name(names.shown(path))
+    try:
+        with beneath.regular(parent, [name]) as descriptor:
+            found = os.fstat(descriptor)
+            if found.st_nlink != 1:
+                raise PermissionError
+            this.files += 1
+            if this.everything:
+                return this.add(f"{shown}  {found.st_size:,} bytes")
+            if found.st_size > MAX_SEARCHED_BYTES:
+                this.passed[LARGE] += 1
+                return True
+            data = b"".join(beneath.exactly(descriptor, found.st_size))
+    except OSError:
+        this.passed[UNREADABLE] += 1
+        return True
+    if b"\0" in data[:SNIFFED_BYTES]:
+        this.passed[BINARY] += 1
+        return True
+    return _in(this, shown, data)
+
+
+def _in(this: Search, shown: str, data: bytes) -> bool:
+    places = this.finder.places(data)
+    if not places:
+        return True
+    content = text.decoded(data)
+    starts = _starts(content, [number for number, _ in places])
+    secret = this.context.redact(content)[1] > 0
+    for (number, column), start in zip(places, starts, strict=True):
+        line = _line(this, content, (start, column), secret=secret)
+        if not this.add(f"{shown}:{number + 1}: {line}"):
+            return False
+    return len(places) < matching.MOST
+
+
+def _starts(content: str, numbers: list[int]) -> list[int]:
+    """Where these lines begin; they are in order."""
+    found = []
+    number = start = 0
+    for wanted in numbers:
+        for _ in range(wanted - number):
+            start = content.find("\n", start) + 1
+        number = wanted
+        found.append(start)
+    return found
+
+
+def _line(this: Search, content: str, place: tuple[int, int], *, secret: bool) -> str:
+    start, column = place
+    end = content.find("\n", start)
+    end = len(content) if end < 0 else end
+    cut = start
+    if end - start > MAX_LINE:
+        cut = max(start, min(start + column, end) - BEFORE_MATCH)
+    last = min(end, cut + MAX_LINE)
+    line = content[cut:last]
+    if secret:
+        before, after = content[max(0, cut - text.CONTEXT) : cut], content[last : last + text.CONTEXT]
+        line, count = text.middle(this.context.redact, before, line, after)
+        this.redactions += count
+    return f"{'...' if cut > start else ''}{line.rstrip(chr(13))}{'...' if last < end else ''}"

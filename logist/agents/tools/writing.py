@@ -1,0 +1,175 @@
+"""write_file, create_file and delete_file: whole files, replaced in one step."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from contextlib import suppress
+
+from logist.agents.tools import paths, text
+from logist.agents.tools.context import Arguments, Context, LackingError, ToolError
+from logist.core.model import Permission
+from logist.core.redact import REDACTED
+from logist.core.tools import MAX_EDITED_BYTES
+from logist.workspace import beneath
+
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE_MODE = 0o666
+"""Of a new file, less the umask."""
+KEPT_MODE = 0o777
+
+
+def write_file(arguments: Arguments, context: Context) -> tuple[str, int]:
+    """Replaces a file, or makes a new one if the role may; LackingError if it may not."""
+    path, data = arguments["path"], encoded(arguments["content"])
+    creating = context.permissions.allows(Permission.CREATE_FILES)
+    if creating:
+        _make_directories(context, path)
+    try:
+        with paths.parent(context, path) as (directory, name):
+            found = paths.status(directory, name)
+            if found is not None:
+                require_writable(found, path)
+                _require_no_stand_in(context, path, arguments["content"])
+            elif not creating:
+                raise LackingError((Permission.CREATE_FILES,))
+            put(directory, name, data, found)
+    except paths.MissingError:
+        if creating:
+            raise
+        raise LackingError((Permission.CREATE_FILES,)) from None
+    return f"{'wrote' if found else 'created'} {text.name(path)}: {len(data):,} bytes", 0
+
+
+def create_file(arguments: Arguments, context: Context) -> tuple[str, int]:
+    """Makes a new file, and the directories above it."""
+    path, data = arguments["path"], encoded(arguments["content"])
+    _make_directories(context, path)
+    with paths.parent(context, path) as (directory, name):
+        found = paths.status(directory, name)
+        if found is not None:
+            raise ToolError(f"{text.name(path)} exists already: it is {paths.kind(found.st_mode)}")
+        put(directory, name, data, None)
+    return f"created {text.name(path)}: {len(data):,} bytes", 0
+
+
+def delete_file(arguments: Arguments, context: Context) -> tuple[str, int]:
+    """Deletes a file or a link itself, or an empty directory."""
+    path = arguments["path"]
+    if not paths.parts(path, of_directory=True):
+        raise ToolError("the workspace itself can't be deleted")
+    with paths.parent(context, path, of_directory=True) as (directory, name):
+        found = paths.status(directory, name)
+        if found is None:
+            raise ToolError(f"{text.name(path)} does not exist")
+        if stat.S_ISDIR(found.st_mode):
+            _remove_directory(directory, name, path)
+        else:
+            _require_file_meant(path)
+            os.unlink(name, dir_fd=directory)
+        os.fsync(directory)
+    return f"deleted {text.name(path)}", 0
+
+
+def _remove_directory(directory: int, name: bytes, path: str) -> None:
+    try:
+        os.rmdir(name, dir_fd=directory)
+    except OSError as error:
+        if error.errno not in beneath.NOT_EMPTY:
+            raise
+        raise ToolError(f"{text.name(path)} is a directory with something in it; delete that first") from None
+
+
+def _require_file_meant(path: str) -> None:
+    if path.endswith(("/", "/.")):
+        raise ToolError(f"{text.name(path)} is not a directory")
+
+
+def encoded(content: str) -> bytes:
+    """The bytes of a file; ToolError for what no file should hold."""
+    try:
+        data = content.encode()
+    except UnicodeEncodeError:
+        raise ToolError("the text holds half of a surrogate pair, which is no character") from None
+    if len(data) > MAX_EDITED_BYTES:
+        raise ToolError(f"the text has {len(data):,} bytes; at most {MAX_EDITED_BYTES:,} can be written")
+    return data
+
+
+def require_writable(found: os.stat_result, path: str) -> None:
+    """ToolError for what is no regular file of one name, or is read-only."""
+    paths.require_one_name(found, path)
+    if not found.st_mode & stat.S_IWUSR:
+        raise ToolError(f"{text.name(path)} is read-only (mode {stat.S_IMODE(found.st_mode):04o})")
+
+
+def _require_no_stand_in(context: Context, path: str, content: str) -> None:
+    """A model that was shown `[redacted]` must not write that over the secret."""
+    if REDACTED not in content:
+        return
+    with paths.regular(context, path) as descriptor:
+        size = min(os.fstat(descriptor).st_size, MAX_EDITED_BYTES)
+        held = text.decoded(b"".join(beneath.exactly(descriptor, size)))
+    require_no_stand_in(context, held)
+
+
+def require_no_stand_in(context: Context, held: str) -> None:
+    """ToolError if the file holds something that the model was shown as `[redacted]`."""
+    if context.redact(held)[1]:
+        raise ToolError(
+            f"the text holds {REDACTED}, which stands for a secret in the file that you were not shown; "
+            "change the file with edit_file, around it"
+        )
+
+
+def put(directory: int, name: bytes, data: bytes, found: os.stat_result | None) -> None:
+    """The whole content under that name, or nothing: a temporary file beside it takes its place.
+
+    The temporary's name follows from the file's, so what a kill has left goes with the next write.
+    """
+    temporary = b".logist-%s.new" % hashlib.sha256(name).hexdigest()[:12].encode()
+    with suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=directory)
+    descriptor = os.open(temporary, NEW, FILE_MODE, dir_fd=directory)
+    try:
+        with open(descriptor, "wb") as file:
+            if found is not None:
+                os.fchmod(descriptor, found.st_mode & KEPT_MODE)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=directory)
+        raise
+    os.fsync(directory)
+
+
+def _make_directories(context: Context, path: str) -> None:
+    """The directories above a path, where they are missing; one level at a time, never through a link."""
+    above = paths.parts(path)[:-1]
+    with beneath.root(context.workspace) as top:
+        descriptor = os.dup(top)
+        try:
+            for part in above:
+                below = _entered(descriptor, part)
+                if below is None:
+                    return  # opening the file will say what stands in the way
+                os.close(descriptor)
+                descriptor = below
+        finally:
+            os.close(descriptor)
+
+
+def _entered(parent: int, name: bytes) -> int | None:
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=parent)
+    try:
+        return beneath.open_directory(parent, name)
+    except OSError as error:
+        if error.errno in (*beneath.GONE, errno.EACCES):
+            return None
+        raise

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from logist.agents import sandbox
+from logist.cli.checkup import machine
 from logist.store import JobDir, list_jobs, lock
 from tests import support
 from tests.cli.desk import Desk
@@ -46,7 +48,7 @@ def test_all_is_well_and_nothing_is_changed(desk: Desk, deep: list[str], fix: li
         assert f"ok      {line}" in ran.out
     assert "roles: Supervisor, Worker" in ran.out
     faults = [row for row in rows(desk, *deep, *fix) if row["level"] != "ok"]
-    assert [row["check"] for row in faults] in ([], ["litellm"], ["disk"], ["litellm", "disk"])
+    assert {row["check"] for row in faults} <= {"litellm", "sandbox", "disk"}
     assert desk.tree() == before
 
 
@@ -164,6 +166,33 @@ def test_no_git_and_an_old_one(desk: Desk, tmp_path: Path) -> None:
     git.chmod(0o755)
     ran = desk("doctor", env={"PATH": f"{programs}{os.pathsep}/usr/bin:/bin"})
     assert (ran.code, "warning git: 2.20.1 is older" in ran.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail", "level", "fix", "says"),
+    [
+        ("bubblewrap", "bubblewrap: /usr/bin/bwrap works", "ok", None, "/usr/bin/bwrap works"),
+        ("landlock", "landlock: version 7 works", "warning", "apt install bubblewrap", "Landlock only"),
+        (
+            "none",
+            "landlock: this kernel has none",
+            "warning",
+            "apt install bubblewrap",
+            "reach all that you reach",
+        ),
+    ],
+)
+def test_each_sandbox(kind: sandbox.Kind, detail: str, level: str, fix: str | None, says: str) -> None:
+    found = machine.of_sandbox(sandbox.Means(kind, (detail,)))
+    assert (found.check, found.level, found.fix, found.exit_code) == ("sandbox", level, fix, 0)
+    assert says in found.message
+    assert detail in found.message
+
+
+def test_the_sandbox_of_this_machine(desk: Desk) -> None:
+    found, means = checks(desk)["sandbox"], sandbox.means()
+    assert (found["level"] == "ok") is (means.kind == "bubblewrap")
+    assert all(detail in found["message"] for detail in means.details)
 
 
 def test_what_is_not_there_yet(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""What `logist doctor` says about the machine: Python, git, litellm."""
+"""What `logist doctor` says about the machine: Python, git, litellm, the sandbox."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+from logist.agents import sandbox
 from logist.config.environment import Environment
 from logist.jobs.finding import Finding, invalid, warning
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_GIT = (2, 39)
+INSTALL_SANDBOX = "apt install bubblewrap"
 
 
 def look(environment: Environment) -> Iterator[Finding]:
@@ -21,6 +23,7 @@ def look(environment: Environment) -> Iterator[Finding]:
     yield _python()
     yield _git(environment)
     yield _litellm()
+    yield of_sandbox(sandbox.means())
 
 
 def _python() -> Finding:
@@ -55,3 +58,15 @@ def _litellm() -> Finding:
         return Finding("litellm", "ok", "installed")
     message = "not installed: no model can be asked; archived and given answers work"
     return warning("litellm", message, "pip install 'logist[litellm]'")
+
+
+def of_sandbox(found: sandbox.Means) -> Finding:
+    """What commands and agent programs are confined by here, and what that leaves open."""
+    told = "; ".join(found.details)
+    if found.kind == "bubblewrap":
+        return Finding("sandbox", "ok", told)
+    if found.kind == "landlock":
+        return warning("sandbox", f"Landlock only, which holds less back: {told}", INSTALL_SANDBOX)
+    return warning(
+        "sandbox", f"none works: agents' commands reach all that you reach: {told}", INSTALL_SANDBOX
+    )

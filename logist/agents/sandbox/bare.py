@@ -1,0 +1,115 @@
+"""A program under Landlock, or under nothing: a process group, and whatever left it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from logist.agents.sandbox import landlock, launcher, processes
+from logist.agents.sandbox.confinement import Confinement, Kind
+from logist.agents.sandbox.processes import Table
+from logist.agents.sandbox.started import bury, limits, popen
+from logist.agents.sandbox.streams import Streams
+
+
+def start(
+    kind: Kind, argv: Sequence[str], executable: str, confinement: Confinement, marker: str, streams: Streams
+) -> Bare:
+    """Starts `argv` through the launcher, which takes its rights away and becomes it."""
+    user = os.getuid()
+    content = landlock.plan(
+        kind,
+        confinement,
+        argv,
+        executable,
+        limits=limits(confinement, processes.threads_of_user(user) if user else 0),
+        parent=os.getpid(),
+        version=launcher.abi(),
+    )
+    others = frozenset(processes.children(os.getpid()))
+    report, writing = os.pipe()
+    command, passed = landlock.command(content, writing)
+    try:
+        process = popen(command, marker, passed, streams)
+    except BaseException:
+        os.close(report)
+        raise
+    return Bare(process, kind, marker, others, _told(report), processes.open_descriptor(process.pid))
+
+
+def _told(report: int) -> OSError | None:
+    """What the launcher says; its pipe ends when it has become the program."""
+    with open(report, "rb") as file:
+        text = file.read().decode("utf-8", "replace")
+    if not text:
+        return None
+    number, _, words = text.partition(" ")
+    return OSError(int(number), words)
+
+
+@dataclass
+class Bare:
+    """A process, its group, and those that came from it; what changed its parent becomes our child."""
+
+    process: subprocess.Popen[bytes]
+    kind: Kind
+    marker: str
+    others: frozenset[int]
+    """Children that we had before."""
+    problem: OSError | None = None
+    _end: int | None = None
+    _known: set[int] = field(default_factory=set)
+
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def wakes(self) -> tuple[int, ...]:
+        return () if self._end is None else (self._end,)
+
+    def members(self, table: Table) -> set[int]:
+        ours = os.getpid()
+        adopted = {
+            each.pid for each in table.values() if each.parent == ours and self._is_adopted(each, table)
+        }
+        roots = {self.process.pid, *adopted} if self.process.returncode is None else adopted
+        self._known = processes.descendants(table, roots)
+        return set(self._known)
+
+    def _is_adopted(self, process: processes.Process, table: Table) -> bool:
+        """Whether this child of ours is one that the program left: none that we started is in another session."""
+        if process.pid == self.process.pid or process.pid in self.others:
+            return False
+        if process.pid in self._known or process.session == self.process.pid:
+            return True
+        if process.session == os.getsid(0):
+            return False
+        return bool(processes.with_marker(self.marker, [process.pid])) or not processes.marked(process.pid)
+
+    def tell(self, number: int) -> None:
+        if self.process.returncode is None:
+            processes.signal_group(self.process.pid, number)
+
+    def group(self) -> int | None:
+        return self.process.pid
+
+    def kill(self) -> None:
+        self.tell(signal.SIGKILL)
+
+    def finish(self) -> tuple[int | None, int | None]:
+        status = self.process.wait()
+        self.close()
+        if self.problem is not None:
+            return None, None
+        return (None, -status) if status < 0 else (status, None)
+
+    def complaint(self) -> OSError | None:
+        return self.problem
+
+    def close(self) -> None:
+        if self._end is not None:
+            os.close(self._end)
+        self._end = None
+        bury(self.process)

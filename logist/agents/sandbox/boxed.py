@@ -1,0 +1,195 @@
+"""A program under bubblewrap: started, watched, counted and ended as one namespace."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from logist.agents.sandbox import bubblewrap, landlock, launcher, processes
+from logist.agents.sandbox.confinement import Confinement, Kind
+from logist.agents.sandbox.processes import Table
+from logist.agents.sandbox.started import bury, limits, popen
+from logist.agents.sandbox.streams import Streams, until_newline
+
+_FIRST_INSIDE = 2
+"""The number of the program in its own namespace: the first is what buries the dead there."""
+_SHORT_PIPE = 4096
+_LONGEST = 10.0
+_SHELL_SIGNALS = frozenset(
+    128 + number
+    for number in (
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGILL,
+        signal.SIGTRAP,
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGKILL,
+        signal.SIGSEGV,
+        signal.SIGPIPE,
+        signal.SIGTERM,
+        signal.SIGXFSZ,
+    )
+)
+"""Statuses by which bubblewrap tells, as a shell does, that a signal ended the program."""
+
+
+def start(
+    bwrap: str, argv: Sequence[str], executable: str, confinement: Confinement, marker: str, streams: Streams
+) -> Boxed:
+    """Starts `argv`; what bubblewrap has to say against it comes as the program's standard error."""
+    status, telling = os.pipe()
+    waiting, releasing = os.pipe()
+    fcntl.fcntl(telling, fcntl.F_SETPIPE_SZ, _SHORT_PIPE)
+    flags = bubblewrap.arguments(confinement, executable, bubblewrap.options(bwrap))
+    extra = ["--json-status-fd", str(telling), "--block-fd", str(waiting)]
+    command, passed = bubblewrap.command(bwrap, flags, extra)
+    command, more = _scoped([*command, executable, *argv[1:]], confinement, marker)
+    try:
+        process = popen(command, marker, (*passed, *more, telling, waiting), streams)
+        boxed = Boxed(process, status)
+        boxed.prepare(limits(confinement, 0))
+    except BaseException:
+        os.close(status)
+        raise
+    finally:
+        os.close(releasing)  # the end of that file releases it too
+    return boxed
+
+
+def _scoped(command: list[str], confinement: Confinement, marker: str) -> tuple[list[str], list[int]]:
+    """Where the network is shared, abstract sockets are too: Landlock keeps the program from those."""
+    version = launcher.abi()
+    if not confinement.network or version < launcher.SCOPES_SINCE:
+        return command, []
+    content = landlock.scope_plan(command, marker=marker, parent=os.getpid(), version=version)
+    reading, report = os.pipe()
+    os.close(reading)
+    return landlock.command(content, report)
+
+
+@dataclass
+class Boxed:
+    """In a process namespace of its own, with bubblewrap inside as its first process, and another outside.
+
+    The one outside tells the exit status in a pipe, and ends; with it the namespace ends. That pipe is kept
+    full until `finish`, so that what the program left can be counted.
+    """
+
+    process: subprocess.Popen[bytes]
+    status: int | None
+    init: int = 0
+    kind: Kind = "bubblewrap"
+    _init_end: int | None = None
+    _main: int | None = None
+    _main_end: int | None = None
+    _group: int | None = None
+    _over: bool = False
+
+    def prepare(self, wanted: Mapping[str, int]) -> bool:
+        """Waits for the sandbox, and sets limits in it, before anything of the program runs; False if it failed."""
+        assert self.status is not None
+        told = b"".join(until_newline(self.status))
+        if not told.endswith(b"\n"):
+            return False
+        self.init = int(json.loads(told)["child-pid"])
+        self._init_end = processes.open_descriptor(self.init)
+        with suppress(OSError):  # else it ended already
+            launcher.limit(wanted, self.init)
+            _last_to_come(self.init)
+        filling = os.open(f"/proc/self/fd/{self.status}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with suppress(BlockingIOError):
+            os.write(filling, b" " * fcntl.fcntl(filling, fcntl.F_GETPIPE_SZ))
+        os.close(filling)
+        return True
+
+    def ended(self) -> bool:
+        self._over = self._over or self._is_over()
+        return self._over
+
+    def _is_over(self) -> bool:
+        if self.process.poll() is not None or not _runs(self.init, self.process.pid):
+            return True
+        if self._main is not None:
+            return not _runs(self._main, self.init)
+        numbers = {processes.number_inside(pid): pid for pid in processes.children(self.init)}
+        self._main = numbers.get(_FIRST_INSIDE)
+        if self._main is not None:
+            self.group()
+            self._main_end = processes.open_descriptor(self._main)
+        return self._main is None and any(numbers)
+
+    def wakes(self) -> tuple[int, ...]:
+        return tuple(number for number in (self._init_end, self._main_end) if number is not None)
+
+    def members(self, table: Table) -> set[int]:
+        return processes.descendants(table, [self.init]) - {self.init}
+
+    def group(self) -> int | None:
+        found = processes.look(self._main) if self._main is not None else None
+        if found and found.parent == self.init:
+            self._group = found.group
+        return self._group
+
+    def tell(self, number: int) -> None:
+        if self.ended():
+            return
+        if group := self.group():
+            processes.signal_group(group, number)
+        elif number == signal.SIGTERM:  # the program has not begun: nothing is there to be asked
+            self.kill()
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            if self._init_end is not None:
+                signal.pidfd_send_signal(self._init_end, signal.SIGKILL)
+            elif _runs(self.init, self.process.pid):
+                os.kill(self.init, signal.SIGKILL)
+
+    def finish(self) -> tuple[int | None, int | None]:
+        assert self.status is not None
+        told = b""
+        while data := os.read(self.status, _SHORT_PIPE):
+            told += data
+        self.process.wait()
+        self.close()
+        if b"exit-code" not in told:
+            return None, None
+        status = int(json.loads(told.strip().splitlines()[-1])["exit-code"])
+        return (None, status - 128) if status in _SHELL_SIGNALS else (status, None)
+
+    def complaint(self) -> OSError | None:
+        return None
+
+    def close(self) -> None:
+        if self.status is not None:
+            os.close(self.status)
+        bury(self.process)
+        if self._init_end is not None:  # with the first process of a namespace, all of it is gone
+            select.select([self._init_end], [], [], _LONGEST)
+            os.close(self._init_end)
+        if self._main_end is not None:
+            os.close(self._main_end)
+        if self.init:  # the one outside ended before it, so it has become our child
+            processes.bury([self.init])
+        self.status = self._init_end = self._main_end = None
+
+
+def _runs(pid: int, parent: int) -> bool:
+    found = processes.look(pid)
+    return found is not None and found.parent == parent and found.lives
+
+
+def _last_to_come(pid: int) -> None:
+    """Logist has to get its turn to stop it, and if memory ends, the kernel shall take it, not us."""
+    os.setpriority(os.PRIO_PROCESS, pid, launcher.NICE)
+    with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(launcher.OOM_SCORE)

@@ -1,0 +1,157 @@
+"""Bubblewrap: namespaces of its own, a file view made of mounts, and no way to get rights."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from logist.agents.sandbox import filters, view
+from logist.agents.sandbox.confinement import MARKER, Confinement
+
+_OPTIONAL = ("--disable-userns", "--size")
+"""What older versions lack; without the first, further user namespaces can be made inside."""
+_LONGEST = 10.0
+_PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+
+
+@cache
+def options(program: str) -> frozenset[str]:
+    """Which of the optional flags this version of bubblewrap knows."""
+    try:
+        told = subprocess.run([program, "--help"], env={}, capture_output=True, timeout=_LONGEST, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return frozenset()
+    words = (told.stdout + told.stderr).decode("utf-8", "replace").split()
+    return frozenset(_OPTIONAL) & frozenset(words)
+
+
+def look_for(path: str) -> str | None:
+    """Where bubblewrap is, in `path` or in the system."""
+    return shutil.which("bwrap", path=os.pathsep.join((path, *_PLACES)))
+
+
+def arguments(confinement: Confinement, executable: str, known: frozenset[str]) -> list[str]:
+    """The flags that build the sandbox, all but the program: they hold its environment, so no argv may.
+
+    Later mounts lie over earlier ones: the workspace comes last.
+    """
+    return [
+        *_namespaces(confinement, known),
+        *_system(network=confinement.network),
+        *_memory(confinement, known),
+        *_places(confinement, executable),
+        *_locked(),
+        *_environment(confinement),
+    ]
+
+
+def _namespaces(confinement: Confinement, known: frozenset[str]) -> list[str]:
+    flags = ["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+    flags += ["--cap-drop", "ALL"]
+    if confinement.network:
+        flags.append("--share-net")
+    if "--disable-userns" in known:
+        flags.append("--disable-userns")
+    return flags
+
+
+def _system(*, network: bool) -> list[str]:
+    flags: list[str] = []
+    for path in view.SYSTEM:
+        flags += ["--ro-bind-try", path, path]
+    for path in view.LINKED:
+        if os.path.islink(path):
+            flags += ["--symlink", os.readlink(path), path]
+        else:
+            flags += ["--ro-bind-try", path, path]
+    for path in view.settings(network=network):
+        flags += ["--ro-bind-try", os.path.realpath(path), path]
+    return [*flags, "--proc", "/proc", "--dev", "/dev"]
+
+
+def _memory(confinement: Confinement, known: frozenset[str]) -> list[str]:
+    flags: list[str] = []
+    for path in ("/dev/shm", "/tmp", "/run"):  # noqa: S108  these are the sandbox's own
+        if "--size" in known:
+            flags += ["--size", str(min(confinement.memory_bytes // 2, confinement.file_bytes))]
+        flags += ["--tmpfs", path]
+    return [*flags, "--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run"]  # noqa: S108
+
+
+def _places(confinement: Confinement, executable: str) -> list[str]:
+    workspace, home = map(str, view.absolute(confinement))
+    flags: list[str] = []
+    for path in view.programs(executable, confinement):
+        flags += ["--ro-bind-try", os.path.realpath(path), path]
+    flags += ["--bind", os.path.realpath(home), home]
+    flags += ["--bind" if confinement.writable else "--ro-bind", os.path.realpath(workspace), workspace]
+    return [*flags, "--chdir", workspace]
+
+
+def _locked() -> list[str]:
+    """What is mounted, and not to be written to.
+
+    /proc: its settings of the kernel ask for the number of the user alone, which for root is that of the
+    machine's root. The others were made for mounts to lie in, and nothing limits their size.
+    """
+    return ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
+
+
+def _environment(confinement: Confinement) -> list[str]:
+    flags = ["--clearenv"]
+    for name, value in confinement.environment.items():
+        flags += ["--setenv", name, value]
+    return flags
+
+
+def in_memory(name: str, content: bytes) -> int:
+    """A descriptor to read `content` from, that no file system knows."""
+    number = os.memfd_create(name)
+    with open(number, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(number, 0, os.SEEK_SET)
+    return number
+
+
+def command(program: str, flags: Sequence[str], extra: Sequence[str] = ()) -> tuple[list[str], list[int]]:
+    """The beginning of an argv, and the descriptors to hand over (and to close afterwards)."""
+    content = b"".join(os.fsencode(word) + b"\0" for word in flags)
+    passed = [in_memory("arguments", content)]
+    argv = [program, "--args", str(passed[0]), *extra]
+    if (filtered := filters.program(families=filters.families(network=False, boxed=True))) is not None:
+        passed.append(in_memory("filter", filtered))
+        argv += ["--seccomp", str(passed[-1])]
+    return [*argv, "--"], passed
+
+
+def why_not(program: str, place: Path) -> str | None:
+    """Tries it for real, in two new directories below `place`; None if it works, else what it said."""
+    workspace, home = place / "workspace", place / "home"
+    workspace.mkdir()
+    home.mkdir()
+    confinement = Confinement(workspace, True, home, {"PATH": os.defpath})
+    true = shutil.which("true", path=os.defpath) or "/bin/true"
+    argv, passed = command(program, arguments(confinement, true, options(program)))
+    try:
+        done = subprocess.run(
+            [*argv, true],
+            env={MARKER: "trial"},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            pass_fds=passed,
+            timeout=_LONGEST,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    finally:
+        for number in passed:
+            os.close(number)
+    if done.returncode == 0:
+        return None
+    return done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"

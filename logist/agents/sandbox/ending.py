@@ -1,0 +1,62 @@
+"""Ending all that a run left: by descent while we live, by its marker when an earlier Logist was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from logist.agents.sandbox import processes
+from logist.agents.sandbox.processes import Table
+
+_LONGEST = 10.0
+_PAUSE = 0.005
+
+
+def end_all(
+    members: Callable[[Table], set[int]], but: int | None = None, *, adopted: bool = True
+) -> set[int]:
+    """Kills what `members` names until nothing is left, however fast it multiplies; returns the living it found.
+
+    Those of the group `but` were killed before: they are waited for, and not told. `adopted`: those that are
+    our children have become so, and nobody else waits for them.
+    """
+    ended: set[int] = set()
+    until = time.monotonic() + _LONGEST
+    while True:
+        table = processes.table()
+        found = members(table) - {os.getpid()}
+        living = {pid for pid in found if table[pid].lives}
+        for group in _whole_groups(table, living):
+            processes.signal_group(group, signal.SIGKILL)
+        processes.signal_all(living, signal.SIGKILL)
+        if adopted:
+            processes.bury(pid for pid in found if table[pid].parent == os.getpid())
+        ended |= {pid for pid in living if table[pid].group != but}
+        if not living or time.monotonic() > until:
+            return ended
+        time.sleep(_PAUSE)
+
+
+def living(members: Callable[[Table], set[int]]) -> set[int]:
+    """Those of `members` that live now."""
+    table = processes.table()
+    return {pid for pid in members(table) if table[pid].lives}
+
+
+def _whole_groups(table: Table, living: set[int]) -> set[int]:
+    """Groups of which all are to end: told at once, none of them can fork away in between."""
+    groups = {table[pid].group for pid in living}
+    return groups - {each.group for each in table.values() if each.pid not in living and each.lives}
+
+
+def sweep(marker: str) -> int:
+    """Ends what a killed Logist left of the run with this marker; returns how many processes that were."""
+    if not marker:
+        return 0
+
+    def members(table: Table) -> set[int]:
+        return processes.descendants(table, processes.with_marker(marker, table))
+
+    return len(end_all(members, adopted=False))

@@ -1,0 +1,146 @@
+"""Landlock: rights on files and ports taken away by the kernel, where there is no bubblewrap; and the plan to start so.
+
+Its gaps are known (GAPS): it hides nothing, and it makes no namespaces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from logist.agents.sandbox import filters, launcher, view
+from logist.agents.sandbox.bubblewrap import in_memory
+from logist.agents.sandbox.confinement import MARKER, Confinement, Kind
+
+GAPS = (
+    "names, sizes and times of files everywhere can be seen",
+    "modes, owners, times and attributes of the user's own files elsewhere can be changed",
+    "other processes and their command lines can be seen in /proc",
+    "a program that leaves its group and changes its environment may outlive Logist when that is killed",
+)
+"""What Landlock with our filter does not refuse, whatever its version."""
+GAPS_BEFORE = {
+    2: "nothing can be moved from one directory to another",
+    3: "files that the user owns can be emptied by truncate(2)",
+    4: "only the filter keeps programs from the network; where there is none, nothing does",
+    5: "device files that can be opened take every ioctl",
+    6: "signals reach other processes of the user, and, where there is no filter, so do abstract sockets",
+}
+"""What versions before this one do not refuse either (or, for the first, refuse too much)."""
+
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_LAUNCHER = launcher.__file__
+_LONGEST = 10.0
+_TRIAL = 'touch "$0/workspace/in" "$0/home/in" && ! touch "$0/outside/out" && ! ls "$0/outside"'
+
+
+def gaps(version: int, *, filtered: bool) -> tuple[str, ...]:
+    """What this Landlock lets pass."""
+    later = tuple(text for since, text in GAPS_BEFORE.items() if version < since)
+    sockets = () if filtered else ("no filter for this processor: UDP and unix sockets can be used",)
+    return (*GAPS, *later, *sockets)
+
+
+def rules(confinement: Confinement, executable: str) -> list[tuple[str, int]]:
+    """Rights by path."""
+    workspace, home = map(str, view.absolute(confinement))
+    found = [(path, launcher.READ) for path in (*view.SYSTEM, *view.LINKED)]
+    found += [(path, launcher.READ) for path in view.settings(network=confinement.network)]
+    found += [(path, launcher.READ) for path in view.programs(executable, confinement)]
+    found.append(("/proc", launcher.READ & ~launcher.EXECUTE))
+    found += [(f"/dev/{name}", launcher.DEVICE) for name in _DEVICES]
+    found.append((home, launcher.WRITE))
+    found.append((workspace, launcher.WRITE if confinement.writable else launcher.READ))
+    return found
+
+
+def plan(
+    kind: Kind,
+    confinement: Confinement,
+    argv: Sequence[str],
+    executable: str,
+    *,
+    limits: Mapping[str, int],
+    parent: int,
+    version: int,
+) -> dict[str, object]:
+    """What the launcher is to do for a program that runs under Landlock, or under nothing."""
+    confined = kind == "landlock"
+    families = filters.families(network=confinement.network, boxed=False)
+    filtered = filters.program(families=families) if confined else None
+    return {
+        "parent": parent,
+        "limits": dict(limits),
+        "cwd": str(view.absolute(confinement)[0]),
+        "confined": confined,
+        "version": version if confined else 0,
+        "rules": rules(confinement, executable) if confined else [],
+        "files": True,
+        "tcp": not confinement.network,
+        "filter": filtered.hex() if filtered else "",
+        "environment": dict(confinement.environment),
+        "executable": executable,
+        "argv": list(argv),
+    }
+
+
+def scope_plan(argv: Sequence[str], *, marker: str, parent: int, version: int) -> dict[str, object]:
+    """What it is to do for bubblewrap with the network of the machine: keep it from abstract sockets."""
+    return {
+        "parent": parent,
+        "limits": {},
+        "cwd": "/",
+        "confined": True,
+        "version": version,
+        "rules": [],
+        "files": False,
+        "tcp": False,
+        "filter": "",
+        "environment": {MARKER: marker},
+        "executable": argv[0],
+        "argv": list(argv),
+    }
+
+
+def command(content: Mapping[str, object], report: int) -> tuple[list[str], list[int]]:
+    """The argv of the launcher, and the descriptors to hand over."""
+    number = in_memory("plan", json.dumps(content).encode())
+    return [sys.executable, "-I", "-S", _LAUNCHER, str(number), str(report)], [number, report]
+
+
+def why_not(place: Path) -> str | None:
+    """Tries for real, in two new directories below `place`, whether a file outside is out of reach; None if so."""
+    version = launcher.abi()
+    if not version:
+        return "this kernel has no Landlock, or it is switched off"
+    workspace, home, outside = place / "workspace", place / "home", place / "outside"
+    for path in (workspace, home, outside):
+        path.mkdir()
+    confinement = Confinement(workspace, True, home, {"PATH": os.defpath})
+    argv = ["/bin/sh", "-c", _TRIAL, str(place)]
+    content = plan("landlock", confinement, argv, "/bin/sh", limits={}, parent=os.getpid(), version=version)
+    reading, writing = os.pipe()
+    start, passed = command(content, writing)
+    try:
+        done = subprocess.run(
+            start,
+            env={MARKER: "trial"},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            pass_fds=passed,
+            timeout=_LONGEST,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    finally:
+        for number in (*passed, reading):
+            os.close(number)
+    if done.returncode == 0 and not (outside / "out").exists():
+        return None
+    return done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"

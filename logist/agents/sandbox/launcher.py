@@ -1,0 +1,173 @@
+"""Becomes a program after taking rights from itself: Landlock, seccomp, capabilities, limits.
+
+Run as `python -I -S launcher.py PLAN REPORT`, two descriptors: a JSON object to read, and a pipe that gets what went
+wrong, or nothing. It is a program of its own, of the standard library alone, because nothing may run between fork
+and exec in a process with threads. `sandbox.landlock` writes the plan.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+"""System calls of Landlock, the same on every architecture."""
+_VERSION = 1
+_PATH_BENEATH = 1
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REMOVE_DIR, REMOVE_FILE, MAKE_CHAR, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8
+MAKE_SOCK, MAKE_FIFO, MAKE_BLOCK, MAKE_SYM = 1 << 9, 1 << 10, 1 << 11, 1 << 12
+REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_OLDEST = (1 << 13) - 1
+_SINCE = {2: REFER, 3: TRUNCATE, 5: IOCTL_DEV}
+_OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+_TCP = 0b11
+_TCP_SINCE = 4
+_SCOPES = 0b11
+"""Abstract unix sockets and signals."""
+SCOPES_SINCE = 6
+
+READ = EXECUTE | READ_FILE | READ_DIR
+DEVICE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV
+WRITE = ((1 << 16) - 1) & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
+"""Everything but making device files."""
+
+_SET_PDEATHSIG, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _SET_SECCOMP = 1, 24, 38, 22
+_SECCOMP_FILTER = 2
+_CAPABILITIES_VERSION = 0x20080522
+_LAST_CAPABILITY = 63
+
+NICE = 10
+OOM_SCORE = "500"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("lines", ctypes.c_char_p))
+
+
+def abi() -> int:
+    """The version of Landlock in this kernel; 0 if it has none, or it is off."""
+    found: int = _libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
+    return max(0, found)
+
+
+def handled(version: int) -> int:
+    """The file rights that a Landlock of this version can take away."""
+    return _OLDEST | sum(right for since, right in _SINCE.items() if version >= since)
+
+
+def confine(rules: Sequence[tuple[str, int]], *, version: int, files: bool, tcp: bool) -> None:
+    """Takes every right of files away but those of `rules`; with `tcp` also to bind and connect; always the scopes."""
+    rights = handled(version) if files else 0
+    ruleset = _Ruleset(
+        rights,
+        _TCP if tcp and version >= _TCP_SINCE else 0,
+        _SCOPES if version >= SCOPES_SINCE else 0,
+    )
+    size = 24 if version >= SCOPES_SINCE else 16 if version >= _TCP_SINCE else 8
+    number = _checked(
+        "landlock", _libc.syscall(CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0)
+    )
+    for path, allowed in rules:
+        _add(number, path, allowed & rights)
+    _checked("landlock", _libc.syscall(RESTRICT_SELF, number, 0))
+    os.close(number)
+
+
+def _add(ruleset: int, path: str, allowed: int) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:  # it is not there, or not ours to see: then no right is given
+        return
+    if not stat.S_ISDIR(os.fstat(place).st_mode):
+        allowed &= _OF_FILES
+    rule = _Beneath(allowed, place)
+    _checked(path, _libc.syscall(ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
+    os.close(place)
+
+
+def _drop_capabilities() -> None:
+    for number in range(_LAST_CAPABILITY + 1):
+        _libc.prctl(_CAPBSET_DROP, number, 0, 0, 0)  # fails for those that this kernel or we do not have
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
+    _checked("capset", _libc.capset(header, (ctypes.c_uint32 * 6)()))
+
+
+def _filter(program: bytes) -> None:
+    described = _Filter(len(program) // 8, program)
+    _checked("seccomp", _libc.prctl(_SET_SECCOMP, _SECCOMP_FILTER, ctypes.byref(described), 0, 0))
+
+
+def limit(limits: Mapping[str, int], pid: int = 0) -> None:
+    """Sets resource limits by name of a process, none above what it has; soft and hard alike."""
+    for name, wanted in limits.items():
+        kind = getattr(resource, name)
+        hard = resource.prlimit(pid, kind)[1]
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.prlimit(pid, kind, (most, most))
+
+
+def _checked(what: str, result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+    return result
+
+
+def _carry_out(plan: Mapping[str, Any]) -> None:
+    _checked("prctl", _libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    if os.getppid() != plan["parent"]:  # it ended before that was set
+        sys.exit(1)
+    limit(plan["limits"])
+    if plan["limits"]:
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write(OOM_SCORE)
+    os.chdir(plan["cwd"])
+    if plan["confined"]:
+        if plan["files"]:
+            _drop_capabilities()
+        _checked("prctl", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        if plan["version"]:
+            confine(plan["rules"], version=plan["version"], files=plan["files"], tcp=plan["tcp"])
+        if plan["filter"]:
+            _filter(bytes.fromhex(plan["filter"]))
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    environment = {os.fsencode(name): os.fsencode(value) for name, value in plan["environment"].items()}
+    os.execve(plan["executable"], plan["argv"], environment)  # noqa: S606  no shell is wanted
+
+
+def main(plan: int, report: int) -> NoReturn:
+    """Carries out the plan; returns only to say what went wrong."""
+    os.set_inheritable(report, False)
+    with open(plan, "rb") as file:
+        content = json.load(file)
+    try:
+        _carry_out(content)
+    except OSError as error:
+        os.write(report, f"{error.errno} {error}".encode("utf-8", "replace"))
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,170 @@
+"""Processes of this machine as /proc shows them: who descends from whom, how much memory, which marker."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from logist.agents.sandbox.confinement import MARKER
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+_SET_CHILD_SUBREAPER = 36
+_GONE = ("Z", "X", "x")
+
+
+class Process(NamedTuple):
+    """One line of the table."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    state: str
+    memory: int
+    """Resident, in bytes."""
+
+    @property
+    def lives(self) -> bool:
+        """Whether it is more than an entry that waits to be read."""
+        return self.state not in _GONE
+
+
+Table = Mapping[int, Process]
+
+
+def become_subreaper() -> None:
+    """From now on what a child leaves behind becomes our child, not that of the machine's first process."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def pids() -> list[int]:
+    """Every process that can be seen."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def table() -> Table:
+    """All of them, as they are now."""
+    return {process.pid: process for process in map(look, pids()) if process}
+
+
+def look(pid: int) -> Process | None:
+    """One process; None if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()
+    parent, group, session = map(int, fields[1:4])
+    return Process(pid, parent, group, session, fields[0].decode(), int(fields[21]) * PAGE)
+
+
+def descendants(processes: Table, roots: Iterable[int]) -> set[int]:
+    """The roots that are in the table, and all that come from them."""
+    children = defaultdict(list)
+    for process in processes.values():
+        children[process.parent].append(process.pid)
+    found: set[int] = set()
+    waiting = [pid for pid in roots if pid in processes]
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children[pid]
+    return found
+
+
+def with_marker(marker: str, among: Collection[int]) -> set[int]:
+    """Those that were started with the marker in their environment."""
+    wanted = os.fsencode(f"{MARKER}={marker}")
+    return {pid for pid in among if wanted in _environment(pid)}
+
+
+def marked(pid: int) -> bool:
+    """Whether it belongs to any run at all."""
+    prefix = os.fsencode(f"{MARKER}=")
+    return any(entry.startswith(prefix) for entry in _environment(pid))
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def children(pid: int) -> list[int]:
+    """Its children, dead ones that wait to be read among them."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+            return [int(number) for number in file.read().split()]
+    except OSError:  # gone, or a kernel that keeps no such list
+        return [process.pid for process in table().values() if process.parent == pid]
+
+
+def open_descriptor(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None if it is gone, or the kernel is too old."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def number_inside(pid: int) -> int | None:
+    """Its number in the innermost namespace it is in; None if it is gone."""
+    with suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"NSpid:"):
+                return int(line.split()[-1])
+    return None
+
+
+def signal_all(found: Iterable[int], number: int) -> None:
+    """Sends a signal to each that is still there."""
+    for pid in found:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def signal_group(group: int, number: int) -> None:
+    """Sends a signal to all of a group at once."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def bury(found: Iterable[int]) -> None:
+    """Takes the exit status of those that have become our children, so that they are gone."""
+    for pid in found:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def threads() -> int:
+    """How many threads the machine runs, for little; 0 where that can't be told."""
+    with suppress(OSError, ValueError, IndexError), open("/proc/loadavg", "rb") as file:
+        return int(file.read().split()[3].split(b"/")[1])
+    return 0
+
+
+def available_memory() -> int:
+    """Bytes that programs can still get; 0 where that can't be told."""
+    with suppress(OSError, ValueError), open("/proc/meminfo", "rb") as file:
+        for line in file:
+            if line.startswith(b"MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def threads_of_user(user: int) -> int:
+    """How many threads a user has: what the limit on processes counts."""
+    found = 0
+    for pid in pids():
+        with suppress(OSError):
+            if os.stat(f"/proc/{pid}").st_uid == user:
+                found += len(os.listdir(f"/proc/{pid}/task"))
+    return found

@@ -1,0 +1,261 @@
+"""Running one program to its end: confined, fed, heard, within its limits, and with nothing left behind."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from logist.agents.sandbox import bare, boxed, ending, processes, view
+from logist.agents.sandbox.confinement import MARKER, Confinement, Ended, Kind, Means, Mode
+from logist.agents.sandbox.probing import means
+from logist.agents.sandbox.started import Started
+from logist.agents.sandbox.streams import Streams, create
+from logist.agents.sandbox.watching import Watch
+from logist.errors import InvalidFile, Refused
+
+GRACE = 3.0
+"""Seconds between being asked to end for the first and for the second time."""
+LAST_GRACE = 1.0
+"""Seconds from then until it is killed."""
+_KILLED = 15.0
+"""Seconds after which a program that was killed and is still there is given up: the kernel holds it."""
+_FIRST_TURN, _LONGEST_TURN = 0.001, 0.02
+_A_MOMENT = 0.1
+_SHOWN = 2000
+_SHELL = 128
+"""A shell ends with this and the number of the signal that ended its last command."""
+
+How = Literal["exited", "killed", "stopped", "timeout", "idle", "limit"]
+
+
+def run(
+    argv: Sequence[str],
+    confinement: Confinement,
+    *,
+    stdin: bytes,
+    stdout: Path,
+    stderr: Path,
+    deadline_seconds: float,
+    idle_seconds: float | None = None,
+    marker: str,
+    stop: Callable[[], bool],
+) -> Ended:
+    """Runs `argv` in the workspace until it ends, or is ended; returns when none of its processes is left.
+
+    Its output goes to the two files, new and for their owner alone. It is asked to end (SIGTERM, twice), then
+    killed, at the deadline, after `idle_seconds` without output, when `stop()` says so (it is asked many times
+    a second), and when it goes over a limit. `marker` is put into its environment. To be called by one thread
+    at a time. Raises InvalidFile for a program that is not there or can't be started, Refused if a sandbox is
+    required and none works.
+    """
+    found = choose(confinement.mode)
+    confinement = _complete(confinement, found.kind, marker)
+    executable = view.find(argv[0], confinement)
+    if executable is None:
+        raise InvalidFile("no such program", where=argv[0], fix="install it, or name it by its absolute path")
+    processes.become_subreaper()
+    with Streams(stdin, (create(stdout), create(stderr)), confinement.output_bytes) as streams:
+        started = _start(found, argv, executable, confinement, marker, streams)
+        running = _Running(started, streams, confinement, deadline_seconds, idle_seconds, stop)
+        try:
+            return running.until_end(argv[0], stderr)
+        finally:
+            running.leave()
+
+
+def choose(mode: Mode) -> Means:
+    """What confines a program in this mode, on this machine."""
+    if mode == "off":
+        return Means("none", ("switched off",))
+    found = means()
+    if mode == "required" and found.kind == "none":
+        raise Refused(
+            "a sandbox is required, and none works here: " + "; ".join(found.details),
+            fix="apt install bubblewrap, or set `sandbox: {mode: auto}`",
+        )
+    return found
+
+
+def _complete(confinement: Confinement, kind: Kind, marker: str) -> Confinement:
+    """With absolute paths, the marker and a temporary directory."""
+    workspace, home = view.absolute(confinement)
+    if workspace == Path("/"):
+        raise InvalidFile("the root of the file system can't be a workspace", where="/", fix="name another")
+    temporary = Path("/tmp") if kind == "bubblewrap" else home / "tmp"  # noqa: S108  the sandbox's own
+    if kind != "bubblewrap":
+        temporary.mkdir(mode=0o700, exist_ok=True)
+    environment = {"TMPDIR": str(temporary), **confinement.environment, MARKER: marker}
+    return replace(confinement, workspace=workspace, home=home, environment=environment)
+
+
+def _start(
+    found: Means,
+    argv: Sequence[str],
+    executable: str,
+    confinement: Confinement,
+    marker: str,
+    streams: Streams,
+) -> Started:
+    if found.kind == "bubblewrap":
+        return boxed.start(found.program, argv, executable, confinement, marker, streams)
+    return bare.start(found.kind, argv, executable, confinement, marker, streams)
+
+
+@dataclass
+class _Running:
+    """One run, from its start to its end."""
+
+    started: Started
+    streams: Streams
+    confinement: Confinement
+    deadline_seconds: float
+    idle_seconds: float | None
+    stop: Callable[[], bool]
+    how: How | None = None
+    reason: str = ""
+
+    began: float = field(default_factory=time.monotonic)
+    heard: int = 0
+    heard_at: float = 0.0
+    asking: list[tuple[float, int]] = field(default_factory=list)
+    """When which signal is due, the next one last."""
+    killed_at: float | None = None
+    outside: set[int] = field(default_factory=set)
+    """Who had left the program's group when that was killed."""
+    woken_by: set[int] = field(default_factory=set)
+    over: bool = False
+
+    def __post_init__(self) -> None:
+        self.heard_at = self.began
+        started, most = self.started, self.confinement
+        self.watch = Watch(started.members, started.tell, most.memory_bytes, most.processes)
+
+    def until_end(self, program: str, stderr: Path) -> Ended:
+        """Waits for it, ends what it left, and says how it went."""
+        turn = _FIRST_TURN
+        while not self.started.ended() and not self._is_given_up():
+            self._listen(turn)
+            turn = min(turn * 2, _LONGEST_TURN)
+            self._judge()
+        strays = self._end_strays()
+        status, number = self._finished()
+        self.streams.drain()
+        self.over = True
+        if status is None and number is None:
+            raise self._not_started(program, stderr)
+        self._conclude(status, number)
+        return Ended(
+            status,
+            number,
+            self.how or "exited",
+            self.reason,
+            round(time.monotonic() - self.began, 3),
+            self.streams.cut,
+            strays,
+            self.started.kind,
+        )
+
+    def leave(self) -> None:
+        """Ends everything, if that was not done: somebody raised."""
+        if not self.over:
+            self.started.kill()
+            ending.end_all(self.started.members)
+            self.started.close()
+
+    def _listen(self, seconds: float) -> None:
+        self._wake_at_end()
+        self.streams.turn(seconds)
+        if self.streams.heard != self.heard:
+            self.heard, self.heard_at = self.streams.heard, time.monotonic()
+
+    def _wake_at_end(self) -> None:
+        for number in self.started.wakes():
+            if number not in self.woken_by:
+                self.streams.wake_for(number)
+                self.woken_by.add(number)
+
+    def _judge(self) -> None:
+        if self.how is None:
+            self._decide(time.monotonic())
+        while self.asking and time.monotonic() >= self.asking[-1][0]:
+            number = self.asking.pop()[1]
+            if number == signal.SIGKILL:
+                self.watch.look()
+            self._tell(number)
+
+    def _decide(self, now: float) -> None:
+        if self.stop():
+            self.how = "stopped"
+        elif now > self.began + self.deadline_seconds:
+            self.how = "timeout"
+        elif self.idle_seconds is not None and now > self.heard_at + self.idle_seconds:
+            self.how = "idle"
+        elif self.streams.cut:
+            self.how, self.reason = "limit", self._too_much_output()
+        elif breach := self.watch.breach():
+            self.how, self.reason = "limit", breach
+            self._tell(signal.SIGKILL)
+        if self.how is not None and self.killed_at is None:
+            second, last = now + GRACE, now + GRACE + LAST_GRACE
+            self.asking = [(last, signal.SIGKILL), (second, signal.SIGTERM), (now, signal.SIGTERM)]
+
+    def _tell(self, number: int) -> None:
+        if number != signal.SIGKILL:
+            self.started.tell(number)
+            return
+        # A look at all processes first could take long: a fork bomb leaves little time to others.
+        group = self.started.group()
+        self.outside = {each.pid for each in self.watch.seen if each.group != group}
+        self.killed_at = time.monotonic()
+        self.started.kill()
+
+    def _is_given_up(self) -> bool:
+        return self.killed_at is not None and time.monotonic() > self.killed_at + _KILLED
+
+    def _end_strays(self) -> int:
+        if self.killed_at is not None:
+            return len(self.outside | ending.end_all(self.started.members, but=self.started.group()))
+        if self.how is not None:
+            self._wait_for_group()
+        found = ending.living(self.started.members)
+        if self.started.kind != "bubblewrap":
+            found |= ending.end_all(self.started.members)
+        return len(found)
+
+    def _wait_for_group(self) -> None:
+        """Those that were asked to end together with the program need a moment more."""
+        until = time.monotonic() + _A_MOMENT
+        while ending.living(self.started.members) and time.monotonic() < until:
+            time.sleep(_FIRST_TURN)
+
+    def _finished(self) -> tuple[int | None, int | None]:
+        if self._is_given_up():
+            self.started.close()
+            return None, signal.SIGKILL
+        status, number = self.started.finish()
+        if status is None and number is None and self.how is not None:
+            return None, signal.SIGKILL
+        return status, number
+
+    def _too_much_output(self) -> str:
+        return f"more than {self.confinement.output_bytes:,} bytes of output"
+
+    def _conclude(self, status: int | None, number: int | None) -> None:
+        if self.how is None and self.streams.cut:
+            self.how, self.reason = "limit", self._too_much_output()
+        elif self.how is None and (number == signal.SIGXFSZ or status == _SHELL + signal.SIGXFSZ):
+            self.how, self.reason = "limit", f"a file of more than {self.confinement.file_bytes:,} bytes"
+        elif self.how is None and number is not None:
+            self.how = "killed"
+
+    def _not_started(self, program: str, stderr: Path) -> Exception:
+        problem = self.started.complaint()
+        text = str(problem.strerror) if problem else stderr.read_text("utf-8", "replace")[:_SHOWN].strip()
+        if problem or "execvp" in text:
+            fix = "check that it and its interpreter are installed where the sandbox sees them (`sandbox.readable`)"
+            return InvalidFile(f"it can't be started: {text}", where=program, fix=fix)
+        return Refused(f"the sandbox can't be set up: {text}", fix="logist doctor")

@@ -1,0 +1,101 @@
+"""What a started program is to those who wait for it, whatever confines it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from logist.agents.sandbox.confinement import MARKER, Confinement, Kind
+from logist.agents.sandbox.processes import Table
+from logist.agents.sandbox.streams import Streams
+
+_OPEN_FILES = 16_384
+_LONGEST = 10.0
+_THREADS = 8
+"""How many threads a process may have, in the limit that counts threads; the watch counts processes."""
+
+
+class Started(Protocol):
+    """What running needs to know of it."""
+
+    kind: Kind
+
+    def ended(self) -> bool:
+        """Whether the program itself has ended; what it left may still run."""
+        ...
+
+    def wakes(self) -> tuple[int, ...]:
+        """Descriptors that become readable at its end, those there are so far."""
+        ...
+
+    def members(self, table: Table) -> set[int]:
+        """All processes that belong to the run, the program among them."""
+        ...
+
+    def group(self) -> int | None:
+        """The program's process group, once it is known."""
+        ...
+
+    def tell(self, number: int) -> None:
+        """Sends a signal to the program's group."""
+        ...
+
+    def kill(self) -> None:
+        """Ends everything that can be ended at once."""
+        ...
+
+    def finish(self) -> tuple[int | None, int | None]:
+        """Exit status, or the signal that ended it; to be called once it has ended, and its strays are counted.
+
+        Both are None if it never started.
+        """
+        ...
+
+    def complaint(self) -> OSError | None:
+        """Why the program could not be started, where that is told apart from its own output."""
+        ...
+
+    def close(self) -> None:
+        """Gives descriptors back; after `finish` there is nothing left to give."""
+        ...
+
+
+def limits(confinement: Confinement, threads: int) -> Mapping[str, int]:
+    """Resource limits by name; `threads`: those that the user has already, where they count."""
+    return {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_FSIZE": confinement.file_bytes,
+        "RLIMIT_NOFILE": _OPEN_FILES,
+        "RLIMIT_NPROC": threads + confinement.processes * _THREADS,
+    }
+
+
+def popen(
+    argv: Sequence[str], marker: str, passed: Sequence[int], streams: Streams
+) -> subprocess.Popen[bytes]:
+    try:
+        process = subprocess.Popen(
+            argv,
+            bufsize=0,
+            env={MARKER: marker},  # the program's own environment is told in a file that only the child reads
+            cwd="/",
+            stdin=streams.stdin_of(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=tuple(passed),
+            start_new_session=True,
+        )
+    finally:
+        for number in passed:
+            os.close(number)
+    streams.attach(process)
+    return process
+
+
+def bury(process: subprocess.Popen[bytes]) -> None:
+    """Waits for one that was killed; not for ever, as the kernel may hold it."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_LONGEST)

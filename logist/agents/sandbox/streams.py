@@ -1,0 +1,125 @@
+"""Standard input, output and error of a program: fed from bytes, kept in two files, and never more than a limit."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+PIECE = 1 << 16
+
+
+def create(path: Path) -> int:
+    """A new, empty file that only its owner reads."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, 0o600)
+
+
+@dataclass
+class Streams:
+    """The pipes of one program; use it in `with`, so that they are closed."""
+
+    stdin: bytes
+    files: tuple[int, int]
+    """Descriptors for output and error; closed with the rest."""
+    room: int
+    """Bytes that may still be kept."""
+    cut: bool = False
+    heard: int = 0
+    """How many bytes came, kept or not."""
+    selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    _input: IO[bytes] | None = None
+    _fed: int = 0
+    _outputs: dict[int, int] = field(default_factory=dict)
+    """Where the bytes of a pipe go, by descriptor."""
+    _pipes: list[IO[bytes]] = field(default_factory=list)
+
+    def __enter__(self) -> Streams:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.selector.close()
+        for pipe in (*self._pipes, *([self._input] if self._input else [])):
+            with suppress(OSError):
+                pipe.close()
+        for number in self.files:
+            os.close(number)
+
+    def attach(self, process: subprocess.Popen[bytes]) -> None:
+        """Takes over the pipes of a process that was started unbuffered, with `stdin_of(...)` as its input."""
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for pipe, file in zip((process.stdout, process.stderr), self.files, strict=True):
+            os.set_blocking(pipe.fileno(), False)
+            self._pipes.append(pipe)
+            self._outputs[pipe.fileno()] = file
+            self.selector.register(pipe, selectors.EVENT_READ)
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            self._input = process.stdin
+            self.selector.register(process.stdin, selectors.EVENT_WRITE)
+
+    def wake_for(self, number: int) -> None:
+        """Lets `turn` return early when this descriptor is ready."""
+        self.selector.register(number, selectors.EVENT_READ)
+
+    def stdin_of(self) -> int:
+        """What to give Popen as `stdin`."""
+        return subprocess.PIPE if self.stdin else subprocess.DEVNULL
+
+    def turn(self, seconds: float) -> None:
+        """Moves what can be moved; returns after `seconds` at the latest, or when something else is ready."""
+        for key, _ in self.selector.select(seconds):
+            if self._input is not None and key.fd == self._input.fileno():
+                self._feed()
+            elif key.fd in self._outputs:
+                self._take(key.fd)
+
+    def drain(self) -> None:
+        """Takes what is left in the pipes, without waiting."""
+        for number in list(self._outputs):
+            while self._take(number):
+                pass
+
+    def _feed(self) -> None:
+        assert self._input is not None
+        try:
+            self._fed += os.write(self._input.fileno(), self.stdin[self._fed : self._fed + PIECE])
+        except BlockingIOError:
+            return
+        except OSError:  # it does not read
+            self._fed = len(self.stdin)
+        if self._fed == len(self.stdin):
+            self.selector.unregister(self._input)
+            self._input.close()
+            self._input = None
+
+    def _take(self, number: int) -> bool:
+        try:
+            data = os.read(number, PIECE)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.selector.unregister(number)
+            del self._outputs[number]
+            return False
+        self.heard += len(data)
+        kept = memoryview(data)[: self.room]
+        self.cut = self.cut or len(kept) < len(data)
+        self.room -= len(kept)
+        while kept:
+            kept = kept[os.write(self._outputs[number], kept) :]
+        return not self.cut
+
+
+def until_newline(number: int) -> Iterator[bytes]:
+    """Bytes of a pipe up to a newline, or to its end."""
+    while data := os.read(number, 1):
+        yield data
+        if data == b"\n":
+            return

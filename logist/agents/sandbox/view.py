@@ -1,0 +1,206 @@
+"""What a confined program sees of the machine: the system, and the places its own programs are installed in."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from logist.agents.sandbox.confinement import Confinement
+
+SYSTEM = ("/usr", "/opt", "/nix/store", "/gnu/store")
+"""Readable as a whole."""
+LINKED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+"""Readable too; on most systems they are symbolic links into /usr."""
+
+SETTINGS = (
+    "alternatives",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "debian_version",
+    "fonts",
+    "group",
+    "host.conf",
+    "hosts",
+    "java",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "perl",
+    "pki/ca-trust",
+    "pki/tls/certs",
+    "pki/tls/cert.pem",
+    "pki/tls/openssl.cnf",
+    "protocols",
+    "python3",
+    "python3.11",
+    "python3.12",
+    "python3.13",
+    "services",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+)
+"""Of /etc: what programs need to start, and no key."""
+NAMES = ("gai.conf", "resolv.conf")
+"""Of /etc, for who may use the network."""
+
+_PROGRAMS = ("bin", "sbin", "shims")
+"""Directories of programs whose parent is what they belong to."""
+_PARTS = {".local": ("bin", "lib"), ".cargo": ("bin",)}
+"""Of these only so much: beside it lie other programs' data, and keys."""
+_HOME_LIKE = (".ssh", ".gnupg", ".aws", ".config", ".bashrc", ".profile", ".logist", ".netrc")
+"""Where one of these is, there is more than a program."""
+_DEPTH = 2
+"""A place to show lies at least this far below /."""
+_SHEBANG = 256
+
+
+def settings(*, network: bool) -> tuple[str, ...]:
+    """The files and directories of /etc to show, those that are there."""
+    names = (*SETTINGS, *NAMES) if network else SETTINGS
+    return tuple(path for path in (f"/etc/{name}" for name in names) if os.path.exists(path))
+
+
+def find(program: str, confinement: Confinement) -> str | None:
+    """The absolute path of `program`, looked for in the PATH that it will have; None if there is none."""
+    if os.sep in program:
+        candidate = os.path.join(confinement.workspace, program)
+        return candidate if os.access(candidate, os.X_OK) and os.path.isfile(candidate) else None
+    return shutil.which(program, path=os.pathsep.join(_absolute(confinement.environment)) or os.defpath)
+
+
+def programs(executable: str, confinement: Confinement) -> tuple[str, ...]:
+    """Places outside of the system to show read-only: of PATH, of the executable, and `readable`.
+
+    Never a home directory, never one that holds the workspace or the private home: those parts of it alone
+    that hold programs.
+    """
+    private = (str(confinement.workspace), str(confinement.home))
+    found: dict[str, None] = {}
+    for name in _absolute(confinement.environment):
+        found.update(dict.fromkeys(_needed(name, private, set())))
+    found.update(dict.fromkeys(_needed(os.path.dirname(executable), private, set())))
+    found.update(dict.fromkeys(_needs_of_file(executable, private, set())))
+    found.update((str(path), None) for path in confinement.readable if path.is_absolute())
+    return _outermost(path for path in found if os.path.exists(path) and not _is_system(path))
+
+
+def _absolute(environment: Mapping[str, str]) -> Iterator[str]:
+    for name in environment.get("PATH", "").split(os.pathsep):
+        if os.path.isabs(name) and os.path.isdir(name):
+            yield os.path.normpath(name)
+
+
+def _needed(directory: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
+    """What belongs to a directory of programs."""
+    if directory in seen or _is_system(directory):
+        return
+    seen.add(directory)
+    yield from _installation(directory, private)
+    real = os.path.realpath(directory)
+    if real != directory:
+        yield from _needed(real, private, seen)
+    yield from _base_of_venv(directory, private, seen)
+
+
+def _installation(directory: str, private: tuple[str, ...]) -> Iterator[str]:
+    parent, name = os.path.split(directory)
+    if name not in _PROGRAMS:
+        if not _too_much(directory, private):
+            yield directory
+    elif os.path.basename(parent) in _PARTS:
+        yield from (os.path.join(parent, part) for part in _PARTS[os.path.basename(parent)])
+    elif _too_much(parent, private):
+        if not _holds_private(directory, private):
+            yield directory
+    else:
+        yield parent
+
+
+def _too_much(place: str, private: tuple[str, ...]) -> bool:
+    real = os.path.realpath(place)
+    return (
+        real.count(os.sep) < _DEPTH
+        or real in _homes()
+        or any(home.startswith(real + os.sep) for home in _homes())
+        or _holds_private(real, private)
+        or any(os.path.lexists(os.path.join(real, name)) for name in _HOME_LIKE)
+    )
+
+
+def _holds_private(place: str, private: tuple[str, ...]) -> bool:
+    real = os.path.realpath(place)
+    return any(_is_below(os.path.realpath(path), real) for path in private)
+
+
+def _homes() -> set[str]:
+    """Home directories of the people of this machine; those of services lie in the system."""
+    named = {os.path.realpath(each.pw_dir) for each in pwd.getpwall() if each.pw_uid in (0, os.getuid())}
+    named |= {os.path.realpath(each.pw_dir) for each in pwd.getpwall() if each.pw_dir.startswith("/home/")}
+    return named - {"/"}
+
+
+def _base_of_venv(directory: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
+    try:
+        with open(os.path.join(os.path.dirname(directory), "pyvenv.cfg"), encoding="utf-8") as file:
+            lines = [line.partition("=") for line in file]
+    except (OSError, UnicodeDecodeError):
+        return
+    for key, _, value in lines:
+        if key.strip() == "home" and os.path.isabs(value.strip()):
+            yield from _needed(os.path.normpath(value.strip()), private, seen)
+
+
+def _needs_of_file(executable: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
+    """Of a program: where it really lies, and its interpreter."""
+    real = os.path.realpath(executable)
+    if real in seen or any(_is_below(real, place) for place in private):
+        return
+    seen.add(real)
+    yield from _needed(os.path.dirname(real), private, seen)
+    if _holds_private(os.path.dirname(real), private) or _too_much(os.path.dirname(real), private):
+        yield real
+    if interpreter := _interpreter(real):
+        yield from _needed(os.path.dirname(interpreter), private, seen)
+        yield from _needs_of_file(interpreter, private, seen)
+
+
+def _interpreter(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            line = file.readline(_SHEBANG)
+    except OSError:
+        return None
+    words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+    return words[0] if words and os.path.isabs(words[0]) else None
+
+
+def _is_system(path: str) -> bool:
+    return any(_is_below(path, place) for place in (*SYSTEM, *LINKED))
+
+
+def _is_below(path: str, place: str) -> bool:
+    return path == place or path.startswith(place.rstrip(os.sep) + os.sep)
+
+
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    kept: list[str] = []
+    for path in sorted(set(paths)):
+        if not any(_is_below(path, place) for place in kept):
+            kept.append(path)
+    return tuple(kept)
+
+
+def absolute(confinement: Confinement) -> tuple[Path, Path]:
+    """Workspace and private home as absolute paths, without dots."""
+    return Path(os.path.abspath(confinement.workspace)), Path(os.path.abspath(confinement.home))

@@ -1,0 +1,74 @@
+"""Watching how much memory and how many processes a run has: little when nothing happens, at once when much does."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from logist.agents.sandbox import processes
+from logist.agents.sandbox.processes import Process, Table
+
+PERIOD = 0.25
+"""Seconds between two looks at every process of the machine."""
+_FIRST = 0.05
+"""Seconds before the first look: most commands are over by then."""
+_SUDDEN_THREADS = 48
+_SUDDEN_SHARE = 16
+"""A change of the whole machine that is worth a look: so many new threads, or this part of the limit of memory."""
+
+
+@dataclass
+class Watch:
+    """Compares a run with its limits."""
+
+    members: Callable[[Table], set[int]]
+    tell: Callable[[int], None]
+    """Sends a signal to the program's group."""
+    memory_bytes: int
+    most_processes: int
+    seen: Sequence[Process] = ()
+    """What lived at the last look."""
+    _next: float = field(default_factory=lambda: time.monotonic() + _FIRST)
+    _threads: int = field(default_factory=processes.threads)
+    _available: int = 0
+    _many: int = field(default_factory=processes.threads)
+    """Threads of the machine when it was last known that they are not too many of ours."""
+
+    def breach(self) -> str | None:
+        """Which limit is exceeded, in words; None if none is, or it was not time to look."""
+        threads, available = processes.threads(), processes.available_memory()
+        sudden = (
+            threads > self._threads + _SUDDEN_THREADS
+            or available < self._available - self.memory_bytes // _SUDDEN_SHARE
+        )
+        if threads > self._many + max(_SUDDEN_THREADS, self.most_processes * 3 // 2):
+            return self._look_at_a_standstill(threads)
+        if not sudden and time.monotonic() < self._next:
+            self._threads = min(threads, self._threads)
+            self._available = max(available, self._available)
+            return None
+        self._threads, self._available = threads, available
+        self._next = time.monotonic() + PERIOD
+        return self.look()
+
+    def _look_at_a_standstill(self, threads: int) -> str | None:
+        """Among a thousand busy processes a look takes so long that it has to be the bomb that waits."""
+        self.tell(signal.SIGSTOP)
+        found = self.look()
+        if found is None:
+            self.tell(signal.SIGCONT)
+            self._many = threads
+        return found
+
+    def look(self) -> str | None:
+        """Looks at all of the run now; `seen` is what was there."""
+        table = processes.table()
+        found = [table[pid] for pid in self.members(table) if table[pid].lives]
+        self.seen = found
+        if len(found) > self.most_processes:
+            return f"more than {self.most_processes} processes"
+        if sum(process.memory for process in found) > self.memory_bytes:
+            return f"more than {self.memory_bytes >> 20} MiB of memory"
+        return None

@@ -1,0 +1,272 @@
+"""A world for hostile commands, with things to steal and to spoil in it, and what each attempt did to it.
+
+As a program, `python -m tests.torture.hostile_stage KIND NAME...` tries the attempts as whoever runs it, and writes
+one JSON line for each: the tests start it with a key in its environment, and as another user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from logist.agents import sandbox
+from logist.agents.sandbox import Confinement, Ended, Means, running
+from tests.torture.hostile_commands import ATTEMPTS, Attempt
+
+KEY = "LOGIST_STAGE_API_KEY"
+"""The variable of this program that no attempt may see."""
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/usr/lib", "/usr/local/bin", "/etc", "/opt", "/")
+DEFAULTS = {
+    "memory_bytes": 512 << 20,
+    "processes": 64,
+    "file_bytes": 64 << 20,
+    "output_bytes": 1 << 20,
+}
+
+
+class Listener:
+    """Sockets of this machine; `heard` is what reached them."""
+
+    def __init__(self, path: Path, abstract: str) -> None:
+        self.heard: list[str] = []
+        self.tcp, self.udp = socket.socket(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.named, self.abstract = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+        self.tcp.bind(("127.0.0.1", 0))
+        self.udp.bind(("127.0.0.1", 0))
+        self.named.bind(str(path))
+        self.abstract.bind(f"\0{abstract}")
+        for each in (self.tcp, self.named, self.abstract):
+            each.listen()
+        for name, each in vars(self).items():
+            if isinstance(each, socket.socket):
+                threading.Thread(target=self._listen, args=(name, each), daemon=True).start()
+
+    def _listen(self, name: str, server: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                if server is self.udp:
+                    server.recvfrom(100)
+                else:
+                    server.accept()[0].close()
+                self.heard.append(name)
+
+    def close(self) -> None:
+        """Nobody listens any more."""
+        for each in (self.tcp, self.udp, self.named, self.abstract):
+            each.close()
+
+
+@dataclass
+class Stage:
+    """One world, for one attempt after another."""
+
+    place: Path
+    canary: str
+    name: str
+    nap: str
+    victim: subprocess.Popen[bytes]
+    listener: Listener
+
+    @property
+    def outside(self) -> Path:
+        return self.place / "outside"
+
+    @property
+    def workspace(self) -> Path:
+        return self.place / "workspace"
+
+    def environment(self) -> dict[str, str]:
+        """What a script is told."""
+        return {
+            "PATH": PATH,
+            "HOME": str(self.place / "private"),
+            "LC_ALL": "C",
+            "OUTSIDE": str(self.outside),
+            "JOB": str(self.place / "job"),
+            "USERHOME": str(self.place / "user"),
+            "VICTIM": str(self.victim.pid),
+            "LOGIST": str(os.getpid()),
+            "TCP": str(self.listener.tcp.getsockname()[1]),
+            "UDP": str(self.listener.udp.getsockname()[1]),
+            "SOCK": str(self.outside / "socket"),
+            "ABSTRACT": self.name,
+            "NAME": self.name,
+            "NAP": self.nap,
+        }
+
+
+@contextmanager
+def stage(place: Path) -> Iterator[Stage]:
+    """Everything that an attempt may look for, below `place`; gone afterwards."""
+    canary = os.environ.get(KEY) or secrets.token_hex(8)
+    name, nap = f"logist-{secrets.token_hex(6)}", f"9{secrets.randbelow(10**8):08}"
+    files = {
+        "outside/secret": canary,
+        f"outside/named-{canary}": "",
+        "user/.ssh/id_key": canary,
+        "user/.netrc": canary,
+        "user/.bashrc": "# mine",
+        "job/state.json": canary,
+        "job/jobHistory.json": canary,
+        "job/lock": "",
+        "job/inflight/1.request": canary,
+        "job/git/hooks/post-commit": "# mine",
+        "workspace/README": "hello",
+        "private/.keep": "",
+    }
+    for path, text in files.items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_text(text, "utf-8")
+    listener = Listener(place / "outside" / "socket", name)
+    with (place / "outside" / "secret").open("rb") as secret:
+        victim = subprocess.Popen(
+            ["sleep", "1000"],
+            stdin=secret,
+            cwd=place / "outside",
+            env={"KEY": canary},
+            start_new_session=True,
+        )
+    try:
+        yield Stage(place, canary, name, nap, victim, listener)
+    finally:
+        victim.kill()
+        victim.wait()
+        listener.close()
+
+
+def attempt_in(stage: Stage, attempt: Attempt, kind: str) -> tuple[Ended, list[str]]:
+    """Runs one attempt, and says what it got."""
+    for path in (stage.workspace, stage.place / "private"):
+        shutil.rmtree(path)
+        path.mkdir()
+    (stage.workspace / "README").write_text("hello", "utf-8")
+    before, stage.listener.heard = _snapshot(stage), []
+    out, err = stage.place / "stdout", stage.place / "stderr"
+    limits: dict[str, Any] = {**DEFAULTS, **attempt.limits}
+    confinement = Confinement(
+        stage.workspace,
+        attempt.writable,
+        stage.place / "private",
+        stage.environment(),
+        mode="off" if kind == "none" else "required",
+        **limits,
+    )
+    with by(kind):
+        ended = sandbox.run(
+            ["/bin/sh", "-c", attempt.script],
+            confinement,
+            stdin=b"",
+            stdout=out,
+            stderr=err,
+            deadline_seconds=attempt.deadline,
+            idle_seconds=attempt.idle,
+            marker=stage.name,
+            stop=lambda: False,
+        )
+    problems = [*_gained(stage, out, err), *_spoiled(stage, before)]
+    if ended.how != attempt.how:
+        problems.append(
+            f"it ended as {ended.how}, not as {attempt.how}: {err.read_text('utf-8', 'replace')[-300:]}"
+        )
+    return ended, problems
+
+
+@contextmanager
+def by(kind: str) -> Iterator[None]:
+    """Confined by this kind, where a machine could do better."""
+    found = sandbox.means()
+    if kind == "landlock":
+        found = Means("landlock")
+    with mock.patch.object(running, "means", return_value=found):
+        yield
+
+
+def _gained(stage: Stage, out: Path, err: Path) -> Iterator[str]:
+    told = out.read_bytes() + err.read_bytes()
+    if re.search(rb"\bOUT\b", told):
+        yield f"it says that it got out: {told[-300:]!r}"
+    places = [stage.workspace, stage.place / "private"]
+    kept = [path for place in places for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
+    if stage.canary.encode() in told + b"".join(
+        path.read_bytes() for path in kept if path.stat().st_size < 1 << 24
+    ):
+        yield "it read the canary"
+    if stage.listener.heard:
+        yield f"it reached {stage.listener.heard}"
+
+
+def _spoiled(stage: Stage, before: dict[str, Any]) -> Iterator[str]:
+    after = _snapshot(stage)
+    changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+    if changed:
+        yield f"it changed {changed}"
+    with open(f"/proc/{stage.victim.pid}/stat", "rb") as file:
+        if file.read().rpartition(b") ")[2][:1] not in b"SR":
+            yield "it stopped another process"
+    for place in SHARED:
+        for path in Path(place).glob(f"{stage.name}*"):
+            path.unlink()
+            yield f"it wrote {path}"
+    if left := list(_sleepers(stage.nap)):
+        yield f"it left {left}"
+
+
+def _snapshot(stage: Stage) -> dict[str, Any]:
+    """All that an attempt may not change: contents, modes, owners, times, links, attributes."""
+    found: dict[str, Any] = {}
+    ours = {stage.workspace, stage.place / "private", stage.place / "stdout", stage.place / "stderr"}
+    for top in ("outside", "user", "job"):
+        for path in (stage.place / top, *(stage.place / top).rglob("*")):
+            look = path.lstat()
+            content = path.read_bytes() if stat.S_ISREG(look.st_mode) else b""
+            found[str(path)] = (
+                *(look.st_mode, look.st_uid, look.st_gid, look.st_nlink, look.st_mtime_ns),
+                os.listxattr(path, follow_symlinks=False),
+                content,
+            )
+    found["workspace"] = (stage.workspace.is_symlink(), stage.place.stat().st_mode)
+    found["names"] = sorted(path.name for path in stage.place.iterdir() if path not in ours)
+    return found
+
+
+def _sleepers(nap: str) -> Iterator[int]:
+    for name in os.listdir("/proc"):
+        with suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
+            if name.isdigit() and nap.encode() in file.read():
+                yield int(name)
+
+
+def main(kind: str, names: list[str]) -> None:
+    """Tries those named, each in a world of its own, and writes what they got."""
+    for attempt in ATTEMPTS:
+        if attempt.name in names:
+            with tempfile.TemporaryDirectory(prefix="hostile-") as place, stage(Path(place)) as world:
+                ended, problems = attempt_in(world, attempt, kind)
+            line = {
+                "name": attempt.name,
+                "problems": problems,
+                "sandbox": ended.sandbox,
+                "seconds": ended.seconds,
+            }
+            sys.stdout.write(json.dumps(line) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -6,19 +6,27 @@ import hashlib
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from logist.core.model import Role
+from logist.core.model import Permission, Role
 from logist.documents import MAX_BYTES, Document, checked, nearest, read
 from logist.errors import InvalidFile, UsageError
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
+MAX_BADGE = 2
+"""Characters of a badge: an emoji, or two letters."""
+
 _MANDATORY = ("name", "description", "instructions", "llm_model")
-_ROLE_KEYS = frozenset({*Role.model_fields, "base", "permissions", "prompt_template"})
+_ROLE_KEYS = frozenset(
+    {*_MANDATORY, "temperature", "max_output_tokens", "permissions", "base", "prompt_template"}
+)
+"""What shows that a file holds one role, and not several by their names."""
+_DELEGATES = "can_delegate_to_roles"
 _NAME_LINE = re.compile(r"(?:^|[{,])\s*[\"']?name[\"']?\s*:\s*[\"']?([^\"'#,}\n]+)", re.MULTILINE)
 
 
@@ -75,6 +83,7 @@ def load_roles(directories: Sequence[Path]) -> Roles:
         roles.problems.extend([*found.problems, *_other_spellings(found.loaded, roles.by_name)])
         roles.by_name.update({name: role for name, role in found.loaded.items() if name not in found.broken})
         roles.broken.update(found.broken)
+    roles.problems.extend(_unknown_delegates(roles))
     return roles
 
 
@@ -202,15 +211,67 @@ def _role(entry: _Entry) -> Role:
         if value is None or (isinstance(value, str) and not value.strip()):
             raise entry.invalid(f"`{attribute}` is empty", attribute)
     known = {key: value for key, value in entry.data.items() if key in Role.model_fields}
+    lines = entry.lines
+    if "permissions" in known:
+        known, lines = _with_permissions(entry, known)
     try:
-        role = checked(Role, Document(str(entry.path), known, entry.lines))
+        role = checked(Role, Document(str(entry.path), known, lines))
     except InvalidFile as error:
         raise InvalidFile(entry.labelled(error.message), where=error.where, fix=error.fix) from error
     if not role.name.isprintable() or role.name != role.name.strip():
         raise entry.invalid("`name` must be one line of printable text, without spaces around it", "name")
+    if not _is_badge(role.badge):
+        raise entry.invalid(f"`badge` must be an emoji, or at most {MAX_BADGE} letters", "badge")
     if entry.key is not None and role.name != entry.key:
         raise entry.invalid(f"is named `{role.name}` inside; make the two equal", "name")
     return role
+
+
+def _with_permissions(entry: _Entry, known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+    """The attributes with `permissions` as a mapping of booleans, and who may be given work beside it."""
+    given, lines = known["permissions"], entry.lines
+    if isinstance(given, list):
+        return {**known, "permissions": _listed(entry, given)}, lines
+    if not isinstance(given, dict):
+        raise entry.invalid(
+            "`permissions` must be a mapping of true and false, or a list of names", "permissions"
+        )
+    if _DELEGATES not in given:
+        return known, lines
+    inside = f"permissions.{_DELEGATES}"
+    if _DELEGATES in known:
+        raise entry.invalid(f"`{_DELEGATES}` stands twice: beside `permissions`, and in it", inside)
+    rest = {name: value for name, value in given.items() if name != _DELEGATES}
+    moved = {path.replace(inside, _DELEGATES, 1): line for path, line in lines.items()}
+    return {**known, "permissions": rest, _DELEGATES: given[_DELEGATES]}, moved
+
+
+def _listed(entry: _Entry, names: list[Any]) -> dict[str, bool]:
+    """The mapping that a list of names stands for; `can_read_files` is as good as `read_files`."""
+    allowed: dict[str, bool] = {}
+    for number, name in enumerate(names):
+        plain = name.removeprefix("can_") if isinstance(name, str) else None
+        if plain not in set(Permission):
+            field = f"permissions[{number}]"
+            raise entry.invalid(f"`{field}` must be one of {', '.join(Permission)}, not {name!r}", field)
+        allowed[f"can_{plain}"] = True
+    return allowed
+
+
+def _is_badge(badge: str) -> bool:
+    """Whether a badge is short, printable, and takes the same room on every terminal."""
+    marks = any(unicodedata.category(character) in ("Mn", "Me") for character in badge)
+    return len(badge) <= MAX_BADGE and badge.isprintable() and badge == badge.strip() and not marks
+
+
+def _unknown_delegates(roles: Roles) -> Iterator[Problem]:
+    """Roles that may give work to one that is not there."""
+    for name, found in sorted(roles.by_name.items()):
+        for other in found.role.can_delegate_to_roles:
+            if other not in roles.by_name and other not in roles.broken:
+                advice = nearest(other, roles.by_name)
+                message = f"role `{name}` may give work to `{other}`, which is no role"
+                yield Problem("warning", message, str(found.path), advice)
 
 
 def _twice(entry: _Entry, twin: _Entry) -> InvalidFile:

@@ -35,8 +35,8 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
     """The project around the current directory. Raises InvalidFile for a config that does not validate."""
     cwd = Path(here())
     jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
-    home = environment.find_home(cwd).path
-    loaded = load_settings(home, environment.user_config_dir())
+    home, source = environment.find_home(cwd)
+    loaded = load_settings(home, environment.user_config_dir(), project=source == "project")
     return Project(
         home=home,
         jobs_dir=Path(jobs),

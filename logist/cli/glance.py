@@ -30,6 +30,11 @@ COLORS = {
     UNKNOWN: "red bold",
 }
 
+ROLE_COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+"""Those that a role may have; a history from elsewhere may name any."""
+DOER = {"agent_role": "Worker", "agent_role_source": "default", "badge": "", "color": None}
+"""Of a job that is older than roles, or than this field of them; the next change writes it."""
+
 State = dict[str, Any]
 
 _SHAPE: tuple[tuple[str, type | tuple[type, ...]], ...] = (
@@ -38,6 +43,7 @@ _SHAPE: tuple[tuple[str, type | tuple[type, ...]], ...] = (
     ("stuck", (dict, NoneType)),
     ("agent_role", str),
     ("badge", str),
+    ("color", (str, NoneType)),
     ("usage", dict),
     ("rank", int),
     ("tags", list),
@@ -52,8 +58,16 @@ def status_span(status: str) -> Span:
     return Span(status, COLORS.get(status, "cyan"))
 
 
+def role_span(name: str, badge: object = "", color: object = None) -> Span:
+    """A role in its colour, with its badge, as far as they were recorded."""
+    style = f"{color} bold" if color in ROLE_COLORS else "bold"
+    return Span(name, style, badge if isinstance(badge, str) else "")
+
+
 def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
     """A job in a listing, as JSON. Raises KeyError or TypeError for a state that Logist did not write."""
+    if "color" not in state:
+        state = {**DOER, **state}
     for name, wanted in _SHAPE:
         if not isinstance(state[name], wanted):
             raise TypeError(name)
@@ -66,6 +80,7 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
         "stuck_kind": kind,
         "role": state["agent_role"],
         "badge": state["badge"],
+        "color": state["color"],
         "cost_cents": index(usage["cumulative_cost"]),
         "cost_microcents": index(usage["cumulative_cost_microcents"]),
         "rank": state["rank"],
@@ -79,7 +94,9 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
 
 def unknown_row(job_id: str) -> dict[str, Any]:
     """A job whose state can't be read, in a listing."""
-    empty = dict.fromkeys(("awaiting", "stuck_kind", "role", "badge", "cost_cents", "cost_microcents"))
+    empty = dict.fromkeys(
+        ("awaiting", "stuck_kind", "role", "badge", "color", "cost_cents", "cost_microcents")
+    )
     rest = {"rank": 0, "tags": [], "title": "", "created_at": "", "updated_at": ""}
     return {
         "id": job_id,
@@ -95,5 +112,6 @@ def cells(shown: dict[str, Any]) -> tuple[Span | str, ...]:
     if shown["status"] == UNKNOWN:
         return shown["id"], status_span(UNKNOWN), "", "", ""
     cost = amounts.dollars(amounts.join(shown["cost_cents"], shown["cost_microcents"]))
-    role = f"{shown['badge']} {shown['role']}" if shown["badge"] else shown["role"]
+    marked = shown["badge"] or shown["color"]
+    role = role_span(shown["role"], shown["badge"], shown["color"]) if marked else shown["role"]
     return shown["id"], status_span(shown["status"]), role, cost, shown["title"]

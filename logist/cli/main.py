@@ -39,6 +39,7 @@ JOB = {
     "approve": Entry("job.decide:approve", "Accept what waits for approval."),
     "reject": Entry("job.decide:reject", "Send it back with a note."),
     "resubmit": Entry("job.resubmit:resubmit", "Resolve a STUCK job: have it tried again."),
+    "role": Entry("job.role:role", "Switch the role that does the work."),
     "suspend": Entry("job.decide:suspend", "Set a job aside."),
     "resume": Entry("job.decide:resume", "Take up a suspended or halted job."),
     "cancel": Entry("job.decide:cancel", "End a job: not wanted any more."),
@@ -76,6 +77,7 @@ def config_group() -> None:
 
 ROOT = {
     "init": Entry("init:init", "Make a .logist directory here."),
+    "trust": Entry("trust:trust", "Allow the programs that this project's config names."),
     "demo": Entry("demo:demo", "Run the main job with archived answers; no key needed."),
     "doctor": Entry("doctor:doctor", "Check this machine and this project."),
     "config": Entry("main:config_group", "The settings, and where each comes from."),
@@ -109,8 +111,21 @@ class Root(LazyGroup):
             return super().invoke(ctx)
 
 
+def _plain(context: click.Context, option: click.Parameter, chosen: bool) -> None:
+    if chosen and isinstance(context.obj, Environment):
+        context.obj.turn_colors_off()
+
+
 @click.group("logist", cls=Root, entries=ROOT, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="logist", message="%(prog)s %(version)s")
+@click.option(
+    "--no-color",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_plain,
+    help="Plain text, without colours and badges.",
+)
 def root() -> None:
     """LLM-agent work as plain directories.
 

@@ -14,6 +14,8 @@ class Span(NamedTuple):
     text: str
     style: str = ""
     """Names of click styles, separated by blanks: `bold`, `dim`, or a colour."""
+    badge: str = ""
+    """Stands before the text where colours are shown, and nowhere else."""
 
 
 Line = str | tuple[Span | str, ...]

@@ -19,6 +19,10 @@ from logist.errors import LogistError
 MARKS = {"error": ("error: ", "red"), "warning": ("warning: ", "yellow"), "info": ("", "dim")}
 WIDTH = 80
 """Of a terminal that does not say how wide it is."""
+HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+"""Unicode's categories of what nobody sees; the line separators too, which some terminals take for new lines."""
+BADGE_WIDTH = 4
+"""Columns that a badge may take; a wider one is left out."""
 
 
 def show(output: Output, mode: str, environment: Environment) -> int:
@@ -88,7 +92,8 @@ def print_lines(lines: Iterable[Line], environment: Environment) -> None:
     color = environment.color(sys.stdout.isatty())
     with _written_to(sys.stdout):
         for line in lines:
-            _write(sys.stdout, styled(line, color) + "\n")
+            # A line is one line, whatever an agent put into it: else it could forge the next.
+            _write(sys.stdout, " ".join(styled(line, color).split("\n")) + "\n")
 
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
@@ -128,8 +133,20 @@ def styled(line: Line, color: bool) -> str:
 
 
 def _span(span: Span | str, color: bool) -> str:
-    text, style = (span, "") if isinstance(span, str) else span
-    return _colored(clean(text), style) if color and style else clean(text)
+    if isinstance(span, str):
+        return clean(span)
+    text = _badged(span, color) + clean(span.text)
+    return _colored(text, span.style) if color and span.style else text
+
+
+def _badged(span: Span, color: bool) -> str:
+    """The badge and a blank, where colours are shown too: a pipe, and who wants it plain, get the bare text."""
+    if not (color and span.badge):
+        return ""
+    badge = clean(span.badge)
+    encoding = sys.stdout.encoding or "utf-8"
+    shown = badge.isprintable() and badge.encode(encoding, "ignore").decode(encoding) == badge
+    return f"{badge} " if shown and 0 < display_width(badge) <= BADGE_WIDTH else ""
 
 
 def _colored(text: str, style: str) -> str:
@@ -141,10 +158,10 @@ def _colored(text: str, style: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Text without what could steer a terminal or hide: control, format and surrogate characters."""
+    """Text without what could steer a terminal or hide: control, format, surrogate and separator characters."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in HIDDEN)
 
 
 def _write_table(table: Table, environment: Environment) -> None:
@@ -161,7 +178,7 @@ def _cell(cell: Span | str, color: bool) -> str:
     """One line, whatever the text holds."""
     if isinstance(cell, str):
         return cell if cell.isascii() and cell.isprintable() else _one_line(cell)
-    text = _one_line(cell.text)
+    text = _badged(cell, color) + _one_line(cell.text)
     return _colored(text, cell.style) if color and cell.style else text
 
 
@@ -172,21 +189,23 @@ def _one_line(text: str) -> str:
 def _aligned(table: Table, color: bool, width: int) -> list[str]:
     """Columns as wide as their widest cell; the last one gets what is left of the line."""
     head = tuple(Span(name, "dim") for name in table.head)
-    rows = [tuple(_spanned(cell) for cell in row) for row in (head, *table.rows)]
+    rows = [tuple(_spanned(cell, color) for cell in row) for row in (head, *table.rows)]
     widths = [max(display_width(row[n].text) for row in rows) for n in range(len(head) - 1)]
     left = max(10, width - sum(widths) - 2 * len(widths))
     return [_aligned_row(row, widths, left, color).rstrip() for row in rows]
 
 
-def _spanned(cell: Span | str) -> Span:
-    text, style = (cell, "") if isinstance(cell, str) else cell
-    return Span(_one_line(text), style)
+def _spanned(cell: Span | str, color: bool) -> Span:
+    """A cell of one line; its badge, if it is shown, is part of the text from here on."""
+    if isinstance(cell, str):
+        return Span(_one_line(cell))
+    return Span(_badged(cell, color) + _one_line(cell.text), cell.style)
 
 
 def _aligned_row(row: tuple[Span, ...], widths: list[int], left: int, color: bool) -> str:
     cells = [
         (_colored(text, style) if color and style else text) + " " * (width - display_width(text) + 2)
-        for (text, style), width in zip(row, widths, strict=False)
+        for (text, style, _), width in zip(row, widths, strict=False)
     ]
     return "".join(cells) + _cut(row[-1].text, left)
 
@@ -196,7 +215,7 @@ def display_width(text: str) -> int:
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+    return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me") for c in text)
 
 
 def _cut(text: str, width: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from logist.cli.glance import status_span
+from logist.cli.glance import role_span, status_span
 from logist.cli.output import Line, Output, Span, notes, warnings
 from logist.core import newer
 from logist.core.model import Interaction
@@ -73,15 +73,13 @@ def entry_row(entry: Interaction) -> dict[str, Any]:
 def entry_lines(entry: Interaction) -> list[Line]:
     """An interaction in short, for a person: who, what, where to."""
     who = entry.observed.role if entry.observed else entry.actor.value
-    what = ", ".join(entry.response.actions) or (
-        "no valid answer" if entry.kind == "ask" else entry.kind.value
-    )
+    what = ", ".join(entry.response.actions) or ("no valid answer" if entry.kind == "ask" else _deed(entry))
     given = " (given, not asked)" if entry.simulated else ""
     lines: list[Line] = [
         (
             Span(f"#{entry.sequence}", "dim"),
             " ",
-            Span(who, "bold"),
+            role_span(who, entry.request.metadata.get("badge"), entry.request.metadata.get("color")),
             f": {what}{given}, {entry.state_before} -> ",
             status_span(entry.state_after.value),
         )
@@ -89,6 +87,14 @@ def entry_lines(entry: Interaction) -> list[Line]:
     said = told(entry.response.summary_for_supervisor, entry.reason)
     said += newer.warnings([entry])
     return [*lines, *(f"   {' '.join(text.split())}" for text in said)]
+
+
+def _deed(entry: Interaction) -> str:
+    """What a steward or the system did; of a switch of role, from which to which."""
+    roles = entry.command.get("from"), entry.command.get("to")
+    return " ".join(
+        [entry.kind.value, " -> ".join(map(str, roles))] if entry.kind == "role" else [entry.kind]
+    )
 
 
 def told(summary: str, reason: str) -> list[str]:

@@ -116,6 +116,10 @@ class Environment:
             return forced.lower() not in {"0", "false"}
         return stream_is_tty and self._get("TERM") != "dumb"
 
+    def turn_colors_off(self) -> None:
+        """As NO_COLOR, for this process."""
+        self._values["NO_COLOR"] = "1"
+
     def key(self, name: str) -> str | None:
         """The value of the variable a model names for its key."""
         value = self._get(name)

@@ -15,6 +15,9 @@ SEPARATOR = "\n\n---\n\n"
 JOINT = "\n\n"
 """Between the parts of one half."""
 
+LONGEST_OUTPUT = 20_000
+"""Characters of the last answer's output that the next prompt quotes."""
+
 CONTRACT = """\
 ## How to answer
 
@@ -167,7 +170,18 @@ def _previous(state: State, phase: Phase) -> str:
     lines = [title, "", f"{last.role} ended with {last.action}: {last.summary}"]
     lines += [f"- evidence: {_name(path)}" for path in last.evidence_files if path not in last.missing]
     lines += [f"- named as evidence, but not there: {_name(path)}" for path in last.missing]
+    if last.output is not None:
+        lines += ["", f"Its output:\n\n{_output(last.output)}"]
     return "\n".join(lines)
+
+
+def _output(output: object) -> str:
+    """The output of an answer as JSON, in a fence that it can't close."""
+    text = json.dumps(output, ensure_ascii=False, indent=1)
+    more = len(text) - LONGEST_OUTPUT
+    cut = f"{text[:LONGEST_OUTPUT]}\n... and {more:,} more characters" if more > 0 else text
+    fence = _fence(cut)
+    return f"{fence}\n{cut}\n{fence}"
 
 
 def _changes(given: Given) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from logist import documents
 from logist.config.settings import Settings
-from logist.core.model import Approval, EffectiveSpec, JobSpec, Limits
+from logist.core.model import Approval, EffectiveSpec, JobSpec, JsonObject, Limits
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.project import Project
 from logist.roles import role_hash
@@ -62,6 +62,7 @@ def effective(project: Project, spec: JobSpec) -> EffectiveSpec:
         rank=spec.rank,
         doer=doer,
         doer_source=doer_source,
+        **marks(project, doer),
         reviewer=reviewer,
         reviewer_source="job" if spec.review_role else "config",
         on_doubt=settings.on_doubt,
@@ -98,6 +99,14 @@ def _hashes(project: Project, *names: str) -> dict[str, str]:
     """What the roles say now; a role that can't be loaded is an error only where it is asked."""
     known = project.roles.by_name
     return {name: role_hash(known[name].role) for name in sorted(set(names)) if name in known}
+
+
+def marks(project: Project, name: str) -> JsonObject:
+    """How listings show a role: its badge and its colour, each None where it has none."""
+    found = project.roles.by_name.get(name)
+    if found is None:
+        return {"badge": None, "color": None}
+    return {"badge": found.role.badge or None, "color": found.role.color}
 
 
 def edit(

@@ -75,6 +75,8 @@ def test_the_end_is_the_end(approvable: Desk, verb: str, ended: str) -> None:
         ["run"],
         ["poststep", "--response-string", "x"],
         ["poststep", "--response-string", "x", "--dry-run"],
+        ["role", "Planner"],
+        ["role", "--reset"],
     ):
         ran = approvable("job", args[0], "j1", *args[1:])
         assert (ran.code, ran.out) == (8, ""), args
@@ -144,6 +146,7 @@ def test_resubmit_to_a_step_that_is_not_there(desk: Desk) -> None:
         ["rerun"],
         ["restep", "--to", "2"],
         ["poststep", "--response-string", "x"],
+        ["role", "Planner"],
     ],
 )
 def test_a_job_that_is_locked(approvable: Desk, args: list[str]) -> None:
@@ -165,6 +168,7 @@ def test_an_unknown_job_is_unknown_to_every_command(desk: Desk) -> None:
 
     more = {
         "poststep": ["--response-string", "x"],
+        "role": ["Planner"],
         "reject": ["--note", "x"],
         "restep": ["--to", "2"],
         "rank": ["1"],

@@ -82,6 +82,12 @@ def torn(desk: Desk) -> None:
     file.write_bytes(file.read_bytes().replace(b'"sequence":2,', b'"sequence":9,'))
 
 
+def leaked(desk: Desk) -> None:
+    stuck(desk)
+    (desk.job() / "logs" / "courier.log").write_text("key " + "sk-" + "a1B2" * 8, "utf-8")
+    (desk.job() / "workspace" / "key").write_text("npm" + "_" + "a1B2" * 9, "utf-8")
+
+
 def badly_configured(desk: Desk) -> None:
     pending(desk)
     desk.settings("limts: 1\n")
@@ -89,9 +95,16 @@ def badly_configured(desk: Desk) -> None:
     (desk.home / "roles" / "Poet.yaml").write_text("name: Poet\n", "utf-8")
 
 
+def untrusted(desk: Desk) -> None:
+    desk.settings("sandbox: {mode: required}\n")
+
+
 Prepare = Callable[[Desk], None]
 CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("init", pending, [], 0),
+    ("trust", pending, [], 0),
+    ("trust", untrusted, [], 8),
+    ("trust", untrusted, ["--yes"], 0),
     ("doctor", stuck, ["--deep"], 0),
     ("doctor", unreadable, [], 10),
     ("doctor", badly_configured, [], 5),
@@ -149,6 +162,9 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job reject", approvable, ["j1"], 2),
     ("job resubmit", stuck, ["j1", "--note", "x"], 0),
     ("job resubmit", pending, ["j1"], 8),
+    ("job role", pending, ["j1", "Planner"], 0),
+    ("job role", pending, ["j1", "--reset"], 0),
+    ("job role", pending, ["j1", "Nobody"], 2),
     ("job suspend", pending, ["j1"], 0),
     ("job suspend", unreadable, ["j1"], 10),
     ("job resume", raised, ["j1"], 0),
@@ -170,6 +186,9 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job verify", stuck, ["j1"], 0),
     ("job verify", torn, ["j1"], 10),
     ("job verify", unreadable, ["j1"], 10),
+    ("job verify", stuck, ["j1", "--secrets"], 0),
+    ("job verify", leaked, ["--secrets", "--all"], 3),
+    ("job verify", stuck, ["j1", "--all"], 2),
     ("role list", pending, [], 0),
     ("role list", badly_configured, [], 0),
     ("role show", pending, ["Worker"], 0),

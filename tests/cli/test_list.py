@@ -65,7 +65,9 @@ def test_the_badge_stands_before_the_role(desk: Desk) -> None:
     text = "name: Actor\ndescription: d\ninstructions: i\nllm_model: m\n"
     (desk.home / "roles" / "Actor.yaml").write_text(text, "utf-8")
     desk.create("j1", "--role", "Actor")
-    assert columns(desk)[0][2] == "⚡ Actor"
+    assert columns(desk)[0][2] == "Actor"
+    forced = desk("job", "list", env={"FORCE_COLOR": "1"}).out
+    assert forced.split("\t")[2] == "\x1b[1m⚡ Actor\x1b[0m"
 
 
 def test_cost_is_in_dollars(desk: Desk) -> None:

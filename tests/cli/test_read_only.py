@@ -40,6 +40,7 @@ CHANGES = {
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
     ),
+    "job role",
     *(f"job {name}" for name in ("restep", "resubmit", "resume", "run", "select", "step", "suspend")),
 }
 """The commands that are there to change something."""

@@ -10,7 +10,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.cli.desk import Desk
 
+SHIPPED = ["Actor", "Commander", "Designer", "Planner", "Reviewer", "Supervisor", "Tester", "Worker"]
 POET = "name: Poet\ndescription: Writes verse.\ninstructions: |\n  Rhyme.\n  Always.\nllm_model: m\ntemperature: 0.9\n"
+
+
+def valid(*more: str) -> str:
+    names = sorted([*SHIPPED, *more])
+    return f"{len(names)} roles are valid: {', '.join(names)}\n"
 
 
 @pytest.fixture
@@ -25,8 +31,11 @@ def test_list(desk: Desk, roles: Path) -> None:
     ran = desk("role", "list")
     assert (ran.code, ran.err) == (0, "")
     rows = [line.split("\t") for line in ran.out.splitlines()]
-    assert [row[0] for row in rows] == ["Poet", "Supervisor", "Worker"]
-    assert rows[0] == ["Poet", "m", str(roles / "poet.yaml"), "Writes verse."]
+    assert [row[0] for row in rows] == sorted([*SHIPPED, "Poet"])
+    found = {row[0]: row[1:] for row in rows}
+    assert found["Poet"] == ["m", "everything", str(roles / "poet.yaml"), "Writes verse."]
+    may = {name: cells[1] for name, cells in found.items()}
+    assert (may["Planner"], may["Tester"]) == ("read", "read, execute")
     lines = [json.loads(line) for line in desk("role", "list", "--jsonl").out.splitlines()]
     assert lines == desk("role", "list", "--json").json["data"]
 
@@ -61,24 +70,24 @@ def test_a_role_without_one_of_its_four_attributes(desk: Desk, roles: Path, miss
     assert ran.err.count("\n") == 1
     assert desk("role", "show", "Poet").code == 5
     listed = desk("role", "list")
-    assert (listed.code, listed.out.count("\n")) == (0, 2)
+    assert (listed.code, listed.out.count("\n")) == (0, len(SHIPPED))
     assert listed.err.startswith("warning: ")
     assert desk.tree() == before
 
 
 def test_validate(desk: Desk, roles: Path) -> None:
-    assert desk("role", "validate") == (0, "2 roles are valid: Supervisor, Worker\n", "")
-    (roles / "poet.yaml").write_text(POET + "color: red\n", "utf-8")
+    assert desk("role", "validate") == (0, valid(), "")
+    (roles / "poet.yaml").write_text(POET + "colour: red\n", "utf-8")
     ran = desk("role", "validate")
-    assert (ran.code, ran.out) == (0, "3 roles are valid: Poet, Supervisor, Worker\n")
+    assert (ran.code, ran.out) == (0, valid("Poet"))
     assert ran.err.startswith("warning: ")
-    assert "color" in ran.err
+    assert "did you mean `color`?" in ran.err
 
 
 def test_a_model_that_the_settings_do_not_know_is_a_warning(desk: Desk, roles: Path) -> None:
     (roles / "poet.yaml").write_text(POET, "utf-8")
     ran = desk("role", "validate")
-    assert (ran.code, ran.out) == (0, "3 roles are valid: Poet, Supervisor, Worker\n")
+    assert (ran.code, ran.out) == (0, valid("Poet"))
     told = f"warning: {roles / 'poet.yaml'}: role `Poet`: unknown model `m`; known: "
     assert ran.err.startswith(told)
     assert ran.err.count("\n") == 1
@@ -89,5 +98,5 @@ def test_a_model_that_the_settings_do_not_know_is_a_warning(desk: Desk, roles: P
 def test_models_can_not_be_checked_without_settings(desk: Desk) -> None:
     desk.settings("limts: 1\n")
     ran = desk("role", "validate")
-    assert (ran.code, ran.out) == (0, "2 roles are valid: Supervisor, Worker\n")
+    assert (ran.code, ran.out) == (0, valid())
     assert "the models were not checked: " in ran.err

@@ -113,11 +113,11 @@ def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_pa
     assert any("waiting for" in line for line in b.said)
 
 
-def step_as_process(b: Bench) -> subprocess.Popen[bytes]:
+def step_as_process(b: Bench, **environment: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "logist", "job", "step", "j"],
         cwd=b.project.home.parent,
-        env=support.process_environment() | {"MY_MODEL": KEY},
+        env=support.process_environment() | {"MY_MODEL": KEY} | environment,
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )

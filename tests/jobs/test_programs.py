@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from logist.config import trust
 from logist.core.model import ErrorKind, Permissions, Status, StuckKind
 from logist.errors import InvalidFile
 from tests.jobs.bench import Bench, Json, command
@@ -173,8 +174,11 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
         b = program(paid(bench(), server.url), f"{WRITES}; time.sleep(299)")
         b.create()
         whole = b.project.settings.model_dump(mode="json", exclude_none=True)
-        (b.project.home / "config.yaml").write_text(json.dumps(whole | {"agent": "fake"}), "utf-8")
-        stepper = step_as_process(b)
+        said = whole | {"agent": "fake"}
+        (b.project.home / "config.yaml").write_text(json.dumps(said), "utf-8")
+        user = b.project.home.parent / "user" / "logist"
+        trust.trust(user, b.project.home, trust.powers(said))
+        stepper = step_as_process(b, XDG_CONFIG_HOME=str(user.parent))
         workspace = b.project.job("j").workspace
         waiting_for((workspace / "made.txt").exists)
         holder = b.project.job("j").holder()

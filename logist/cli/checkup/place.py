@@ -12,7 +12,7 @@ from shlex import quote
 
 from logist.cli import context
 from logist.cli.options import CURRENT, here
-from logist.config.environment import Environment
+from logist.config.environment import Environment, Home
 from logist.config.settings import load_settings
 from logist.core.ids import is_job_id
 from logist.errors import LogistError
@@ -37,7 +37,7 @@ def look(environment: Environment, project: Project) -> Iterator[Finding]:
     yield _directory("jobs", project.jobs_dir, "")
     yield from _disk(project.jobs_dir)
     yield from _locking(project.jobs_dir)
-    yield _config(environment, home.path)
+    yield _config(environment, home)
     yield from _roles(environment)
     yield from _not_ignored(home.path)
     yield from _selected(project)
@@ -118,9 +118,9 @@ def _ignores_case(folder: Path) -> bool:
         return False
 
 
-def _config(environment: Environment, home: Path) -> Finding:
+def _config(environment: Environment, home: Home) -> Finding:
     try:
-        loaded = load_settings(home, environment.user_config_dir())
+        loaded = load_settings(home.path, environment.user_config_dir(), project=home.source == "project")
     except LogistError as error:
         return invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
     script = (environment.agent() or loaded.settings.agent).removeprefix(SCRIPTED)

@@ -104,19 +104,22 @@ def _ending_command(kind: str, text: str) -> click.Command:
     return command
 
 
-def confirmed(environment: Environment, job: JobDir, kind: str, *, yes: bool, waits: bool) -> bool:
+def confirmed(
+    environment: Environment, job: JobDir, kind: str, *, yes: bool, waits: bool, words: str = ""
+) -> bool:
     """Whether an agent that is at work may be ended: by --yes, or by a person asked at the terminal.
 
-    Raises Busy without either. With --wait the agent is waited for instead.
+    Raises Busy without either. With --wait the agent is waited for instead. `words`: what the command has
+    besides, for the one that is advised.
     """
     found = job.holder()
     if found is None or (waits and not yes):
         return False
     if found.courier is None and found.stepper is not None:
         return yes
-    if yes or render.confirm(f"{job.id}: {found}; end it?", environment):
+    if yes or render.confirm(f"{job.id}: {found}; end it? What it is doing stops", environment):
         return True
-    fix = f"logist job {kind} --job {job.id} --yes ends the agent; what was sent is in doubt then"
+    fix = f"logist job {kind} --job {job.id}{words} --yes ends the agent; what was sent is in doubt then"
     raise Busy(f"the job is busy: {found}", where=str(job.path), fix=fix)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -13,16 +14,21 @@ from logist.cli.output import Diagnostic, Line, Output, Span, warnings
 from logist.config.environment import Environment
 from logist.core import amounts
 from logist.core.ids import is_job_id
+from logist.errors import LogistError
 from logist.store.settled import settled
 
 State = dict[str, Any]
+
+ENDED = ("SUCCESS", "FAILED", "CANCELED")
 
 NEAR, REACHED = 75, 100
 """Percent of a limit from which it is shown in yellow, and in red."""
 
 
 @click.command("status")
-@click.option("-v", "--verbose", is_flag=True, help="More: paths, times, tokens, artefacts.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="More: what the role is for, paths, times, tokens, artefacts."
+)
 @job_options
 @click.pass_obj
 def status(
@@ -38,21 +44,40 @@ def status(
     state = settled(folder) if is_job_id(chosen) else None
     if state is not None:
         try:
-            return _shown(chosen, folder, state, (), verbose)
+            return _shown(environment, chosen, folder, state, (), verbose)
         except (AttributeError, KeyError, TypeError, ValueError):
             pass  # sealed, but nothing that Logist wrote: reading it closely tells what is wrong
 
     from logist.cli.job.rebuilt import rebuilt
 
     state, notes = rebuilt(os.path.dirname(folder), chosen)
-    return _shown(chosen, folder, state, notes, verbose)
+    return _shown(environment, chosen, folder, state, notes, verbose)
 
 
-def _shown(chosen: str, folder: str, state: State, notes: tuple[str, ...], verbose: bool) -> Output:
+def _shown(
+    environment: Environment,
+    chosen: str,
+    folder: str,
+    state: State,
+    notes: tuple[str, ...],
+    verbose: bool,
+) -> Output:
     holder = _holder(folder, chosen) if os.path.exists(os.path.join(folder, "inflight")) else None
     data = _data(chosen, folder, state, holder)
+    if verbose:
+        data["role_description"] = _description(environment, data["role"])
     told = warnings(notes, "state_rebuilt") + _left_over(data, folder, holder)
     return Output(data, _lines(data, verbose), told)
+
+
+def _description(environment: Environment, role: str) -> str | None:
+    """What a role is for, as its file says today; None where there is no such role that reads."""
+    from logist.cli.context import known_roles
+
+    try:
+        return known_roles(environment).get(role).description
+    except LogistError:
+        return None
 
 
 def _holder(folder: str, chosen: str) -> dict[str, Any] | None:
@@ -92,7 +117,9 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "held_by": holder,
         "reason": state["reason"],
         "stuck": state["stuck"],
-        "role_source": state["agent_role_source"],
+        "role_source": state.get("agent_role_source", glance.DOER["agent_role_source"]),
+        "role_description": None,
+        "switch_command": None if resting in ENDED else f"logist job role --job {chosen} NAME",
         "step": state["step"],
         "attempts": state["attempts"],
         "limits": _limits(state["limits"], state["usage"]),
@@ -130,14 +157,14 @@ def _limit(name: str, used: float, limit: float, unit: str) -> State:
 
 
 def _lines(data: State, verbose: bool) -> list[Line]:
-    lines: list[Line] = [_first(data), ("  ", Span(data["title"], "bold"))]
+    lines: list[Line] = [_first(data), ("  ", Span(data["title"], "bold")), *_role_lines(data)]
     if data["reason"]:
         lines.append(f"  reason: {_flat(data['reason'])}")
     if data["held_by"]:
         lines.append(f"  at work: {data['held_by']['text']}")
-    role = " ".join(filter(None, (data["badge"], data["role"])))
+    lines += _question(data)
     failed = f", failed attempts: {data['attempts']}" if data["attempts"] else ""
-    lines += [f"  role: {role} ({data['role_source']})", f"  step: {data['step']}{failed}"]
+    lines.append(f"  step: {data['step']}{failed}")
     lines += [line for limit in data["limits"] for line in _limit_lines(limit, data["id"])]
     if data["last"]:
         last = data["last"]
@@ -151,6 +178,31 @@ def _lines(data: State, verbose: bool) -> list[Line]:
 def _first(data: State) -> Line:
     what = data["stuck_kind"] or data["awaiting"]
     return Span(data["id"], "bold"), " is ", glance.status_span(data["status"]), f" ({what})" if what else ""
+
+
+def _role_lines(data: State) -> Iterator[Line]:
+    """Who does the work and why, what that role is for, and the command that puts another in its place."""
+    role = glance.role_span(data["role"], data["badge"], data["color"])
+    yield "  role: ", role, f" ({data['role_source']})"
+    if data["role_description"]:
+        yield f"    {_flat(data['role_description'])}"
+    if data["switch_command"]:
+        yield "    ", Span(f"switch: {data['switch_command']}", "dim")
+
+
+def _question(data: State) -> Iterator[Line]:
+    """What a STUCK agent asks, if it asks in the form that the role Actor has for that."""
+    last, stuck = data["last"], data["stuck"]
+    asked = last["output"] if last and stuck and stuck["reason"] == last["summary"] else None
+    if not isinstance(asked, dict) or asked.get("type") != "question":
+        return
+    yield f"  question: {_flat(str(asked.get('question', '')))}"
+    options = asked.get("options")
+    for option in options if isinstance(options, list) else []:
+        if isinstance(option, dict):
+            value = option.get("value")
+            mark = " (default)" if value == asked.get("default") else ""
+            yield f"    {_flat(str(value))}: {_flat(str(option.get('label', '')))}{mark}"
 
 
 def _limit_lines(limit: State, job: str) -> list[Line]:

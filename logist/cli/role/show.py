@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
+from logist.cli.glance import role_span
 from logist.cli.options import complete_role, json_option
-from logist.cli.output import Line, Output, Span
+from logist.cli.output import Line, Output
 from logist.config.environment import Environment
+
+if TYPE_CHECKING:
+    from logist.core.model import Role
 
 
 @click.command("show")
@@ -20,10 +27,15 @@ def show(environment: Environment, name: str) -> Output:
     roles = known_roles(environment)
     role = roles.get(name)
     path = str(roles.by_name[name].path)
-    attributes = role.model_dump(
-        mode="json", exclude={"name", "description", "instructions"}, exclude_none=True
-    )
-    lines: list[Line] = [(Span(role.name, "bold"), f": {role.description}")]
-    lines += [f"{key}: {value}" for key, value in attributes.items()]
+    lines: list[Line] = [(role_span(role.name, role.badge, role.color), f": {role.description}")]
+    lines += [f"{key}: {value}" for key, value in _attributes(role)]
     lines += [f"file: {path}", "", *role.instructions.splitlines()]
     return Output({**role.model_dump(mode="json"), "file": path}, lines)
+
+
+def _attributes(role: Role) -> Iterator[tuple[str, object]]:
+    """What a person should know beside name, description and instructions; what is not said is left out."""
+    data = role.model_dump(mode="json", exclude_none=True, exclude={"name", "description", "instructions"})
+    data["permissions"] = ", ".join(role.permissions.names()) or "none"
+    data["can_delegate_to_roles"] = ", ".join(role.can_delegate_to_roles)
+    yield from ((key, value) for key, value in data.items() if value != "" and value is not False)

@@ -1,0 +1,51 @@
+"""`logist trust`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from logist.cli import render
+from logist.cli.options import here, json_option
+from logist.cli.output import Output
+from logist.config.environment import Environment
+from logist.errors import Refused
+
+
+@click.command("trust")
+@click.option("--yes", is_flag=True, help="Allow it without asking.")
+@click.option("--revoke", is_flag=True, help="Take it back.")
+@json_option
+@click.pass_obj
+def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
+    """Allow the programs that this project's config names: `agents`, `on_stuck`, `sandbox`.
+
+    A config that came with a clone could run anything as you, so these keys hold only after you have
+    looked at them. When they change, they have to be allowed again.
+    """
+    from pathlib import Path
+
+    from logist.config import trust as known
+    from logist.config.settings import CONFIG_FILE
+    from logist.documents import read
+
+    found = environment.find_home(Path(here()))
+    config, user = found.path / CONFIG_FILE, environment.user_config_dir()
+    said = known.powers(read(config).data) if config.exists() else {}
+    if found.source != "project":
+        said = {}
+    shown = tuple(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in said.items())
+    data = {"config": str(config), "powers": said, "trusted": known.is_trusted(user, found.path, said)}
+    if revoke:
+        known.trust(user, found.path, {})
+        return Output({**data, "trusted": not said}, (f"not trusted any more: {config}",))
+    if not said:
+        return Output(data, (f"nothing to allow: {config} names no programs",))
+    if not data["trusted"]:
+        for line in shown:
+            render.say(line, environment)
+        if not (yes or render.confirm("run these as you?", environment)):
+            raise Refused("nothing was allowed", where=str(config), fix="logist trust --yes")
+        known.trust(user, found.path, said)
+    return Output({**data, "trusted": True}, (*shown, f"trusted: {config}"))

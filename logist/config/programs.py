@@ -1,0 +1,108 @@
+"""Agent programs that the config describes: how one is started, and where its answer stands in its output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from logist.core.model import Frozen
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+def _inside(path: str) -> str:
+    if path.startswith("/") or ".." in path.split("/") or "\0" in path:
+        raise ValueError("must be a relative path that stays inside")
+    return path
+
+
+Inside = Annotated[str, StringConstraints(min_length=1), AfterValidator(_inside)]
+"""A file in the program's home: a relative path that stays there."""
+ProgramName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$")]
+
+PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+COMMON = frozenset({"model", "provider_model", "workspace", "home", "endpoint", "name", "prompt_file"})
+"""What may stand in `argv`, `environment` and `files`."""
+
+
+class UsagePaths(Frozen):
+    """Where the numbers of tokens stand, as dotted paths."""
+
+    input: Text
+    output: Text
+    cached: Text | None = None
+    cached_in_input: bool = True
+    """Whether `input` counts what came from a cache as well."""
+
+
+class ProgramEntry(Frozen):
+    """An agent program of one's own; placeholders are written in braces, as `{model}`."""
+
+    argv: Annotated[tuple[Text, ...], Field(min_length=1)]
+    prompt: Literal["stdin", "file", "argument"] = "stdin"
+    """How the prompt reaches it: piped, in the file `{prompt_file}`, or as the argument `{prompt}`."""
+    output: Literal["text", "json", "jsonl"] = "text"
+    read_from: Inside | None = None
+    """The file in its home that holds the output; None is standard output."""
+    where: dict[Text, str] = Field(default_factory=dict)
+    """Of `jsonl`: which lines count, by the texts at these paths; the last of them is read."""
+    text: Text | None = None
+    """The path of the final message, as `result` or `messages.-1.text`."""
+    error: Text | None = None
+    """The path of what is there only if it failed."""
+    usage: UsagePaths | None = None
+    cost: Text | None = None
+    """The path of what it says it has cost, in US dollars."""
+    session: Text | None = None
+    environment: dict[Variable, str] = Field(default_factory=dict)
+    files: dict[Inside, str] = Field(default_factory=dict)
+    """To write into its home before it starts; `{key}` stands for the API key here."""
+    pass_key_as: Variable | None = None
+    """The variable that gets the API key."""
+    metered: bool = True
+    """`false` allows it to work without telling what it uses."""
+    read_only_argv: tuple[Text, ...] = ()
+    """Added for a role that may change nothing."""
+    edit_argv: tuple[Text, ...] = ()
+    """Added for a role that may change files, but run no commands."""
+    full_argv: tuple[Text, ...] = ()
+    """Added for a role that may run commands."""
+    results: tuple[Inside, ...] = ()
+    """Files in its home to keep with its output."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.output != "text" and self.text is None:
+            raise ValueError(f"`output: {self.output}` needs `text`, the path of the final message")
+        if self.metered and (self.usage is None or self.output == "text"):
+            raise ValueError("say where `usage` stands in its JSON, or allow it with `metered: false`")
+        arguments = (*self.argv, *self.read_only_argv, *self.edit_argv, *self.full_argv)
+        for place, values, more in (
+            ("argv", arguments, {"prompt"} if self.prompt == "argument" else set()),
+            ("environment", tuple(self.environment.values()), set()),
+            ("files", tuple(self.files.values()), {"key"}),
+        ):
+            if unknown := sorted(set(_placeholders(values)) - COMMON - more):
+                known = ", ".join(sorted(COMMON | more))
+                raise ValueError(f"`{place}` has the unknown placeholder {{{unknown[0]}}}; known: {known}")
+        if self.prompt == "file" and "prompt_file" not in _placeholders(self.everything()):
+            raise ValueError("`prompt: file` needs {prompt_file} in `argv`")
+        return self
+
+    def everything(self) -> tuple[str, ...]:
+        """All texts in which placeholders are filled in."""
+        arguments = (*self.argv, *self.read_only_argv, *self.edit_argv, *self.full_argv)
+        return (*arguments, *self.environment.values(), *self.files.values())
+
+
+def _placeholders(texts: tuple[str, ...]) -> list[str]:
+    return list(_found(texts))
+
+
+def _found(texts: tuple[str, ...]) -> Iterator[str]:
+    for text in texts:
+        yield from PLACEHOLDER.findall(text)

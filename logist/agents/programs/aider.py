@@ -1,0 +1,172 @@
+"""aider (PyPI): a model that edits files by blocks in its answer; everything it prints is for people."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+
+from logist.agents.programs.litellm_names import environment as model_environment
+from logist.agents.programs.litellm_names import model_name
+from logist.agents.programs.output import plain
+from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
+from logist.agents.programs.trouble import Heard, concluded
+
+_SWITCHES = [
+    "--yes-always",
+    "--no-stream",
+    "--no-pretty",
+    "--no-auto-commits",
+    "--no-dirty-commits",
+    "--no-check-update",
+    "--no-show-model-warnings",
+    "--no-show-release-notes",
+    "--no-git",
+    "--no-gitignore",
+    "--no-suggest-shell-commands",
+    "--no-detect-urls",
+    "--no-fancy-input",
+    "--no-notifications",
+    "--analytics-disable",
+    "--map-tokens",
+    "0",
+]
+"""Without git: else it makes a repository where there is none, and writes a name into the settings of one."""
+
+SPOKEN = "llm.history"
+_ANSWERED = re.compile(r"LLM RESPONSE [0-9]{4}-")
+
+_TOKENS = re.compile(
+    r"^Tokens: (?P<read>[0-9.,]+[kM]?) sent(?:, (?P<write>[0-9.,]+[kM]?) cache write)?"
+    r"(?:, (?P<hit>[0-9.,]+[kM]?) cache hit)?, (?P<out>[0-9.,]+[kM]?) received\."
+    r"(?: Cost: \$(?P<last>[0-9.,]+) message, \$(?P<cost>[0-9.,]+) session\.)?$",
+    re.MULTILINE,
+)
+_BANNER_END = re.compile(r"^Repo-map: .*$", re.MULTILINE)
+_OWN = re.compile(
+    r"^(?:Applied edit to |Commit |Add file to the chat\?|Create new file\?|Did not apply edit).*$"
+)
+_FULL = "has hit a token limit"
+_FAILURE = re.compile(
+    r"^(?:litellm\.\w+|The API provider|.*Error: |Retrying in|.*Empty response received).*$",
+    re.MULTILINE,
+)
+
+
+class Aider:
+    """The program `aider`."""
+
+    name = "aider"
+    executable = "aider"
+    metered = True
+
+    def invocation(self, run: Run) -> Invocation:
+        """`aider --message-file`; everything it keeps, and reads settings from, lies in its home."""
+        home, model = run.home, model_name(run, self.name)
+        form = "ask" if run.profile == "read" else "diff"
+        argv = ["aider", "--model", model, "--weak-model", model, "--edit-format", form]
+        argv += ["--message-file", str(home / "prompt.txt"), *_SWITCHES]
+        argv += ["--model-metadata-file", str(home / "prices.json")]
+        for name in ("config", "env-file", "model-settings-file"):
+            argv += [f"--{name}", str(home / f"aider.{name}")]
+        for name in ("input", "chat", "llm"):
+            argv += [f"--{name}-history-file", str(home / f"{name}.history")]
+        if run.model.endpoint and model.startswith("openai/"):
+            argv += [
+                "--openai-api-base",
+                run.model.endpoint.rstrip("/"),
+            ]  # an .env of the workspace comes second
+        environment = model_environment(run, self.name) | {
+            "AIDER_ANALYTICS_DISABLE": "true",
+            "COLUMNS": "1000",  # it wraps what it prints
+            "NO_COLOR": "1",
+        }
+        files = {
+            "prompt.txt": run.prompt.encode("utf-8", "replace"),
+            "prices.json": _prices(run, model),
+            "aider.config": b"{}\n",
+            "aider.env-file": b"",
+            "aider.model-settings-file": b"[]\n",
+        }
+        return Invocation(tuple(argv), environment, files=files, results=(SPOKEN,))
+
+    def read(self, finished: Finished) -> Result:
+        """The model's last answer, from the log of what was said; it ends with 0 whatever happens."""
+        text, log = plain(finished.stdout), finished.files.get(SPOKEN)
+        said = _answer(text) if log is None else _last_answer(log)
+        full = _FULL in text  # the context, or the answer: only of the latter something was said
+        failure = f"the model {_FULL}" if full and not said else None if full else _failure(text)
+        told = list(_TOKENS.finditer(text)) if said or not full else []
+        spent, cost = (_spent(told), _cost(told)) if told else (None, None)
+        heard = Heard(said, failure, cut=full and bool(said), spent=spent, reported_microcents=cost)
+        return concluded(finished, heard)
+
+
+def _last_answer(log: str) -> str:
+    """The last answer in the log, where each line of it begins with ASSISTANT."""
+    lines = log.split("\n")
+    start = max((index for index, line in enumerate(lines) if _ANSWERED.match(line)), default=len(lines))
+    said = itertools.takewhile(lambda line: line.startswith("ASSISTANT"), lines[start + 1 :])
+    return plain("\n".join(line[len("ASSISTANT ") :] for line in said)).strip()
+
+
+def _answer(text: str) -> str:
+    """The lines of the model: after the banner, without those of aider itself."""
+    banner = _BANNER_END.search(text)
+    lines = text[banner.end() if banner else 0 :].split("\n")
+    kept = [line for line in lines if not _TOKENS.match(line) and not _OWN.match(line)]
+    return "\n".join(kept).strip()
+
+
+def _failure(text: str) -> str | None:
+    """The last of its error lines, of a run whose last exchange did not come to an end."""
+    found = list(_FAILURE.finditer(text))
+    if not found:
+        return None
+    ends = [match.end() for match in _TOKENS.finditer(text)]
+    last = found[-1]
+    if ends and ends[-1] > last.start():
+        return None
+    first = next((match[0] for match in reversed(found) if "Error" in match[0]), last[0])
+    return first.strip()
+
+
+def _spent(told: list[re.Match[str]]) -> Spent:
+    """Rounded, as it prints them."""
+    cached = sum(_number(one["hit"]) for one in told)
+    read = sum(_number(one["read"]) for one in told)
+    return Spent(max(0, read - cached), cached, sum(_number(one["out"]) for one in told))
+
+
+def _cost(told: list[re.Match[str]]) -> int | None:
+    last = told[-1]["cost"]
+    try:
+        return round(float(last.replace(",", "")) * 100_000_000) if last else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(text: str | None) -> int:
+    if not text:
+        return 0
+    factor = {"k": 1_000, "M": 1_000_000}.get(text[-1], 1)
+    try:
+        return int(float(text.rstrip("kM").replace(",", "")) * factor)
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _prices(run: Run, model: str) -> bytes:
+    if run.model.input_price is None or run.model.output_price is None:
+        return b"{}"
+    cached = run.model.input_price if run.model.cached_price is None else run.model.cached_price
+    entry = {
+        "input_cost_per_token": run.model.input_price / 1_000_000,
+        "cache_read_input_token_cost": cached / 1_000_000,
+        "output_cost_per_token": run.model.output_price / 1_000_000,
+        "max_input_tokens": 128_000,
+        "max_output_tokens": run.model.max_output_tokens,
+        "litellm_provider": model.partition("/")[0],
+        "mode": "chat",
+    }
+    return json.dumps({model: entry}).encode()

@@ -1,0 +1,90 @@
+"""Cline: speaks OpenAI's chat format here; the endpoint reaches it only in a file, which is always written."""
+
+from __future__ import annotations
+
+import json
+
+from logist.agents.programs import reach
+from logist.agents.programs.output import Json, at, count, events, text_of
+from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
+from logist.agents.programs.trouble import Heard, concluded, was_cut
+
+ARGUMENT = "Do what the piped text says."
+"""It refuses a prompt that comes on standard input alone."""
+WRITTEN = "2026-01-01T00:00:00.000Z"
+_PROVIDER = "openai-compatible"
+
+
+class Cline:
+    """The program `cline`."""
+
+    name = "cline"
+    executable = "cline"
+    metered = True
+
+    def invocation(self, run: Run) -> Invocation:
+        """`cline --json`; without the file of providers it would go to OpenAI, whatever it is told."""
+        settings = {
+            "provider": _PROVIDER,
+            "apiKey": reach.key(run, self.name),
+            "model": reach.bare(run.model),
+            "baseUrl": reach.openai_address(run, self.name),
+        }
+        entry = {"settings": settings, "updatedAt": WRITTEN, "tokenSource": "manual"}
+        providers = {
+            "version": 1,
+            "lastUsedProvider": _PROVIDER,
+            "modes": {},
+            "providers": {_PROVIDER: entry},
+        }
+        general = {"telemetryOptOut": True, "autoUpdateEnabled": False}
+        environment = {
+            "CLINE_DIR": str(run.home / ".cline"),
+            "CLINE_PROVIDER_SETTINGS_PATH": str(run.home / "providers.json"),
+            "CLINE_GLOBAL_SETTINGS_PATH": str(run.home / "general.json"),
+            "CLINE_SESSION_BACKEND_MODE": "local",  # else a daemon stays behind
+        }
+        argv = ["cline", "--json", "-c", str(run.workspace), "-P", "openai", "-m", reach.bare(run.model)]
+        argv += ["-p"] if run.profile == "read" else []
+        return Invocation(
+            (*argv, ARGUMENT),
+            environment,
+            stdin=run.prompt.encode("utf-8", "replace"),
+            files={
+                "providers.json": json.dumps(providers).encode(),
+                "general.json": json.dumps(general).encode(),
+            },
+        )
+
+    def read(self, finished: Finished) -> Result:
+        """The `run_result`; its cost is always 0, and therefore not taken."""
+        result: Json = {}
+        failure = None
+        for event in events(finished.stdout):
+            match event.get("type"):
+                case "run_result":
+                    result = event
+                case "error":
+                    failure = (
+                        text_of(event.get("message")) or text_of(at(event, "error.message")) or "it failed"
+                    )
+        reason = text_of(result.get("finishReason"))
+        text = text_of(result.get("text"))
+        if reason in ("error", "aborted"):
+            failure = failure or text or reason
+        elif result:
+            failure = None
+        heard = Heard(
+            text=text if failure is None else "",
+            failure=failure,
+            cut=reason in ("length", "max_tokens") or (failure is not None and was_cut(failure)),
+            spent=_spent(result.get("aggregateUsage") or result.get("usage")),
+        )
+        return concluded(finished, heard)
+
+
+def _spent(usage: object) -> Spent | None:
+    if not isinstance(usage, dict):
+        return None
+    read, cached = count(usage.get("inputTokens")), count(usage.get("cacheReadTokens"))
+    return Spent(max(0, read - cached), cached, count(usage.get("outputTokens")))

@@ -1,0 +1,85 @@
+"""Codex (OpenAI): speaks the responses format only, and prints events as JSON lines."""
+
+from __future__ import annotations
+
+import json
+
+from logist.agents.programs import reach
+from logist.agents.programs.output import Json, at, count, events, text_of
+from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
+from logist.agents.programs.trouble import Heard, concluded, was_cut
+
+KEY = "CODEX_MODEL_API_KEY"
+
+_PROFILES = {
+    "read": ("-s", "read-only"),
+    "edit": ("-s", "workspace-write"),
+    "full": ("--dangerously-bypass-approvals-and-sandbox",),
+}
+# Without these it waits for host names of others, and never ends where nobody answers.
+_OFF = ("unbounded_connection_retries", "plugins", "remote_plugin", "apps", "skill_search")
+_SETTINGS = {
+    "model_provider": "logist",
+    "model_providers.logist.name": "logist",
+    "model_providers.logist.env_key": KEY,
+    "model_providers.logist.wire_api": "responses",
+    "model_providers.logist.request_max_retries": 1,
+    "model_providers.logist.stream_max_retries": 1,
+    "sandbox_workspace_write.exclude_slash_tmp": True,
+    "sandbox_workspace_write.exclude_tmpdir_env_var": True,
+    "shell_environment_policy.ignore_default_excludes": False,
+    "analytics.enabled": False,
+    "check_for_update_on_startup": False,
+}
+
+
+class Codex:
+    """The program `codex`."""
+
+    name = "codex"
+    executable = "codex"
+    metered = True
+
+    def invocation(self, run: Run) -> Invocation:
+        """`codex exec`; its provider on the command line, where no file of the workspace overrides it."""
+        base = reach.openai_address(run, self.name, reach.RESPONSES)
+        settings = _SETTINGS | {"model_providers.logist.base_url": base}
+        argv = ["codex", "exec", "--json", "--skip-git-repo-check", "-C", str(run.workspace)]
+        argv += [*_PROFILES[run.profile], "-m", reach.bare(run.model)]
+        for name, value in settings.items():
+            argv += ["-c", f"{name}={json.dumps(value)}"]
+        for feature in _OFF:
+            argv += ["--disable", feature]
+        return Invocation(
+            argv=(*argv, "-"),
+            environment={"CODEX_HOME": str(run.home / ".codex"), KEY: reach.key(run, self.name)},
+            stdin=run.prompt.encode("utf-8", "replace"),
+            files={".codex/config.toml": b""},  # the directory has to be there
+        )
+
+    def read(self, finished: Finished) -> Result:
+        """The last message; only `turn.failed` is a failure, for it prints errors in every run."""
+        text, session, failure = "", None, None
+        spent: Spent | None = None
+        for event in events(finished.stdout):
+            match event.get("type"):
+                case "item.completed" if at(event, "item.type") == "agent_message":
+                    text = text_of(at(event, "item.text"))
+                case "thread.started":
+                    session = text_of(event.get("thread_id"))
+                case "turn.completed":
+                    failure, spent = None, _spent(event)
+                case "turn.failed":
+                    failure = _message(event)
+        cut = failure is not None and was_cut(failure)
+        return concluded(finished, Heard(text=text, failure=failure, cut=cut, spent=spent, session=session))
+
+
+def _message(event: Json) -> str:
+    return text_of(at(event, "error.message")) or "the turn failed"
+
+
+def _spent(event: Json) -> Spent:
+    read, cached = (count(at(event, f"usage.{name}")) for name in ("input_tokens", "cached_input_tokens"))
+    written = count(at(event, "usage.output_tokens"))
+    return Spent(max(0, read - cached), cached, written, scope="session")

@@ -1,0 +1,126 @@
+"""A program that the config describes, as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from logist.agents.programs import reach
+from logist.agents.programs.output import at, count, document, events, microcents, parsed, plain, text_of
+from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
+from logist.agents.programs.trouble import Heard, concluded
+from logist.config.programs import PLACEHOLDER, ProgramEntry
+from logist.errors import InvalidFile
+
+PROMPT = "prompt.txt"
+LONGEST_ARGUMENT = 120_000
+"""Bytes; Linux takes no single argument above 128 KiB."""
+
+
+@dataclass
+class Described:
+    """What `agents: {NAME: {...}}` in config.yaml says."""
+
+    name: str
+    entry: ProgramEntry
+
+    def __post_init__(self) -> None:
+        self.executable, self.metered = self.entry.argv[0], self.entry.metered
+
+    def invocation(self, run: Run) -> Invocation:
+        """The templates filled in; InvalidFile where a model's endpoint or key has no way to the program."""
+        entry, values = self.entry, self._values(run)
+        prompt = run.prompt.encode("utf-8", "replace")
+        more = {"read": entry.read_only_argv, "edit": entry.edit_argv, "full": entry.full_argv}[run.profile]
+        argv = [_filled(word, values) for word in (*entry.argv, *more)]
+        if entry.prompt == "argument":
+            argv = self._with_prompt((*entry.argv, *more), values, prompt)
+        key = self._key(run)
+        environment = {name: _filled(text, values) for name, text in entry.environment.items()}
+        if entry.pass_key_as and key:
+            environment[entry.pass_key_as] = key
+        files = {
+            name: _filled(text, {**values, "key": key}).encode("utf-8", "replace")
+            for name, text in entry.files.items()
+        }
+        if entry.prompt == "file":
+            files[PROMPT] = prompt
+        kept = (*entry.results, *([entry.read_from] if entry.read_from else []))
+        stdin = prompt if entry.prompt == "stdin" else b""
+        return Invocation(tuple(argv), environment, stdin, files, tuple(dict.fromkeys(kept)))
+
+    def read(self, finished: Finished) -> Result:
+        """What the paths of the entry lead to; of plain text its exit status is the only sign of a failure."""
+        entry = self.entry
+        output = finished.files.get(entry.read_from, "") if entry.read_from else finished.stdout
+        if entry.output == "text":
+            return concluded(finished, Heard(text=plain(output).strip(), status_counts=True))
+        said = self._document(output)
+        wrong = at(said, entry.error) if entry.error else None
+        heard = Heard(
+            text=text_of(at(said, entry.text or "")),
+            failure=None if wrong in (None, False, "", [], {}) else text_of(wrong) or str(wrong)[:500],
+            status_counts=not entry.error,
+            spent=self._spent(said),
+            reported_microcents=microcents(at(said, entry.cost)) if entry.cost else None,
+            session=text_of(at(said, entry.session)) if entry.session else None,
+        )
+        return concluded(finished, heard)
+
+    def _document(self, output: str) -> object:
+        if self.entry.output == "json":
+            whole = document(output)
+            return parsed(output) if whole is None else whole
+        lines = (
+            event
+            for event in events(output)
+            if all(at(event, path) == value for path, value in self.entry.where.items())
+        )
+        return next(iter(list(lines)[-1:]), None)
+
+    def _spent(self, said: object) -> Spent | None:
+        paths = self.entry.usage
+        if paths is None or not any(isinstance(at(said, path), int) for path in (paths.input, paths.output)):
+            return None
+        read, written = count(at(said, paths.input)), count(at(said, paths.output))
+        cached = count(at(said, paths.cached)) if paths.cached else 0
+        return Spent(max(0, read - cached) if paths.cached_in_input else read, cached, written)
+
+    def _values(self, run: Run) -> dict[str, str]:
+        used = {name for text in self.entry.everything() for name in PLACEHOLDER.findall(text)}
+        if run.model.endpoint and "endpoint" not in used:
+            why = "its description has no {endpoint}, so it would go to a public API"
+            raise reach.unreachable(run.model, self.name, why)
+        if not run.model.endpoint and "endpoint" in used:
+            raise reach.unreachable(
+                run.model, self.name, "its description wants an {endpoint}, and the model has none"
+            )
+        return {
+            "model": reach.bare(run.model),
+            "provider_model": run.model.provider_model,
+            "workspace": str(run.workspace),
+            "home": str(run.home),
+            "endpoint": (run.model.endpoint or "").rstrip("/"),
+            "name": run.name,
+            "prompt_file": str(run.home / PROMPT),
+        }
+
+    def _key(self, run: Run) -> str:
+        wanted = self.entry.pass_key_as or any("{key}" in text for text in self.entry.files.values())
+        return reach.key(run, self.name) if wanted else ""
+
+    def _with_prompt(self, words: tuple[str, ...], values: Mapping[str, str], prompt: bytes) -> list[str]:
+        if len(prompt) > LONGEST_ARGUMENT:
+            message = f"the prompt is too long for an argument: {len(prompt):,} bytes"
+            raise InvalidFile(
+                message, where=f"config.yaml: agents.{self.name}", fix="use `prompt: file` or `stdin`"
+            )
+        text = prompt.decode("utf-8").replace("\0", "")
+        values = {**values, "prompt": text}
+        filled = [_filled(word, values) for word in words]
+        return filled if any("{prompt}" in word for word in words) else [*filled, text]
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """In one pass: braces in a value mean nothing."""
+    return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)

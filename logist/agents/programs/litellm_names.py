@@ -1,0 +1,41 @@
+"""Models for the programs that are made with litellm: its names, and its variables."""
+
+from __future__ import annotations
+
+from logist.agents.programs import reach
+from logist.agents.programs.protocol import Run
+
+_ADDRESS = "OPENAI_API_BASE"
+# Where litellm looks for a provider's address, so that no file of a workspace can set another.
+_ADDRESSES = {
+    "openai": (_ADDRESS, "OPENAI_BASE_URL"),
+    "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+}
+_KEYS = {"together_ai": "TOGETHERAI_API_KEY"}
+
+
+def model_name(run: Run, program: str) -> str:
+    """`openai/MODEL` for an endpoint, which litellm then speaks OpenAI's format with; else as it is."""
+    if run.model.endpoint:
+        if reach.provider(run.model) == "anthropic":
+            return run.model.provider_model
+        reach.openai_address(run, program)
+        return f"openai/{reach.bare(run.model)}"
+    if not reach.provider(run.model):
+        raise reach.unreachable(run.model, program, "it needs `PROVIDER/MODEL`, or an `endpoint`")
+    return run.model.provider_model
+
+
+def environment(run: Run, program: str) -> dict[str, str]:
+    """The variables that lead litellm to the model, and keep it from the network otherwise."""
+    provider = model_name(run, program).partition("/")[0]
+    values = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+    values[key_variable(provider)] = reach.key(run, program)
+    if run.model.endpoint:
+        values |= dict.fromkeys(_ADDRESSES[provider], run.model.endpoint.rstrip("/"))
+    return values
+
+
+def key_variable(provider: str) -> str:
+    """Where litellm looks for the key of a provider."""
+    return _KEYS.get(provider, f"{provider.upper().replace('-', '_')}_API_KEY")

@@ -1,0 +1,62 @@
+"""llm (PyPI): one exchange without tools; what it answers is the whole of its work."""
+
+from __future__ import annotations
+
+import json
+
+from logist.agents.programs import reach
+from logist.agents.programs.output import at, count, document, text_of
+from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
+from logist.agents.programs.trouble import Heard, concluded
+
+MODEL = "logist"
+
+
+class Llm:
+    """The program `llm`."""
+
+    name = "llm"
+    executable = "llm"
+    metered = True
+
+    def invocation(self, run: Run) -> Invocation:
+        """`llm -m`, with a model of its own that leads to the endpoint, and the key in a file."""
+        model = {
+            "model_id": MODEL,
+            "model_name": reach.bare(run.model),
+            "api_base": reach.openai_address(run, self.name),
+            "api_key_name": MODEL,
+        }
+        key = json.dumps({MODEL: reach.key(run, self.name)})
+        known = run.model.endpoint or reach.provider(run.model) != "openai"  # which has another word for it
+        limit = ("-o", "max_tokens", str(run.model.max_output_tokens)) if known else ()
+        return Invocation(
+            argv=("llm", "-m", MODEL, *limit, "--no-log", "-u", "--json"),
+            environment={
+                "LLM_USER_PATH": str(run.home / "llm"),
+                # Else a refused connection and a broken one are told in the same words.
+                "LLM_OPENAI_SHOW_RESPONSES": "1",
+            },
+            stdin=run.prompt.encode("utf-8", "replace"),
+            files={
+                "llm/extra-openai-models.yaml": json.dumps([model]).encode(),  # JSON is YAML
+                "llm/keys.json": key.encode(),
+            },
+        )
+
+    def read(self, finished: Finished) -> Result:
+        """The response and its tokens, and why the model stopped, which only the response in full tells."""
+        said = document(finished.stdout)
+        answer = at(said, "0") if isinstance(said, list) else said
+        if not isinstance(answer, dict):
+            error = finished.stderr.rpartition("\nError: ")[2]
+            return concluded(finished, Heard(failure=text_of(error)) if finished.status else Heard())
+        read, written = count(answer.get("input_tokens")), count(answer.get("output_tokens"))
+        cached = count(at(answer, "response_json.usage.prompt_tokens_details.cached_tokens"))
+        heard = Heard(
+            text=text_of(answer.get("response")),
+            cut=at(answer, "response_json.choices.0.finish_reason") == "length",
+            spent=Spent(max(0, read - cached), cached, written) if read or written else None,
+            session=text_of(answer.get("conversation_id")),
+        )
+        return concluded(finished, heard)

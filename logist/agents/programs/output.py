@@ -1,0 +1,114 @@
+"""Reading what programs print: JSON in lines or whole, fields by dotted path, text without control sequences.
+
+Output is of anyone's making: whatever it holds, these functions return, in time linear in its length.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+Json = dict[str, Any]
+
+_SEQUENCES = re.compile(
+    r"\x1b\[[0-?]*+[ -/]*+[@-~]"  # colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b]*+(?:\x07|\x1b\\)?"  # titles, links
+    r"|\x1b[ -/]*+[0-~]"
+    r"|\x9b[0-?]*+[ -/]*+[@-~]"
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_MOST = 1 << 53
+"""No count of tokens is higher."""
+_TRIED = 3
+"""Places, from the start and from the end, where a JSON document is looked for."""
+
+
+def plain(text: str) -> str:
+    """Text without terminal sequences, other control characters and half characters; lines end with a newline."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _CONTROLS.sub("", _SEQUENCES.sub("", text))
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def text_of(value: object) -> str:
+    """A text found in JSON, made plain; "" if it is none."""
+    return plain(value).strip() if isinstance(value, str) else ""
+
+
+def parsed(text: str) -> Any:
+    """The JSON document that a text is; None if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def events(text: str) -> Iterator[Json]:
+    """The JSON objects of a text that has one a line; everything else in it is passed over."""
+    for line in text.split("\n"):
+        if line.lstrip()[:1] == "{":
+            event = parsed(line)
+            if isinstance(event, dict):
+                yield event
+
+
+def document(text: str) -> Any:
+    """The JSON object or list that a text is, begins with or ends with, other lines aside; None without one."""
+    whole = parsed(text)
+    if isinstance(whole, (dict, list)):
+        return whole
+    starts = [found.start() for found in re.finditer(r"^[\[{]", text, re.MULTILINE)]
+    tried = starts if len(starts) <= 2 * _TRIED else starts[:_TRIED] + starts[-_TRIED:]
+    decoder = json.JSONDecoder()
+    for start in tried:
+        try:
+            found, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if end == len(text) or text[end] in "\r\n":
+            return found
+    return None
+
+
+def at(data: object, path: str) -> Any:
+    """What lies at a dotted path, as `stats.tokens` or `0.response` or `-1.text`; None where nothing does."""
+    for part in path.split(".") if path else ():
+        if isinstance(data, dict):
+            data = data.get(part)
+        elif isinstance(data, list) and re.fullmatch(r"-?[0-9]{1,9}", part):
+            index = int(part)
+            data = data[index] if -len(data) <= index < len(data) else None
+        else:
+            return None
+    return data
+
+
+def listed(value: object) -> list[Json]:
+    """The objects in a list found in JSON."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def count(value: object) -> int:
+    """A count found in JSON; 0 for what is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0
+    return min(int(value), _MOST) if math.isfinite(value) and value > 0 else 0
+
+
+def microcents(dollars: object) -> int | None:
+    """An amount in US dollars, found in JSON, in microcents; None for what is no amount."""
+    if isinstance(dollars, bool) or not isinstance(dollars, (int, float)):
+        return None
+    try:
+        amount = round(dollars * 100_000_000)
+    except (OverflowError, ValueError):
+        return None
+    return amount if 0 <= amount <= _MOST else None
+
+
+def last_lines(text: str, most: int = 500) -> str:
+    """The end of a text, for a message."""
+    return plain(text[-4 * most :]).strip()[-most:].strip()

@@ -1,0 +1,100 @@
+"""How a program reaches a model: its name, its address and its key, in the words the program wants."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from logist.agents.programs.protocol import Run
+from logist.core.model import Model
+from logist.errors import InvalidFile
+
+NO_KEY = "none"
+"""For an endpoint that wants no key: a program without one asks for a login, or looks elsewhere."""
+
+# OpenAI's chat format, as the providers themselves serve it.
+CHAT = {
+    "openai": "https://api.openai.com/v1",
+    "xai": "https://api.x.ai/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "mistral": "https://api.mistral.ai/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "groq": "https://api.groq.com/openai/v1",
+}
+RESPONSES = {"openai": CHAT["openai"], "xai": CHAT["xai"]}
+ANTHROPIC = {"anthropic": "https://api.anthropic.com"}
+GEMINI = {"gemini": "https://generativelanguage.googleapis.com"}
+OTHER_FORMATS = frozenset({"anthropic", "gemini", "vertex_ai", "bedrock", "sagemaker", "cohere", "azure"})
+"""Providers whose own endpoints do not speak OpenAI's formats, as litellm addresses them."""
+_VERSIONS = ("/v1", "/v1beta", "/v1beta/openai")
+
+
+def provider(model: Model) -> str:
+    """The provider of a model, as litellm spells it; "" without one."""
+    return model.provider_model.partition("/")[0] if "/" in model.provider_model else ""
+
+
+def bare(model: Model) -> str:
+    """The name of a model without its provider."""
+    return model.provider_model.partition("/")[2] or model.provider_model
+
+
+def openai_address(run: Run, program: str, public: dict[str, str] = CHAT) -> str:
+    """Where OpenAI's format is spoken, `/v1` included; InvalidFile where this model does not speak it."""
+    if run.model.endpoint and provider(run.model) in OTHER_FORMATS:
+        raise unreachable(run.model, program, "it speaks OpenAI's format, and this endpoint another")
+    return address(run, program, public)
+
+
+def address(run: Run, program: str, public: dict[str, str]) -> str:
+    """The model's endpoint, or the provider's own; InvalidFile where this program can reach neither."""
+    if run.model.endpoint:
+        return run.model.endpoint.rstrip("/")
+    if provider(run.model) not in public:
+        known = ", ".join(sorted(public))
+        raise unreachable(run.model, program, f"without an `endpoint` it reaches only models of: {known}")
+    return public[provider(run.model)]
+
+
+def key(run: Run, program: str) -> str:
+    """The API key; a placeholder for an endpoint without one; InvalidFile where a provider needs one."""
+    if run.api_key:
+        return run.api_key
+    if run.model.endpoint:
+        return NO_KEY
+    wanted = run.model.api_key_env
+    fix = f"set the environment variable {wanted}" if wanted else "name its variable in `api_key_env`"
+    raise InvalidFile(
+        f"no API key for {run.model.name}, which {program} needs", where=place(run.model), fix=fix
+    )
+
+
+def without_version(base: str) -> str:
+    """An address without the version at its end, for programs that add it themselves."""
+    for version in sorted(_VERSIONS, key=len, reverse=True):
+        if base.endswith(version):
+            return base.removesuffix(version)
+    return base
+
+
+def host_and_path(base: str) -> tuple[str, str]:
+    """`https://host:1/api/v1` as `https://host:1` and `api/v1`."""
+    parts = urlsplit(base)
+    return f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
+
+
+def place(model: Model) -> str:
+    """Where a model is configured, for errors."""
+    return f"config.yaml: models.{model.name}"
+
+
+def unreachable(model: Model, program: str, why: str) -> InvalidFile:
+    """That a program can't work with a model."""
+    fix = "give the model an `endpoint` that it can use, or the role another agent or model"
+    message = f"{program} can't reach `{model.provider_model}`: {why}"
+    return InvalidFile(message, where=place(model), fix=fix)
+
+
+def dollars(microcents: int) -> str:
+    """An amount as US dollars, for a limit: rounded down, and never nothing."""
+    return f"{max(1, microcents // 100) / 1_000_000:.6f}"

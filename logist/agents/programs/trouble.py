@@ -1,0 +1,213 @@
+"""Why a program brought no answer: what it says, put into the kinds that decide what happens next."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from logist.agents.programs.output import last_lines, plain
+from logist.agents.programs.protocol import Finished, Result, Spent
+from logist.core.model import ErrorKind, TransportError
+
+LONGEST = 500
+"""Characters of a message that are kept."""
+
+_STATUS = re.compile(
+    r"\b(?:status(?:[ _]?code)?|http(?:/[0-9.]+)?|code|(?:api|server|client|request) error|error)"
+    r"[\"':=( ]{1,4}([45][0-9]{2})\b(?! ?(?:ms|s|tokens)\b)"
+    r"|\b([45][0-9]{2}) (?:unauthorized|forbidden|too many requests|internal server|bad request|bad gateway"
+    r"|not found|service unavailable)",
+    re.IGNORECASE,
+)
+_WORDS = (
+    # The order counts: "cannot connect" stands in messages of every kind, and a context is no key.
+    (
+        ErrorKind.TRANSIENT,
+        (
+            "connection was closed|connection (?:was )?(?:lost|reset)|econnreset|socket hang up"
+            "|stream disconnected|decoding response|peer closed"
+        ),
+    ),
+    (
+        ErrorKind.REFUSED,
+        (
+            "connection refused|connectionrefused|econnrefused|connect(?:ion)? ?error|connecterror|fetch failed"
+            "|(?:unable|failed|cannot|could not) (?:to )?connect|error sending request|enotfound|getaddrinfo"
+            "|name resolution|name or service not known|no route to host|network is unreachable"
+        ),
+    ),
+    (
+        ErrorKind.BAD_REQUEST,
+        (
+            "context[ _](?:length|window|limit)|contextwindow|contextlength|prompt is too long"
+            "|maximum context|too many tokens|input is too long|exceeds? the (?:max|limit)|hit a token limit"
+        ),
+    ),
+    (
+        ErrorKind.AUTH,
+        (
+            "unauthori[sz]ed|unauthenticated|authentication|api[ _-]?key|not logged in|please run /login"
+            "|permission_denied|forbidden|billing|credit balance"
+        ),
+    ),
+    (
+        ErrorKind.TRANSIENT,
+        (
+            "rate.?limit|too many requests|resource_exhausted|resource exhausted|quota|overloaded|high demand"
+            "|internal server|internalserver|bad gateway|service unavailable|server error"
+        ),
+    ),
+    (ErrorKind.TIMEOUT, "timed out|time-?out|etimedout|deadline exceeded"),
+    (
+        ErrorKind.BAD_REQUEST,
+        "bad ?request|invalid_request|invalid request|not found|unknown model|unsupported",
+    ),
+)
+_KINDS = [(kind, re.compile(words, re.IGNORECASE)) for kind, words in _WORDS]
+_CUT = re.compile(
+    r"max_output_tokens|max_tokens|output token (?:limit|maximum)|token limit|finish.?reason\W{1,4}length"
+    r"|maximum output",
+    re.IGNORECASE,
+)
+_BROKEN = re.compile(
+    r"^Response: status_code=200$|RemoteProtocolError|peer closed connection|IncompleteRead", re.MULTILINE
+)
+"""What is on standard error where a connection broke after the answer had begun."""
+_STUB = re.compile(r"postinstall|--ignore-scripts|native binary|platform package", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a program's own output says, before it is judged."""
+
+    text: str = ""
+    failure: str | None = None
+    """In its words: that it did not succeed; "" for one without words."""
+    status: int | None = None
+    """Of HTTP, where it tells it."""
+    cut: bool = False
+    """The model's answer ended at the limit of its output."""
+    kind: ErrorKind | None = None
+    """Of the failure, where the program's output leaves no doubt."""
+    spent: Spent | None = None
+    reported_microcents: int | None = None
+    session: str | None = None
+    denials: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    status_counts: bool = False
+    """An exit status other than 0 is a failure, whatever is printed: the output has no sign of its own."""
+
+
+def concluded(finished: Finished, heard: Heard) -> Result:
+    """What a run means: how it ended goes before what it says, and what it says before its exit status."""
+    error = ended(finished) or _said(finished, heard)
+    cut = heard.cut and (error is None or error.kind not in (ErrorKind.TIMEOUT,)) and ended(finished) is None
+    if cut:
+        error = None
+    return Result(
+        text="" if error else heard.text,
+        error=error,
+        spent=heard.spent,
+        reported_microcents=heard.reported_microcents,
+        session=heard.session or None,
+        denials=heard.denials,
+        finish="length" if cut else None if error else "stop",
+        warnings=heard.warnings + _oddities(finished, error),
+    )
+
+
+def ended(finished: Finished) -> TransportError | None:
+    """What an end that was not the program's own means; None for one that exited."""
+    match finished.how:
+        case "timeout":
+            return _error(ErrorKind.TIMEOUT, "it was not done at the deadline, and was ended")
+        case "idle":
+            return _error(ErrorKind.TIMEOUT, "it printed nothing for too long, and was ended")
+        case "limit":
+            return _error(ErrorKind.BAD_REQUEST, "it used more memory, processes or output than it may")
+        case "stopped":
+            return _error(ErrorKind.TRANSIENT, "it was stopped before it was done")
+        case "killed":
+            return _error(ErrorKind.TRANSIENT, f"signal {finished.signal} ended it before it was done")
+        case _:
+            return None
+
+
+def failed(message: str, status: int | None = None, kind: ErrorKind | None = None) -> TransportError:
+    """A failure in a program's words, with the kind that these words mean, unless it is known."""
+    message = plain(message).strip() or "it failed without a word"
+    status = status if status is not None and 400 <= status <= 599 else _status_in(message)
+    return _error(kind or kind_of(message, status), message, status)
+
+
+def kind_of(message: str, status: int | None = None) -> ErrorKind:
+    """What a message means, with the HTTP status where it is known; what nothing is known of may pass."""
+    first = _kind_in_words(message)
+    if first == ErrorKind.REFUSED and status is None:
+        return first
+    if status in (401, 402, 403):
+        return ErrorKind.AUTH
+    if status in (408, 504, 524):
+        return ErrorKind.TIMEOUT
+    if status in (425, 429) or (status is not None and status >= 500):
+        return ErrorKind.TRANSIENT
+    if status is not None and status >= 400:
+        return ErrorKind.AUTH if first == ErrorKind.AUTH else ErrorKind.BAD_REQUEST
+    return first or ErrorKind.TRANSIENT
+
+
+def was_cut(message: str) -> bool:
+    """Whether a failure is only that the answer ended at the limit of the output."""
+    return bool(_CUT.search(message))
+
+
+def stub(finished: Finished, package: str) -> Heard | None:
+    """What a package says whose program was left out by `npm install --ignore-scripts`; else None."""
+    said = last_lines(finished.stderr) + last_lines(finished.stdout)
+    if finished.how != "exited" or not finished.status or not _STUB.search(said):
+        return None
+    fix = f"the program itself is not installed; run: npm install -g --allow-scripts={package} {package}"
+    return Heard(failure=f"{fix} ({last_lines(said, 200)})", kind=ErrorKind.BAD_REQUEST)
+
+
+def _said(finished: Finished, heard: Heard) -> TransportError | None:
+    bad = finished.how == "exited" and finished.status not in (0, None)
+    words = last_lines(finished.stderr) or last_lines(finished.stdout)
+    if heard.failure is not None:
+        return _unbroken(failed(heard.failure or words, heard.status, heard.kind), finished)
+    if bad and (heard.status_counts or not heard.text):
+        words = words or f"it ended with status {finished.status} and no word"
+        return _unbroken(failed(words, heard.status), finished)
+    if not heard.text:
+        why = last_lines(finished.stderr, 200).rpartition("\n")[2]
+        return _error(ErrorKind.TRANSIENT, "no answer: it ended without one" + (f" ({why})" if why else ""))
+    return None
+
+
+def _unbroken(error: TransportError, finished: Finished) -> TransportError:
+    """The same, but a connection that broke after the answer had begun was not refused, whatever it is called."""
+    if error.kind == ErrorKind.REFUSED and _BROKEN.search(finished.stderr):
+        return error.model_copy(update={"kind": ErrorKind.TRANSIENT})
+    return error
+
+
+def _oddities(finished: Finished, error: TransportError | None) -> tuple[str, ...]:
+    found: tuple[str, ...] = ()
+    if finished.cut:
+        found += ("its output was longer than what is kept: the rest is lost",)
+    if error is None and finished.how == "exited" and finished.status:
+        found += (f"it answered, and ended with status {finished.status}",)
+    return found
+
+
+def _kind_in_words(message: str) -> ErrorKind | None:
+    return next((kind for kind, words in _KINDS if words.search(message)), None)
+
+
+def _status_in(message: str) -> int | None:
+    found = _STATUS.search(message)
+    return int(found[1] or found[2]) if found else None
+
+
+def _error(kind: ErrorKind, message: str, status: int | None = None) -> TransportError:
+    return TransportError(kind=kind, message=message[:LONGEST], http_status=status)

@@ -1,0 +1,234 @@
+"""Real agent programs in the sandbox, against a model on this machine: what they do, and that nothing is left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from logist.agents import sandbox
+from logist.agents.programs.finding import PRESETS
+from logist.agents.programs.protocol import Finished, Result
+from logist.agents.sandbox import Confinement, Ended
+from logist.core.model import ErrorKind
+from tests.endpoint import Endpoint
+from tests.torture import agent_bench, agent_captures
+from tests.torture.agent_bench import RECIPES, Place
+from tests.torture.lab import KEY, World, command
+from tests.torture.suite import Case, Run, Skip
+
+LIGHT = ("llm", "claude")
+"""The programs of the ordinary check; the others are installed only for a full run."""
+SLICE = ("ok", "refused", "auth", "hang")
+KINDS = {
+    "refused": ErrorKind.REFUSED,
+    "auth": ErrorKind.AUTH,
+    "context": ErrorKind.BAD_REQUEST,
+    "rate": ErrorKind.TRANSIENT,
+    "server": ErrorKind.TRANSIENT,
+    "empty": ErrorKind.TRANSIENT,
+    "cut": ErrorKind.TRANSIENT,
+    "hang": ErrorKind.TIMEOUT,
+}
+APPROVAL = 11
+"""The exit code of a step that waits for a steward."""
+LONG = 240.0
+"""Seconds: opencode, cline, goose and aider try again for more than a minute."""
+SHORT = 15.0
+"""Seconds: longer than any of them needs to send its first request."""
+ENDING = 20.0
+"""Seconds that a stopped program, and all it started, may take to be gone."""
+SILENT_CUT = ("gemini",)
+"""Those that do not tell that an answer was cut."""
+TOOLLESS = ("llm", "aider")
+
+
+class Came(NamedTuple):
+    """What came of one run."""
+
+    ended: Ended
+    result: Result
+    wrote: bool
+    left: list[str]
+    """Command lines of processes that outlived it."""
+
+
+def program_case(name: str) -> Callable[[Run], None]:
+    """All that can happen to one program."""
+
+    def case(run: Run) -> None:
+        if not run.full and name not in LIGHT:
+            raise Skip("in a full run only")
+        place = agent_bench.installed(name)
+        for what in [*agent_captures.CASES[:2], *KINDS, "truncated"] if run.full else SLICE:
+            run.say(f"  {name}/{what}")
+            came = once(run.scratch / f"{name}-{what}", place, name, what, SHORT if run.full else SHORT / 2)
+            run.check(list(wrong(name, what, came)), f"{name}/{what}")
+        run.say(f"  {name}/logist")
+        run.check(list(through_logist(run.scratch / f"{name}-logist", place, name)), f"{name}/logist")
+        if name not in TOOLLESS and (run.full or name == "claude"):
+            run.say(f"  {name}/stopped")
+            run.check(list(stopped(run.scratch / f"{name}-stopped", place, name)), f"{name}/stopped")
+
+    return case
+
+
+def once(scratch: Path, place: Place, name: str, what: str, short: float) -> Came:
+    """One run of a program in the sandbox; one that hangs is ended after `short` seconds."""
+    with agent_captures.endpoint(name, what, scratch / "workspace") as (_, url):
+        deadline = short if what == "hang" else LONG
+        return _run(scratch, place, name, url, what, deadline, lambda: False)
+
+
+def wrong(name: str, what: str, came: Came) -> Iterator[str]:
+    """What is not as it should be after such a run."""
+    error, result = came.result.error, came.result
+    if what in KINDS:
+        told = error.kind if error else None
+        if told != KINDS[what]:
+            yield f"it is told as {told}: {error or result.text[:100]} ({came.ended})"
+    elif error:
+        yield f"an error: {error} ({came.ended})"
+    if what == "truncated" and name not in SILENT_CUT and result.finish != "length":
+        yield f"an answer that was cut ends with {result.finish}"
+    if what in ("ok", "denied") and not error and agent_captures.COMMAND not in result.text:
+        yield f"the exit command is not in: {result.text[:200]}"
+    if what == "ok" and name != "llm" and not came.wrote:
+        yield "the file was not written"
+    if what == "denied" and came.wrote:
+        yield "a reader wrote a file"
+    if came.left:
+        yield f"left running: {came.left}"
+
+
+def stopped(scratch: Path, place: Place, name: str) -> Iterator[str]:
+    """It is stopped while a command of its model runs: all of it has to go."""
+    line = f"tail -s 31{len(name)}7 -f /dev/null"  # some refuse a long `sleep`
+    steps: dict[str, Any] = {"calls": [{"shell": line}]}
+    with Endpoint(steps, workspace=str(scratch / "workspace")) as endpoint:
+        seen: list[float] = []
+
+        def stop() -> bool:
+            if not seen and _running(line):
+                seen.append(time.monotonic())
+            return bool(seen)
+
+        came = _run(scratch, place, name, endpoint.url, "stopped", 2 * SHORT, stop)
+        took = time.monotonic() - seen[0] if seen else 0.0
+    if not seen:
+        yield f"its command never ran: {came.ended} {came.result.error}"
+    elif came.ended.how != "stopped" or took > ENDING:
+        yield f"it ended in another way: {came.ended}, after {took:.0f} s"
+    if came.result.error is None or came.result.error.kind != ErrorKind.TRANSIENT:
+        yield f"it is told as {came.result.error}"
+    if still := _running(line) + came.left:
+        yield f"left running: {still}"
+
+
+def through_logist(scratch: Path, place: Place, name: str) -> Iterator[str]:
+    """A job whose agent it is: asked in the sandbox by the courier, paid, and held for approval."""
+    scratch.mkdir()
+    steps = agent_captures.ok(name) if name != "llm" else [{"text": command(), "usage": agent_captures.USAGE}]
+    with Endpoint(*steps, workspace=str(scratch / "w/.logist/jobs/j/workspace")) as endpoint:
+        world = World.made(scratch / "w").paid_by(endpoint.url)
+        config = (
+            world.place / "home" / ".config" / "logist" / "config.yaml"
+        )  # a project's own has to be trusted
+        config.parent.mkdir(parents=True)
+        readable = json.dumps([str(root) for root in place.roots])
+        more = f"agent: {name}\nreview: false\nsandbox:\n  readable: {readable}\n"
+        config.write_text(more, "utf-8")
+        env = world.env | {"PATH": place.path}
+        codes = [
+            subprocess.run(world.argv(*words), cwd=world.place, env=env, capture_output=True, check=False)
+            for words in (
+                ("job", "create", "--id", "j", "--no-repo", "--prompt", "Write it."),
+                ("job", "step", "j"),
+            )
+        ]
+        said = [(done.returncode, done.stderr.decode("utf-8", "replace")[-300:]) for done in codes]
+    if [code for code, _ in said] != [0, APPROVAL]:
+        yield f"it does not reach approval: {said}"
+        return
+    entry = world.history()[-1]
+    booked = entry["usage"].get("cost_microcents", 0) + 1_000_000 * entry["usage"].get("cost_cents", 0)
+    if booked <= 0 or entry["usage"].get("source") != "provider":
+        yield f"it is booked as {entry['usage']}"
+    if name != "llm" and not (world.folder / "workspace" / "hello.txt").exists():
+        yield "the file was not written"
+    held = KEY.encode()
+    if any(held in path.read_bytes() for path in world.folder.rglob("*") if path.is_file()):
+        yield "the key lies in the job"
+
+
+def _run(
+    scratch: Path,
+    place: Place,
+    name: str,
+    url: str,
+    what: str,
+    deadline: float,
+    stop: Callable[[], bool],
+) -> Came:
+    program = PRESETS[name]
+    profile = agent_captures.PROFILES.get(what, "full")
+    order = agent_bench.run_of(
+        scratch, place, url, agent_captures.PROMPT, profile=profile, deadline_seconds=deadline
+    )
+    invocation = program.invocation(order)
+    agent_bench.write_files(order.home, invocation.files)
+    marker = f"{name}-{what}-{time.monotonic_ns()}"
+    confinement = Confinement(
+        workspace=order.workspace,
+        writable=profile != "read",
+        home=order.home,
+        environment=agent_bench.environment(order, invocation),
+        network=True,
+        readable=place.roots,
+    )
+    out, err = scratch / "stdout", scratch / "stderr"
+    ended = sandbox.run(
+        invocation.argv,
+        confinement,
+        stdin=invocation.stdin,
+        stdout=out,
+        stderr=err,
+        deadline_seconds=deadline,
+        marker=marker,
+        stop=stop,
+    )
+    finished = Finished(
+        status=ended.status,
+        how=ended.how,
+        stdout=out.read_text("utf-8", "replace"),
+        stderr=err.read_text("utf-8", "replace"),
+        files=agent_bench.results(order.home, invocation.results),
+        signal=ended.signal,
+        cut=ended.output_cut,
+    )
+    wrote = (order.workspace / "hello.txt").exists()
+    return Came(ended, program.read(finished), wrote, _marked(marker))
+
+
+def _running(line: str) -> list[str]:
+    """Processes whose whole command line is this."""
+    return [found for _, found in _processes("cmdline") if found.strip() == line]
+
+
+def _marked(marker: str) -> list[str]:
+    """Processes with this marker in their environment."""
+    return [found[:80] for _, found in _processes("environ") if marker in found]
+
+
+def _processes(file: str) -> Iterator[tuple[str, str]]:
+    for path in Path("/proc").glob(f"[0-9]*/{file}"):
+        try:
+            yield path.parent.name, path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+
+
+CASES = tuple(Case(name, "runs", 12 if name in TOOLLESS else 13, program_case(name)) for name in RECIPES)

@@ -16,6 +16,7 @@ from logist.config.working import SandboxRules, ToolRules
 from logist.core.exit_command import clean
 from logist.core.model import (
     EVERYTHING,
+    Call,
     EffectiveSpec,
     ErrorKind,
     JsonObject,
@@ -66,6 +67,34 @@ def _known(phase: Phase) -> Phase:
     if not phase.known:
         raise ValueError("only a newer Logist knows this phase: use that one")
     return phase
+
+
+class Result(BaseModel):
+    """What one tool gave back."""
+
+    id: str
+    name: str
+    content: str
+    error: bool
+
+
+class End(BaseModel):
+    """What ended the ask although tools were called for."""
+
+    kind: Ending
+    message: str = ""
+
+
+class Worked(BaseModel):
+    """What the tools came to that one answer called for."""
+
+    results: list[Result]
+    refusals: list[JsonObject]
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    redactions: Annotated[int, Field(ge=0)]
+    running: str | None = None
+    """The call that is at work; found later, it was interrupted."""
+    end: End | None = None
 
 
 class Concluding(BaseModel):
@@ -123,6 +152,7 @@ def collect(exchanges: Sequence[Exchange]) -> Collected:
     try:
         envelope = _sound_envelope(exchanges)
         replies = [Reply.model_validate(each.response) for each in exchanges if each.response is not None]
+        _require_sound_tools(exchanges, replies)
         return _collected(exchanges[-1], envelope, replies, exchanges)
     except (KeyError, ValueError, TypeError) as error:
         folder = exchanges.folder if isinstance(exchanges, Exchanges) else None
@@ -173,6 +203,23 @@ def _sound_envelope(exchanges: Sequence[Exchange]) -> JsonObject:
     Concluding.model_validate(envelope)
     booking.worst_case(envelope.get("reserved_microcents"))
     return envelope
+
+
+def _require_sound_tools(exchanges: Sequence[Exchange], replies: Sequence[Reply]) -> None:
+    """ValueError if what the tools came to is not as we write it, or does not fit the calls."""
+    for place, exchange in enumerate(exchanges):
+        calls = replies[place].calls if exchange.response is not None else ()
+        if exchange.tools is not None:
+            _require_fitting(calls, Worked.model_validate(exchange.tools), is_over="end" in exchange.tools)
+        goes_on = exchange.tools is not None and exchange.tools.get("end", 0) is None
+        if calls and not goes_on and exchange is not exchanges[-1]:
+            raise ValueError(f"the tools of call {exchange.k} were not all used, and another follows")
+
+
+def _require_fitting(calls: Sequence[Call], worked: Worked, *, is_over: bool) -> None:
+    count = len(worked.results) + (worked.running is not None)
+    if not calls or count > len(calls) or (is_over and len(worked.results) != len(calls)):
+        raise ValueError(f"{count} results of {len(calls)} calls")
 
 
 def _in_short(error: Exception) -> str:

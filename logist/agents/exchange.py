@@ -121,6 +121,9 @@ class Errand:
             return False
         if done is None or "end" not in done:
             done = self._use_tools(reply.calls, done, deadline)
+        elif done["end"] is None and (end := self._limit(deadline)):  # a later courier may have less to spend
+            done = done | {"end": end}
+            self.job.save_tools(self.at.k, done)
         return done is not None and done["end"] is None
 
     def _use_tools(
@@ -185,7 +188,8 @@ class Errand:
         message = f"the courier failed: {type(error).__name__}: {error}"
         reply = self.at.reply
         if reply is not None and reply.calls and not (self.at.done and "end" in self.at.done):
-            self.job.save_tools(self.at.k, fault(reply.calls, self._clean(message)))
+            done = self.job.exchanges()[-1].tools  # further than what is at hand
+            self.job.save_tools(self.at.k, fault(reply.calls, done, self._clean(message)))
         elif not (self.sent or self.over):
             self._save(_ending(ErrorKind.BAD_REQUEST, message), "", 0.0)
 

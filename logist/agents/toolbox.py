@@ -18,6 +18,8 @@ INTERRUPTED = (
 )
 NOT_RUN = "Not run: the step ends here."
 
+NOTHING: JsonObject = {"results": [], "refusals": [], "seconds": 0.0, "redactions": 0}
+
 Save = Callable[[JsonObject], None]
 
 
@@ -28,6 +30,7 @@ class Toolbox:
     ask: Ask
     place: Place
     redact: Callable[[str], tuple[str, int]]
+    run: Callable[[Call, tools.Context], tools.Outcome] = tools.run
 
     def use(
         self,
@@ -42,12 +45,7 @@ class Toolbox:
         A refusal ends it, as does the deadline (`time.monotonic`). `save` is told of each tool before it
         runs and after it has. The last is not saved: the caller adds how the ask goes on (`end`).
         """
-        work = dict(done or {"results": [], "refusals": [], "seconds": 0.0, "redactions": 0})
-        if work.pop("running", None) is not None:
-            work["results"] = [
-                *work["results"],
-                _result(calls[len(work["results"])], INTERRUPTED, error=True),
-            ]
+        work = _resumed(calls, done)
         while len(work["results"]) < len(calls):
             if stopped():
                 return None
@@ -62,7 +60,7 @@ class Toolbox:
 
     def _use(self, call: Call, work: JsonObject, deadline: float, stopped: Callable[[], bool]) -> JsonObject:
         began = time.monotonic()
-        outcome = tools.run(call, self._context(deadline, stopped))
+        outcome = self.run(call, self._context(deadline, stopped))
         return {
             "results": [
                 *work["results"],
@@ -93,17 +91,27 @@ class Toolbox:
 def out_of_turns(ask: Ask, calls: Sequence[Call]) -> JsonObject:
     """What it comes to that a model calls tools in its last turn."""
     message = f"the agent used all its {ask.work.rules.max_turns} turns"
-    return _unused(calls) | {"end": {"kind": Ending.TURNS.value, "message": message}}
+    return _rest_unused(calls, NOTHING) | {"end": {"kind": Ending.TURNS.value, "message": message}}
 
 
-def fault(calls: Sequence[Call], message: str) -> JsonObject:
-    """What it comes to that the courier itself failed while tools were run."""
-    return _unused(calls) | {"end": {"kind": Ending.FAULT.value, "message": message}}
+def fault(calls: Sequence[Call], done: JsonObject | None, message: str) -> JsonObject:
+    """What it comes to that the courier itself failed while tools were run; what is `done` stays."""
+    work = _rest_unused(calls, _resumed(calls, done))
+    return work | {"end": {"kind": Ending.FAULT.value, "message": message}}
 
 
-def _unused(calls: Sequence[Call]) -> JsonObject:
-    results = [_result(call, NOT_RUN, error=True) for call in calls]
-    return {"results": results, "refusals": [], "seconds": 0.0, "redactions": 0}
+def _resumed(calls: Sequence[Call], done: JsonObject | None) -> JsonObject:
+    """What there is so far: of a tool that was interrupted nobody knows how far it came."""
+    work = {**NOTHING, **(done or {})}
+    if work.pop("running", None) is not None:
+        interrupted = _result(calls[len(work["results"])], INTERRUPTED, error=True)
+        work["results"] = [*work["results"], interrupted]
+    return work
+
+
+def _rest_unused(calls: Sequence[Call], work: JsonObject) -> JsonObject:
+    rest = [_result(call, NOT_RUN, error=True) for call in calls[len(work["results"]) :]]
+    return work | {"results": [*work["results"], *rest]}
 
 
 def _refused(work: JsonObject) -> JsonObject | None:

@@ -73,7 +73,7 @@ def entry_row(entry: Interaction) -> dict[str, Any]:
 def entry_lines(entry: Interaction) -> list[Line]:
     """An interaction in short, for a person: who, what, where to."""
     who = entry.observed.role if entry.observed else entry.actor.value
-    what = ", ".join(entry.response.actions) or ("no valid answer" if entry.kind == "ask" else _deed(entry))
+    what = ", ".join(entry.response.actions) or (_no_answer(entry) if entry.kind == "ask" else _deed(entry))
     given = " (given, not asked)" if entry.simulated else ""
     lines: list[Line] = [
         (
@@ -84,9 +84,20 @@ def entry_lines(entry: Interaction) -> list[Line]:
             status_span(entry.state_after.value),
         )
     ]
-    said = told(entry.response.summary_for_supervisor, entry.reason)
+    said = [*_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
     said += newer.warnings([entry])
     return [*lines, *(f"   {' '.join(text.split())}" for text in said)]
+
+
+def _no_answer(entry: Interaction) -> str:
+    return "breach" if entry.observed and entry.observed.refusals else "no valid answer"
+
+
+def _tools(entry: Interaction) -> list[str]:
+    """Which tools a model called, and how often."""
+    calls = entry.response.tools
+    counted = ", ".join(f"{name} x {count}" if count != 1 else name for name, count in calls.items())
+    return [f"tools: {counted}"] if counted else []
 
 
 def _deed(entry: Interaction) -> str:

@@ -32,7 +32,7 @@ def unknown_tool(tool: str, role: str) -> JsonObject:
 
 def awaits_approval(tool: str, role: str, what: str) -> JsonObject:
     """A tool was called that a steward has to allow first; `what` it was to do, on one line."""
-    message = f"the tool {tool} needs a steward's approval: {what}"
+    message = f"the tool {tool} needs a steward's approval (job resubmit --allow {tool}): {what}"
     return {"kind": "approval", "tool": tool, "role": role, "missing": [], "message": message}
 
 

@@ -16,6 +16,7 @@ from logist.core.model import (
     Phase,
     Reply,
 )
+from logist.jobs.asking import IN_PLACE
 from logist.jobs.project import Project
 from logist.jobs.session import Session
 from logist.workspace import Checkpoint, Undone, Workspace
@@ -37,14 +38,30 @@ def _may(asked: JsonObject) -> Permissions:
     return Permissions.of((asked.get("work") or {}).get("permissions", EVERYTHING.names()))
 
 
+def watch(session: Session, asked: JsonObject) -> None:
+    """Before an agent works in place, where a crash leaves no trace of the ask: its changes go with it.
+
+    Else the next checkpoint would take what the role may not do for the work of a person.
+    """
+    if permissions.forbidden(_may(asked)):
+        session.job.begin_restore(session.state.revision + 1, asked["checkpoint_before"])
+
+
 def take_back(session: Session, workspace: Workspace, answered: Answered, found: Checkpoint) -> Undone | None:
-    """Undoes what the role may not have changed; until that is recorded, a crash brings it all back."""
+    """Undoes what the role may not have changed.
+
+    Until that is recorded, a crash brings it all back, to be judged again; or, of an agent that worked in
+    place (see `watch`), takes all of it away.
+    """
     before, may = answered.envelope["checkpoint_before"], _may(answered.envelope)
     kinds = permissions.forbidden(may)
-    if not kinds or not before or before == found.commit:
+    if not kinds or not before:
         return None
-    session.job.begin_restore(session.state.revision + 1, found.commit)
-    undone = workspace.undo(before, found.commit, kinds, partial(permissions.forbids, may))
+    undone = None
+    if before != found.commit:
+        if answered.envelope.get("agent") not in IN_PLACE:
+            session.job.begin_restore(session.state.revision + 1, found.commit)
+        undone = workspace.undo(before, found.commit, kinds, partial(permissions.forbids, may))
     if undone is None:
         session.job.end_restore()
     return undone

@@ -120,8 +120,8 @@ class Session:
 
 
 def _returns(entry: Interaction) -> bool:
-    """Whether it is a restep or rerun, or undid what an agent may not change."""
-    return entry.kind in RETURNS or bool(entry.observed and entry.observed.found)
+    """Whether it is a restep or rerun, took an agent's work back, or undid what an agent may not change."""
+    return entry.kind in (*RETURNS, Kind.RECOVER) or bool(entry.observed and entry.observed.found)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from logist.core.model import (
     Reply,
 )
 from logist.errors import LogistError, ProviderError, Refused, Stopped
-from logist.jobs import asking, observing, transcript
+from logist.jobs import asking, observing, resuming, transcript
 from logist.jobs.asking import INTERRUPTED
 from logist.jobs.observing import Answered
 from logist.jobs.session import Session
@@ -66,12 +66,13 @@ def _gone_on(session: Session, got: collecting.Collected) -> collecting.Collecte
     session.require_place()
     after = _collected(session)
     if after is not None and after.kind == "unfinished":
-        raise _cut_off(session)
+        raise _cut_off(session, asked)
     return after
 
 
-def _cut_off(session: Session) -> LogistError:
+def _cut_off(session: Session, asked: JsonObject | None) -> LogistError:
     """The agent was ended between two of its turns; all that was paid is on disk."""
+    _end_strays(asked or {})
     fix = f"logist job step --job {session.job.id} goes on from there, without paying again"
     if session.project.stopping() == INTERRUPTED:
         return Stopped("stopped between two turns of the agent; what it has done so far is kept", fix=fix)
@@ -92,7 +93,7 @@ def _end_strays(asked: JsonObject) -> None:
 def _undo(session: Session) -> None:
     """Puts the workspace back where a restep or rerun was cut off before it was recorded."""
     kept = session.unfinished_restore()
-    if kept:
+    if kept and not resuming.is_back(session, kept):
         workspace = session.project.workspace(session.job)
         workspace.checkpoint("before a cut-off restore is undone")
         workspace.restore(kept)
@@ -164,7 +165,7 @@ def harvest(session: Session) -> Interaction:
     session.require_place()
     got = _collected(session)
     if got is not None and got.kind == "unfinished":
-        raise _cut_off(session)
+        raise _cut_off(session, got.envelope)
     entries = settle(session)
     if session.project.stopping() == INTERRUPTED:
         raise _interrupted(session, entries)
@@ -221,24 +222,21 @@ def _given_up(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: R
     before = asked["checkpoint_before"]
     workspace = session.project.workspace(session.job)
     found = workspace.checkpoint("given up").commit
+    # Cut off before it is recorded, the agent may be gone on with: it must find what it did.
+    session.job.begin_restore(session.state.revision + 1, found)
     workspace.restore(before)
     transcript.keep(session, asked)
     outcome = step.given_up(spec, session.state, asked["role"])
     seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
     answered = Answered(spec, asked, reply)
     booked = {"in_doubt_microcents": 0, "given_up": True}
-    return session.record(
-        _entry(
-            session,
-            Kind.RECOVER,
-            answered,
-            outcome,
-            seen,
-            (found, before),
-            actor=Actor.SYSTEM,
-            command=booked,
-        )
-    )[0]
+    checkpoints = (found, before)
+    entry = _entry(
+        session, Kind.RECOVER, answered, outcome, seen, checkpoints, actor=Actor.SYSTEM, command=booked
+    )
+    recorded = session.record(entry)[0]
+    session.job.end_restore()
+    return recorded
 
 
 def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
@@ -246,17 +244,22 @@ def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: R
     before = asked["checkpoint_before"]
     workspace = session.project.workspace(session.job)
     found = workspace.checkpoint("found in doubt").commit
+    session.job.begin_restore(session.state.revision + 1, found)
     workspace.restore(before)
     outcome = step.in_doubt(spec, session.state, asked["role"])
     seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
     answered = Answered(spec, asked, reply)
     transcript.keep(session, asked)
-    booked = {"in_doubt_microcents": collecting.reserved(session.job.exchanges()[-1], asked) or 0}
+    exchanges = session.job.exchanges()
+    booked = {"in_doubt_microcents": collecting.reserved(exchanges[-1], asked) or 0}
+    booked |= resuming.keep(session, exchanges)
     checkpoints = (found, before)
     entry = _entry(
         session, Kind.RECOVER, answered, outcome, seen, checkpoints, actor=Actor.SYSTEM, command=booked
     )
-    return session.record(entry)[0]
+    recorded = session.record(entry)[0]
+    session.job.end_restore()
+    return recorded
 
 
 def _late(session: Session, answered: Answered) -> Interaction:

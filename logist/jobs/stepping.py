@@ -21,7 +21,7 @@ from logist.core.model import (
 )
 from logist.core.step import Idle, StepPlan
 from logist.errors import Refused
-from logist.jobs import asking, doubt, observing, planning, settling
+from logist.jobs import asking, doubt, observing, planning, resuming, settling
 from logist.jobs.observing import Answered as Judged
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
@@ -95,10 +95,16 @@ def _ask(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str)
     project = session.project
     asked = asking.envelope(session, spec, plan, checkpoint)
     if project.script is not None:
+        observing.watch(session, asked)
         return settling.conclude(session, Judged(spec, asked, asking.in_place(session, asked)))
     with_ = "" if plan.agent == LITELLM else f" by {plan.agent}"
     project.say(f"asking {plan.role.name}{with_} ({plan.model.provider_model})")
-    asking.by_courier(session, asked)
+    found = resuming.kept(session, spec, plan, checkpoint)
+    if found is None:
+        asking.by_courier(session, asked)
+    else:
+        project.say(f"going on after turn {len(found.turns)}, which was answered before the doubt")
+        asking.by_courier(session, resuming.go_on(session, found, asked), goes_on=True)
     return settling.harvest(session)
 
 

@@ -65,6 +65,22 @@ def save_tools(folder: Path, k: int, results: JsonObject) -> None:
     files.replace_file(folder / f"{k}.tools", files.dump_json(results))
 
 
+def put_back(folder: Path, turns: Iterable[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
+    """Makes it as it was after exchanges that are over: request, response, tools of each; all of it or nothing."""
+    making = folder.with_name(".inflight-done")
+    files.remove_tree(making)
+    files.make_directory(making)
+    for k, (request, response, tools) in enumerate(turns, 1):
+        files.replace_file(making / f"{k}.request", files.dump_json(request))
+        files.touch(making / f"{k}.sent")
+        save_response(making, k, response)
+        save_tools(making, k, tools)
+    with files.storage(folder):
+        files.remove_tree(folder)
+        os.rename(making, folder)
+    files.sync_directory(folder.parent)
+
+
 def exchanges(folder: Path) -> Exchanges:
     """What the directory holds, in order; [] if there is none. Damaged if a file does not read."""
     try:

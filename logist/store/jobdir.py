@@ -289,6 +289,10 @@ class JobDir:
         """Record what the tools gave back that the answer to call `k` asked for, durably."""
         inflight.save_tools(self.inflight, k, results)
 
+    def put_back_exchanges(self, turns: list[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
+        """Make it as it was after these paid calls, all at once and durably."""
+        inflight.put_back(self.inflight, turns)
+
     def exchanges(self) -> Exchanges:
         """The paid calls that are not concluded yet, in order."""
         return inflight.exchanges(self.inflight)

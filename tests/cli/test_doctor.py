@@ -46,7 +46,7 @@ def test_all_is_well_and_nothing_is_changed(desk: Desk, deep: list[str], fix: li
         "job j1: 2 interactions",
     ):
         assert f"ok      {line}" in ran.out
-    assert "roles: Supervisor, Worker" in ran.out
+    assert "roles: Actor, Commander, " in ran.out
     faults = [row for row in rows(desk, *deep, *fix) if row["level"] != "ok"]
     assert {row["check"] for row in faults} <= {"litellm", "sandbox", "disk"}
     assert desk.tree() == before

@@ -7,6 +7,7 @@ import json
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from logist.cli.view import entry_lines
 from tests.cli.desk import Desk, answer, command
 
 
@@ -109,3 +110,26 @@ def test_damage_in_the_middle_is_told_after_what_is_good(told: Desk) -> None:
     for name in ("replay", "show", "verify"):
         assert told("job", name, "j1").code == 10
     assert told.tree() == before
+
+
+def test_tools_and_a_breach_are_told(desk: Desk) -> None:
+    desk.script(answer(files={"x": "y"}))
+    desk.create("j1", "--role", "Planner")
+    assert desk("job", "step", "j1").code == 3
+    shown = desk("job", "history", "j1").out
+    assert "COMPLETED, PENDING -> STUCK" in shown
+    assert "Planner created x, and lacks create_files; it was undone" in shown
+    assert not (desk.job() / "workspace" / "x").exists()
+
+
+def test_what_an_agent_called_is_counted() -> None:
+    from tests.core.builders import whole_history
+
+    entry = next(each for each in whole_history().entries if each.kind == "ask")
+    response = entry.response.model_copy(update={"tools": {"read_file": 3, "search": 1}})
+    assert "   tools: read_file x 3, search" in entry_lines(entry.model_copy(update={"response": response}))
+    refused = entry.response.model_copy(update={"actions": []})
+    assert entry.observed is not None
+    seen = entry.observed.model_copy(update={"refusals": [{"message": "no"}]})
+    line = entry_lines(entry.model_copy(update={"response": refused, "observed": seen}))[0]
+    assert ": breach, " in "".join(getattr(span, "text", span) for span in line)

@@ -88,7 +88,7 @@ def test_the_answer_to_a_terminated_step_is_recorded_by_the_next(desk: Desk) -> 
             server.go.release()
             done = desk("job", "step", "j1", env=paid(desk))
             assert (done.code, len(server.requests)) == ((0, 11)[number - 1], number)
-            assert "concluded what an earlier step had left in flight; nothing was asked" in done.err
+            assert "concluded what an earlier step had left in flight; nothing new was asked" in done.err
     summaries = [entry["response"].get("summary_for_supervisor") for entry in desk.history()[1:]]
     assert summaries == ["Made it.", "Seen it."]
     assert desk("job", "verify", "j1").code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -41,6 +42,7 @@ CHANGES = {
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
     ),
     "job role",
+    "trust",
     *(f"job {name}" for name in ("restep", "resubmit", "resume", "run", "select", "step", "suspend")),
 }
 """The commands that are there to change something."""
@@ -94,7 +96,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def test_a_command_that_only_looks_changes_nothing(world: World, args: list[str]) -> None:
     ran = traced(world, *args)
     assert ran.code != 1, ran.err
-    assert [str(call) for call in touched(ran)] == []
+    assert [str(call) for call in touched(ran) if not _is_a_trial(call, world)] == []
+
+
+def _is_a_trial(call: Call, world: World) -> bool:
+    """Whether it is of what `doctor` tries in a temporary directory of its own."""
+    own = tempfile.gettempdir()
+    return bool(call.paths) and all(
+        path.startswith(own) and not path.startswith(str(world.place)) for path in call.paths
+    )
 
 
 def test_every_command_looks_or_changes() -> None:

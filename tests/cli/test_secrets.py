@@ -225,7 +225,8 @@ def test_the_same_in_json_for_all_jobs(desk: Desk) -> None:
 
 def test_checkpoints_are_looked_into_and_names_too(desk: Desk) -> None:
     desk.script(
-        answer(files={"key.txt": f"1\n{PATTERN}", f"{KEY}.txt": "x"}), answer(files={"key.txt": None})
+        answer(command("RETRY"), files={"key.txt": f"1\n{PATTERN}", f"{KEY}.txt": "x"}),
+        answer(files={"key.txt": None}),
     )
     for words in (["create", "--id", "j1", "--prompt", "x"], ["step", "j1"], ["step", "j1"]):
         desk("job", *words, env=ENV)

@@ -8,6 +8,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from logist.core.model import ErrorKind, Kind, Permissions, Role, Status, StuckKind
 from logist.jobs.deciding import decide
 from logist.roles import LoadedRole
@@ -192,7 +194,9 @@ def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> N
         b.create()
         refused = b.step()
         assert refused.state.stuck is not None
-        assert "needs a steward's approval" in refused.state.stuck.reason
+        assert (
+            "needs a steward's approval (job resubmit --allow execute_command)" in refused.state.stuck.reason
+        )
         assert not (b.project.job("j").workspace / "made.txt").exists()
         decide(b.project, "j", Kind.RESUBMIT, command={"allow": ["execute_command"]})
         done = b.step()
@@ -261,3 +265,66 @@ def processes() -> list[str]:
         except OSError:
             continue
     return found
+
+
+@pytest.mark.parametrize("says", ["retry", "assume_paid"])
+def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: str) -> None:
+    with Loopback(*DOUBT) as server:
+        b = stuck_in_turn_three(paid(bench(), server.url), server)
+        decide(b.project, "j", Kind.RESUBMIT, command={"doubt": says})
+        server.steps = [END]
+        result = b.step()
+    assert len(server.requests) == 4  # turns one and two were not asked for again
+    assert [m["role"] for m in server.requests[3].body["messages"]].count("tool") == 2
+    assert result.state.status is Status.REVIEW_REQUIRED
+    workspace = b.project.job("j").workspace
+    assert (workspace / "made.txt").read_text() == "two"
+    recover, _, answer = b.history()[1:]
+    assert recover.command["turns_kept"] == 2
+    assert (recover.usage.input_tokens, answer.usage.input_tokens) == (200, 100)
+    assert [change.path for change in answer.observed.changes] == ["made.txt"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("changed", ["note", "file", "spec", "role"])
+def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: str) -> None:
+    note = "Mind the tests." if changed == "note" else None
+    with Loopback(*DOUBT) as server:
+        b = stuck_in_turn_three(paid(bench(), server.url), server)
+        if changed == "file":
+            (b.project.job("j").workspace / "mine.txt").write_text("mine")
+        if changed == "spec":
+            b.project.job("j").spec_file.write_text("prompt: Something else.\n")
+        if changed == "role":
+            role(b, "Worker", Permissions(can_read_files=True))
+        decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"}, note=note)
+        server.steps = [END]
+        b.step()
+    sent = server.requests[3].body["messages"]
+    assert [m["role"] for m in sent] == ["system", "user"]
+    assert not (b.project.job("j").workspace / "made.txt").exists()
+    assert (b.project.job("j").workspace / "mine.txt").exists() is (changed == "file")
+
+
+DOUBT = [
+    turn(call("create_file", path="made.txt", content="one")),
+    turn(call("edit_file", path="made.txt", old="one", new="two")),
+    {**END, "delay": 300},
+]
+
+
+def stuck_in_turn_three(b: Bench, server: Loopback) -> Bench:
+    """A courier was killed while the model was at work on turn three."""
+    b.create()
+    stepper = step_as_process_of(b, server)
+    server.wait_for(3)
+    holder = b.project.job("j").holder()
+    assert holder is not None
+    assert holder.courier is not None
+    os.kill(holder.courier.pid, signal.SIGKILL)
+    stepper.wait()
+    b.step()
+    stuck = b.state().stuck
+    assert stuck is not None
+    assert stuck.kind is StuckKind.IN_DOUBT
+    assert not (b.project.job("j").workspace / "made.txt").exists()
+    return b

@@ -59,7 +59,7 @@ def test_a_tool_that_does_not_exist_is_refused(tools: Bench, name: str) -> None:
         "Worker",
         [],
     )
-    assert len(outcome.content) < 200
+    assert len(outcome.content) < 250
     assert json.dumps(outcome.refusal).isprintable()
     assert "was not offered to the role Worker" in outcome.content
 
@@ -133,10 +133,10 @@ def test_a_tool_may_need_approval(tools: Bench) -> None:
     assert outcome.refusal["kind"] == "approval"
     message = outcome.refusal["message"]
     assert message.startswith(
-        "the tool execute_command needs a steward's approval: rm -rf x [2Jecho [redacted]yyy"
+        "the tool execute_command needs a steward's approval (job resubmit --allow execute_command): rm -rf x [2Jecho [redacted]yyy"
     )
     assert message.isprintable()
-    assert len(message) < 200
+    assert len(message) < 250
     assert tools.sandbox.asked == []
     assert careful.call("write_file", path="x", content="").content.endswith("approval: x")
     assert not (tools.root / "x").exists()

@@ -1,0 +1,303 @@
+"""The turns of a model that works with tools: what comes next, what it may cost, and how its tools are used."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logist.agents.place import Place
+from logist.agents.protocol import LAST_TURN, Ask, Turn, Work
+from logist.agents.toolbox import INTERRUPTED, NOT_RUN, Toolbox, fault, out_of_turns
+from logist.agents.tools import Context, Outcome
+from logist.agents.turns import Next, Progress, next_exchange
+from logist.config.working import ToolRules
+from logist.core import money
+from logist.core.model import Call, JsonObject, Model, Reply, Request, Usage
+from logist.store import Exchange
+
+MODEL = Model(name="m", provider_model="openai/m", input_price=3.0, output_price=15.0)
+AMPLE = 10**12
+
+
+def ask(*, max_turns: int = 60, tools: tuple[str, ...] = ("read_file",), **more: Any) -> Ask:
+    work = Work(tools=tools, rules=ToolRules(max_turns=max_turns))
+    given: JsonObject = {"max_output_tokens": 4000, "reserved_microcents": 77, "allowance_microcents": AMPLE}
+    return Ask(request=Request(prompt="Do it."), model=MODEL, role="Worker", work=work, **given | more)
+
+
+def turn(size: int = 10) -> Turn:
+    call = Call(id="a", name="read_file", arguments="{}")
+    return Turn("I look.", (call,), [{"id": "a", "content": "x" * size}])
+
+
+def following(asked: Ask, turns: Sequence[Turn], spent: int = 0) -> Next:
+    found = next_exchange(asked, turns, spent)
+    assert found is not None
+    return found
+
+
+# -- the next exchange
+
+
+def test_the_first_exchange_is_as_it_was_planned() -> None:
+    found = following(ask(allowance_microcents=5), [])
+    assert (found.reserved_microcents, found.sending.max_output_tokens) == (77, 4000)
+    assert [message["role"] for message in found.sending.messages] == ["user"]
+    assert [tool["function"]["name"] for tool in found.sending.tools] == ["read_file"]
+    assert found.sending.may_call
+
+
+def test_the_worst_case_grows_with_the_conversation_and_covers_it() -> None:
+    asked = ask()
+    worst = []
+    for count in range(1, 6):
+        found = following(asked, [turn(1000)] * count)
+        assert found.reserved_microcents is not None
+        worst.append(found.reserved_microcents)
+        size = len(json.dumps([found.sending.messages, found.sending.tools]))
+        dearest = money.cost_of(MODEL, size // 4, found.sending.max_output_tokens)
+        assert dearest is not None
+        assert found.reserved_microcents > dearest
+    assert worst == sorted(set(worst))
+
+
+@pytest.mark.parametrize("spent", [0, 1_000_000, 5_000_000, 20_000_000])
+def test_what_is_spent_and_the_worst_case_stay_within_the_allowance(spent: int) -> None:
+    asked = ask(allowance_microcents=8_000_000, min_output_tokens=100)
+    found = next_exchange(asked, [turn()], spent)
+    if spent >= 8_000_000:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.reserved_microcents is not None
+        assert spent + found.reserved_microcents <= 8_000_000
+        assert 100 <= found.sending.max_output_tokens <= 4000
+
+
+def test_less_output_than_the_least_is_not_asked_for() -> None:
+    worst = following(ask(), [turn()]).reserved_microcents
+    assert worst is not None
+    just = ask(allowance_microcents=worst, min_output_tokens=4000)
+    assert next_exchange(just, [turn()], 0) is not None
+    assert next_exchange(just, [turn()], 1) is None
+    lower = replace(just, min_output_tokens=2048)
+    assert following(lower, [turn()], 1).sending.max_output_tokens < 4000
+
+
+def test_an_unknown_price_sets_no_limit() -> None:
+    found = following(ask(allowance_microcents=None, reserved_microcents=None), [turn()], 10**15)
+    assert (found.reserved_microcents, found.sending.max_output_tokens) == (None, 4000)
+
+
+@pytest.mark.parametrize(
+    ("max_turns", "turns", "may_call", "told"),
+    [
+        (3, 0, True, False),
+        (3, 1, True, False),
+        (3, 2, False, True),
+        (1, 0, False, False),
+        (2, 1, False, True),
+    ],
+)
+def test_in_its_last_turn_a_model_may_call_nothing_and_is_told(
+    max_turns: int, turns: int, may_call: bool, told: bool
+) -> None:
+    sending = following(ask(max_turns=max_turns), [turn()] * turns).sending
+    assert sending.may_call is may_call
+    assert (sending.messages[-1] == {"role": "user", "content": LAST_TURN}) is told
+
+
+# -- how far an ask has come
+
+
+def replied(*calls: Call) -> JsonObject:
+    usage = Usage(cost_cents=1, cost_microcents=5, seconds=2.0)
+    return Reply(text="t", calls=calls, usage=usage).model_dump(mode="json")
+
+
+def results(count: int, **more: Any) -> JsonObject:
+    told = [{"id": "a", "name": "x", "content": "done", "error": False}] * count
+    return {"results": told, "refusals": [], "seconds": 0.5, "redactions": 0, **more}
+
+
+def test_progress_is_what_the_files_tell() -> None:
+    one, two = Call(id="a", name="x", arguments=""), Call(id="b", name="y", arguments="")
+    over, half = results(1, end=None), results(1, running="b")
+    first = Exchange(1, {}, True, replied(one), over)
+    assert Progress.of([]) == Progress([], 0, 0.0, 1, None, None)
+    asked = Progress.of([Exchange(1, {}, False, None)])
+    assert (asked.k, asked.reply, asked.turns) == (1, None, [])
+    unsent = Progress.of([first, Exchange(2, {}, False, None)])
+    assert (unsent.k, unsent.reply, unsent.done) == (2, None, None)
+    assert unsent.turns == [Turn("t", (one,), over["results"])]
+    assert (unsent.spent, unsent.seconds) == (1_000_005, 2.5)
+    at_work = Progress.of([first, Exchange(2, {}, True, replied(one, two), half)])
+    assert (at_work.k, len(at_work.turns), at_work.done) == (2, 1, half)
+    assert at_work.reply is not None
+    assert at_work.reply.calls == (one, two)
+    assert (at_work.spent, at_work.seconds) == (2_000_010, 5.0)
+
+
+def test_a_try_that_failed_is_no_turn() -> None:
+    one = Call(id="a", name="x", arguments="")
+    failed = Reply(usage=Usage(cost_microcents=1)).model_dump(mode="json")
+    found = Progress.of(
+        [
+            Exchange(1, {}, True, replied(one), results(1, end=None)),
+            Exchange(2, {}, True, failed),
+            Exchange(3, {"retry_of": 2}, False, None),
+        ]
+    )
+    assert (len(found.turns), found.k, found.reply) == (1, 3, None)
+    assert found.spent == 1_000_006
+
+
+# -- the tools
+
+
+CALLS = tuple(Call(id=name, name=f"tool_{name}", arguments="{}") for name in "abc")
+REFUSAL: JsonObject = {"kind": "tool", "message": "not for you"}
+FAR = 1e9
+
+
+@dataclass
+class FakeTools:
+    """Keeps which tools were run and what had been saved by then."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    ran: list[str] = field(default_factory=list)
+    saved: list[JsonObject] = field(default_factory=list)
+    stops_after: int = 99
+    slow: Callable[[], None] = lambda: None
+
+    def run(self, call: Call, context: Context) -> Outcome:
+        assert self.saved[-1]["running"] == call.id
+        self.ran.append(call.id)
+        self.slow()
+        return self.outcomes.get(call.id, Outcome(f"result of {call.id}", redactions=1))
+
+    def save(self, work: JsonObject) -> None:
+        self.saved.append(json.loads(json.dumps(work)))
+
+    def use(
+        self, tmp_path: Path, done: JsonObject | None = None, *, deadline: float = FAR, calls: Any = CALLS
+    ) -> JsonObject | None:
+        place = Place(tmp_path / "workspace", tmp_path / "run", {})
+        toolbox = Toolbox(ask(), place, lambda text: (text, 0), self.run)
+        return toolbox.use(calls, done, deadline, lambda: len(self.ran) >= self.stops_after, self.save)
+
+
+def contents(work: JsonObject) -> list[str]:
+    return [each["content"] for each in work["results"]]
+
+
+def test_each_tool_is_saved_before_it_runs_and_after(tmp_path: Path) -> None:
+    fake = FakeTools()
+    used = fake.use(tmp_path)
+    assert used is not None
+    assert fake.ran == ["a", "b", "c"]
+    assert [(len(work["results"]), work.get("running")) for work in fake.saved] == [
+        *((0, "a"), (1, None), (1, "b"), (2, None), (2, "c"), (3, None)),
+    ]
+    assert not [work for work in fake.saved if "end" in work]
+    assert contents(used) == ["result of a", "result of b", "result of c"]
+    assert (used["end"], used["redactions"], used["refusals"]) == (None, 3, [])
+    assert [each["id"] for each in used["results"]] == ["a", "b", "c"]
+
+
+def test_whatever_was_saved_is_gone_on_with(tmp_path: Path) -> None:
+    whole = FakeTools()
+    whole.use(tmp_path)
+    for saved in whole.saved:
+        fake = FakeTools()
+        used = fake.use(tmp_path, saved)
+        assert used is not None
+        begun = len(saved["results"]) + ("running" in saved)
+        assert fake.ran == [call.id for call in CALLS[begun:]]
+        told = contents(used)
+        assert (INTERRUPTED in told) == ("running" in saved)
+        assert len(told) == 3
+        assert "running" not in used
+        assert used["end"] is None
+    assert "not known" in INTERRUPTED
+
+
+def test_the_same_id_twice_is_two_calls(tmp_path: Path) -> None:
+    fake = FakeTools()
+    used = fake.use(tmp_path, calls=(CALLS[0], CALLS[0]))
+    assert used is not None
+    assert fake.ran == ["a", "a"]
+    assert contents(used) == ["result of a", "result of a"]
+
+
+def test_a_refusal_ends_it(tmp_path: Path) -> None:
+    fake = FakeTools({"b": Outcome("refused: not for you", refusal=REFUSAL)})
+    used = fake.use(tmp_path)
+    assert used is not None
+    assert fake.ran == ["a", "b"]
+    assert contents(used) == ["result of a", "refused: not for you", NOT_RUN]
+    assert [each["error"] for each in used["results"]] == [False, True, True]
+    assert used["refusals"] == [REFUSAL]
+    assert used["end"] == {"kind": "refused", "message": "not for you"}
+    again = FakeTools()
+    assert again.use(tmp_path, fake.saved[-1]) == used
+    assert again.ran == []
+
+
+def test_after_the_deadline_nothing_more_is_run(tmp_path: Path) -> None:
+    deadline = time.monotonic() + 0.05
+    fake = FakeTools(slow=lambda: time.sleep(0.1))
+    used = fake.use(tmp_path, deadline=deadline)
+    assert used is not None
+    assert fake.ran == ["a"]
+    assert contents(used) == ["result of a", NOT_RUN, NOT_RUN]
+    assert used["seconds"] >= 0.1
+    assert used["end"] is None  # the courier adds that the time is up
+
+
+def test_told_to_stop_it_keeps_what_was_done(tmp_path: Path) -> None:
+    fake = FakeTools(stops_after=2)
+    assert fake.use(tmp_path) is None
+    assert fake.ran == ["a", "b"]
+    assert contents(fake.saved[-1]) == ["result of a", "result of b"]
+    assert "running" not in fake.saved[-1]
+
+
+def test_a_tool_that_fails_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    used = FakeTools({"a": Outcome("error: no such file", error=True)}).use(tmp_path)
+    assert used is not None
+    assert [each["error"] for each in used["results"]] == [True, False, False]
+    assert used["end"] is None
+
+
+def test_calls_in_the_last_turn_are_not_run() -> None:
+    used = out_of_turns(ask(max_turns=2), CALLS)
+    assert contents(used) == [NOT_RUN] * 3
+    assert used["end"]["kind"] == "turns"
+    assert "2 turns" in used["end"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("done", "told"),
+    [
+        (None, [NOT_RUN] * 3),
+        (results(1, refusals=[REFUSAL], redactions=4), ["done", NOT_RUN, NOT_RUN]),
+        (results(1, running="b"), ["done", INTERRUPTED, NOT_RUN]),
+        (results(3), ["done"] * 3),
+    ],
+)
+def test_a_fault_of_the_courier_keeps_what_was_done(done: JsonObject | None, told: list[str]) -> None:
+    used = fault(CALLS, done, "it failed")
+    assert contents(used) == told
+    assert used["end"] == {"kind": "fault", "message": "it failed"}
+    assert "running" not in used
+    before = done or results(0, seconds=0.0)
+    assert [used[name] for name in ("refusals", "seconds", "redactions")] == [
+        before[name] for name in ("refusals", "seconds", "redactions")
+    ]

@@ -189,6 +189,13 @@ def test_each_sandbox(kind: sandbox.Kind, detail: str, level: str, fix: str | No
     assert detail in found.message
 
 
+def test_agent_programs_that_are_installed(tmp_path: Path) -> None:
+    assert "no agent program" in machine.of_programs(str(tmp_path)).message
+    for name in ("codex", "aider", "codec"):
+        (tmp_path / name).touch(0o755)
+    assert machine.of_programs(str(tmp_path)).message == "aider, codex"
+
+
 def test_the_sandbox_of_this_machine(desk: Desk) -> None:
     found, means = checks(desk)["sandbox"], sandbox.means()
     assert (found["level"] == "ok") is (means.kind == "bubblewrap")

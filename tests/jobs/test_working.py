@@ -207,7 +207,7 @@ def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> N
 def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) -> None:
     steps = [
         *(turn(call("create_file", path=f"{number}.txt", content="x")) for number in range(7)),
-        turn(call("execute_command", command="touch started; sleep 300")),
+        turn(call("execute_command", command="touch started; sleep 301")),
         END,
     ]
     with Loopback(*steps) as server:
@@ -230,11 +230,11 @@ def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) ->
     assert last["role"] == "tool"
     assert "not known" in last["content"]
     assert b.history()[-1].usage.input_tokens == 900
-    assert not [line for line in processes() if "sleep 300" in line]
+    assert not [line for line in processes() if "sleep 301" in line]
 
 
 def test_a_decision_on_a_half_done_answer_books_it(bench: MakeBench) -> None:
-    steps = [turn(call("execute_command", command="touch started; sleep 300")), END]
+    steps = [turn(call("execute_command", command="touch started; sleep 302")), END]
     with Loopback(*steps) as server:
         b = paid(bench(), server.url)
         b.create()
@@ -248,7 +248,7 @@ def test_a_decision_on_a_half_done_answer_books_it(bench: MakeBench) -> None:
     assert kinds == [Kind.CREATE, Kind.RECOVER, Kind.CANCEL]
     assert b.history()[1].usage.input_tokens == 100
     assert not (workspace / "started").exists()
-    assert not [line for line in processes() if "sleep 300" in line]
+    assert not [line for line in processes() if "sleep 302" in line]
 
 
 def step_as_process_of(b: Bench, server: Loopback) -> subprocess.Popen[bytes]:

@@ -1,15 +1,18 @@
-"""What `logist doctor` says about the machine: Python, git, litellm, the sandbox."""
+"""What `logist doctor` says about the machine: Python, git, litellm, the sandbox, agent programs."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 
 from logist.agents import sandbox
+from logist.agents.programs.finding import PRESETS
 from logist.config.environment import Environment
 from logist.jobs.finding import Finding, invalid, warning
 
@@ -24,6 +27,15 @@ def look(environment: Environment) -> Iterator[Finding]:
     yield _git(environment)
     yield _litellm()
     yield of_sandbox(sandbox.means())
+    yield of_programs(environment.child().get("PATH", os.defpath))
+
+
+def of_programs(path: str) -> Finding:
+    """Which of the agent programs that Logist knows can be found."""
+    there = [name for name, program in PRESETS.items() if shutil.which(program.executable, path=path)]
+    return Finding(
+        "agents", "ok", ", ".join(there) or "no agent program is installed: models work without one"
+    )
 
 
 def _python() -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from logist.agents import sandbox
 from logist.agents.programs import finding
 from logist.agents.protocol import LITELLM
 from logist.core import fold, prompt, step
@@ -76,6 +77,19 @@ def turn_of(
     if project.script is None and model.input_price is None and not project.settings.allow_unknown_price:
         raise _unknown_price(name)
     return Turn(spec, phase, role, model, choice, agent, sent)
+
+
+def require_sandbox(project: Project, turn: Turn) -> None:
+    """Raises Refused where the config wants a sandbox and none works here; says so where it only would like one."""
+    mode = project.settings.sandbox.mode
+    runs = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
+    if project.script is not None or not runs or mode == "off" or sandbox.means().kind != "none":
+        return
+    why = "; ".join(sandbox.means().details)
+    fix = "apt install bubblewrap; logist doctor tells what works"
+    if mode == "required":
+        raise Refused(f"no sandbox works here, and the config requires one: {why}", fix=fix)
+    project.say(f"warning: no sandbox works here, so what the agent runs can do what you can ({fix})")
 
 
 def _role(project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State) -> Role:

@@ -81,6 +81,7 @@ def _step(session: Session, choice: Choice) -> Result:
     spec, changed = session.changed_spec()
     # Before anything is written: a role, model, price or script that won't do is told, and that is all.
     turn = planning.turn_of(session, spec, phase, choice)
+    planning.require_sandbox(session.project, turn)
     if changed:
         session.record(*changed)
     workspace = session.project.workspace(session.job)

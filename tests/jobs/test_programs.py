@@ -6,12 +6,14 @@ import json
 import os
 import signal
 import sys
+from typing import Literal
 
 import pytest
 
+from logist.agents import sandbox
 from logist.config import trust
 from logist.core.model import ErrorKind, Permissions, Status, StuckKind
-from logist.errors import InvalidFile
+from logist.errors import InvalidFile, Refused
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_paid import KEY, paid, step_as_process, waiting_for
@@ -193,3 +195,20 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
     assert not (workspace / "made.txt").exists()
     script = str(b.project.home.parent / "agent.py")
     assert not [line for line in processes() if script in line]
+
+
+@pytest.mark.parametrize("mode", ["auto", "required", "off"])
+def test_a_machine_without_a_sandbox(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch, mode: Literal["auto", "required", "off"]
+) -> None:
+    monkeypatch.setattr(sandbox, "means", lambda: sandbox.Means("none", ("bubblewrap: not installed",)))
+    b = made(bench, WRITES)
+    rules = b.project.settings.sandbox.model_copy(update={"mode": mode})
+    b.change(settings=b.project.settings.model_copy(update={"sandbox": rules}))
+    if mode == "required":
+        with pytest.raises(Refused, match="no sandbox works here"):
+            b.step()
+        assert len(b.history()) == 1
+    else:
+        assert b.step().state.status is Status.REVIEW_REQUIRED
+    assert any("no sandbox works here" in line for line in b.said) is (mode == "auto")

@@ -1,8 +1,8 @@
-"""Going on after a doubt: turns of an agent that were answered before it are neither lost nor asked again.
+"""Going on after a turn that failed: those that were answered before it are neither lost nor asked again.
 
-When a courier is killed while a model is at work on turn 8, that turn is in doubt and the workspace goes back. The
-seven turns before it are kept in `logs/`. If the steward says what became of the turn and changes nothing else, the
-next step puts workspace and turns back as they were, and asks for turn 8.
+When turn 8 of a model that works with tools is in doubt, finds nobody who answers, or stands before the cost limit, the
+seven turns before it are kept in `logs/`. If nothing has changed by the next step but what a steward says of the doubt,
+or a limit, that step puts workspace and turns back as they were, and asks for turn 8.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from logist.agents.collecting import Ending
 from logist.agents.protocol import LITELLM
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Usage
 from logist.core.step import StepPlan
 from logist.jobs.session import Session
 from logist.store import Exchange
+
+AFTERWARDS = 4
+"""Interactions that may follow the failed one: a new spec, the halt, what a steward says."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Kept:
 
 
 def keep(session: Session, exchanges: list[Exchange]) -> JsonObject:
-    """Keeps the turns that are whole; what the `recover` of a doubt records of it, {} where there are none."""
+    """Keeps the turns that are whole; what the interaction records of it, {} where there are none."""
     whole = [(each.response, each.tools) for each in exchanges if _is_whole(each)]
     if not whole:
         return {}
@@ -41,8 +45,11 @@ def keep(session: Session, exchanges: list[Exchange]) -> JsonObject:
 
 
 def _is_whole(exchange: Exchange) -> bool:
+    """Whether its tools have all been used, though a limit stood before what comes next."""
     tools = exchange.tools
-    return exchange.response is not None and tools is not None and tools.get("end", "") is None
+    if exchange.response is None or tools is None or "end" not in tools:
+        return False
+    return tools["end"] is None or tools["end"]["kind"] in (Ending.COST, Ending.TIME)
 
 
 def _name(sequence: int) -> str:
@@ -54,7 +61,7 @@ def kept(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str)
     if plan.agent != LITELLM:
         return None
     revision = session.state.revision
-    for sequence in (revision, revision - 1):
+    for sequence in range(revision, max(0, revision - AFTERWARDS), -1):
         with suppress(OSError, ValueError, KeyError, TypeError):
             data = json.loads((session.job.logs / _name(sequence)).read_bytes())
             return _fitting(session, data, sequence, spec, plan, checkpoint)
@@ -65,32 +72,37 @@ def _fitting(
     session: Session, data: Any, sequence: int, spec: EffectiveSpec, plan: StepPlan, checkpoint: str
 ) -> Kept | None:
     since = [entry for entry in session.history() if entry.sequence >= sequence]
-    doubt, envelope = since[0], data["envelope"]
+    failed, envelope = since[0], data["envelope"]
     same = (
-        doubt.kind is Kind.RECOVER
-        and "turns_kept" in doubt.command
+        "turns_kept" in failed.command
         and all(map(_changes_nothing, since[1:]))
-        and checkpoint == doubt.checkpoint_after
-        and envelope["spec"] == spec.model_dump(mode="json")
+        and checkpoint == failed.checkpoint_after
+        and _unlimited(envelope["spec"]) == _unlimited(spec.model_dump(mode="json"))
         and envelope["role"] == plan.role.name
         and envelope["phase"] == plan.phase.value
         and envelope["model"] == plan.model.model_dump(mode="json")
     )
-    if not same or doubt.checkpoint_before is None:
+    # What is in doubt is taken out of the workspace; what another failure left there stays.
+    found = failed.checkpoint_before if failed.kind is Kind.RECOVER else failed.checkpoint_after
+    if not same or found is None:
         return None
-    return Kept(envelope, [(response, tools) for response, tools in data["turns"]], doubt.checkpoint_before)
+    return Kept(envelope, [(response, tools) for response, tools in data["turns"]], found)
+
+
+def _unlimited(spec: JsonObject) -> JsonObject:
+    return {name: value for name, value in spec.items() if name != "limits"}
 
 
 def _changes_nothing(entry: Interaction) -> bool:
-    """Whether it only says what became of the doubt; a note belongs into a new prompt."""
+    """Whether it only says what became of a doubt, or takes up a halted job; a note belongs into a new prompt."""
     noted = entry.steward is not None and entry.steward.note
     moved = entry.command.get("review") or entry.command.get("step")
-    return entry.kind is Kind.RESUBMIT and not noted and not moved
+    return entry.kind in (Kind.RESUBMIT, Kind.RESUME, Kind.SPEC) and not noted and not moved
 
 
 def go_on(session: Session, found: Kept, fresh: JsonObject) -> JsonObject:
     """Puts workspace and turns back, all or nothing; returns the envelope to go on with. `fresh`: that of today."""
-    own = ("sequence", "after", "started", "attempt", "index", "allowance_microcents", "work")
+    own = ("sequence", "after", "started", "attempt", "index", "allowance_microcents", "work", "spec")
     checkpoint = fresh["checkpoint_before"]
     envelope = {**found.envelope, **{name: fresh[name] for name in own}, "restored_from": checkpoint}
     workspace = session.project.workspace(session.job)
@@ -111,12 +123,12 @@ def _numbered(envelope: JsonObject, found: Kept) -> list[tuple[JsonObject, JsonO
 
 
 def _paid(response: JsonObject) -> JsonObject:
-    """It was booked with the doubt."""
+    """It was booked with the failed turn."""
     return {**response, "usage": Usage().model_dump(mode="json"), "redactions": 0}
 
 
 def _done(tools: JsonObject) -> JsonObject:
-    return {**tools, "seconds": 0.0, "redactions": 0}
+    return {**tools, "seconds": 0.0, "redactions": 0, "end": None}
 
 
 def is_back(session: Session, checkpoint: str) -> bool:

@@ -12,6 +12,7 @@ from logist.core.machine import next_command
 from logist.core.model import (
     Actor,
     EffectiveSpec,
+    ErrorKind,
     Interaction,
     JsonObject,
     Kind,
@@ -200,6 +201,7 @@ def conclude(
     seen = observing.observe(session.project, workspace, answered, before, found, undone)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, session.project.schema)
     transcript.keep(session, asked)
+    kept_turns = _kept_turns(session, answered)
     entry = _entry(
         session,
         Kind.ASK,
@@ -209,12 +211,20 @@ def conclude(
         (before, kept.commit),
         simulated=simulated,
         steward=asked.get("steward"),
-        command=command or {},
+        command={**(command or {}), **kept_turns},
     )
     recorded = session.record(entry)[0]
     if undone:
         session.job.end_restore()
     return recorded
+
+
+def _kept_turns(session: Session, answered: Answered) -> JsonObject:
+    """Keeps the turns before one that failed in a way that a later step may get over."""
+    error = answered.reply.error
+    if error is None or error.kind not in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT, ErrorKind.LIMIT):
+        return {}
+    return resuming.keep(session, session.job.exchanges())
 
 
 def _given_up(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:

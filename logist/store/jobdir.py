@@ -148,9 +148,10 @@ class JobDir:
     def _sweep(self) -> None:
         """Remove half-written files of a process that was killed: under the lock nobody else writes."""
         with files.storage(self.path):
-            for name in os.listdir(self.path):
-                if name.startswith(".") and name.endswith(files.TEMPORARY):
-                    os.unlink(self.path / name)
+            for folder in filter(_is_directory, (self.path, self.logs)):
+                for name in os.listdir(folder):
+                    if name.startswith(".") and name.endswith(files.TEMPORARY):
+                        os.unlink(folder / name)
 
     def holder(self) -> Holder | None:
         """Who is at work on the job now; for readers, never in anybody's way."""

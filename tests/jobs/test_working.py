@@ -305,6 +305,41 @@ def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: s
     assert (b.project.job("j").workspace / "mine.txt").exists() is (changed == "file")
 
 
+def test_turns_before_a_failure_of_the_provider_are_kept(bench: MakeBench) -> None:
+    steps = [*DOUBT[:2], *[{"status": 503, "message": "overloaded"}] * 3, END]
+    with Loopback(*steps) as server:
+        b = paid(bench(), server.url)
+        b.create()
+        failed = b.step()
+        assert (failed.exit_code, failed.state.attempts) == (6, 1)
+        result = b.step()
+    assert len(server.requests) == 6
+    assert result.state.status is Status.REVIEW_REQUIRED
+    assert [m["role"] for m in server.requests[5].body["messages"]].count("tool") == 2
+    assert result.state.usage.input_tokens == 300
+    assert (b.project.job("j").workspace / "made.txt").read_text() == "two"
+
+
+def test_turns_before_the_cost_limit_are_kept(bench: MakeBench) -> None:
+    price = {"input_price": 10.0, "output_price": 10.0}
+    big = turn(call("execute_command", command="head -c 20000 /dev/zero | tr '\\0' x"))
+    with Loopback(big) as server:
+        b = paid(bench(), server.url)
+        models = {name: m.model_copy(update=price) for name, m in b.project.settings.models.items()}
+        b.change(settings=b.project.settings.model_copy(update={"models": models}))
+        b.create(limits={"cost_threshold": 60})
+        assert b.step().state.status is Status.HALTED_COST
+        paid_for = len(server.requests)
+        spec = b.project.job("j").spec_file
+        spec.write_text(spec.read_text().replace("60", "600"))
+        decide(b.project, "j", Kind.RESUME)
+        server.steps = [END]
+        result = b.step()
+    assert len(server.requests) == paid_for + 1
+    assert result.state.status is Status.REVIEW_REQUIRED
+    assert len(server.requests[-1].body["messages"]) == 2 + 2 * paid_for
+
+
 DOUBT = [
     turn(call("create_file", path="made.txt", content="one")),
     turn(call("edit_file", path="made.txt", old="one", new="two")),

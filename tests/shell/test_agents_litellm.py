@@ -56,7 +56,10 @@ AGAIN = {"kind": "transient", "billed": False, "again": True, "text": ""}
 BAD = {"kind": "bad_request", "billed": False, "again": False}
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "an answer": ({"text": LONG}, FINE | {"text": LONG, "tokens": [100, 20, 0], "finish": "stop", "pieces": 4}),
+    "an answer": (
+        {"text": LONG},
+        FINE | {"text": LONG, "tokens": [100, 20, 0], "finish": "stop", "pieces": 4},
+    ),
     "length": ({"text": "x", "finish": "length"}, FINE | {"text": "x", "finish": "length"}),
     "filtered": ({"text": "", "finish": "content_filter"}, FINE | {"text": "", "finish": "content_filter"}),
     "no usage told": ({"text": "x", "usage": None}, FINE | {"text": "x", "finish": "stop", "tokens": None}),

@@ -121,9 +121,18 @@ TRICKS: dict[str, Callable[[Path], object]] = {
     "ignored file": lambda root: (root / "ignored" / "x").write_text("changed"),
     "executable": lambda root: (root / "a").chmod(0o755),
     "link to elsewhere": lambda root: (root / "there").symlink_to("/nonexistent/etc"),
-    "link retargeted": lambda root: ((root / "link").unlink(), (root / "link").symlink_to("/nonexistent/passwd")),
-    "file becomes a link": lambda root: ((root / "a").unlink(), (root / "a").symlink_to("/nonexistent/passwd")),
-    "directory becomes a link": lambda root: (shutil.rmtree(root / "d"), (root / "d").symlink_to("/nonexistent/etc")),
+    "link retargeted": lambda root: (
+        (root / "link").unlink(),
+        (root / "link").symlink_to("/nonexistent/passwd"),
+    ),
+    "file becomes a link": lambda root: (
+        (root / "a").unlink(),
+        (root / "a").symlink_to("/nonexistent/passwd"),
+    ),
+    "directory becomes a link": lambda root: (
+        shutil.rmtree(root / "d"),
+        (root / "d").symlink_to("/nonexistent/etc"),
+    ),
     "directory becomes a file": swap,
     "file becomes a directory": swap_back,
     "empty directory": lambda root: (root / "more").mkdir(),

@@ -65,7 +65,7 @@ def settled_calls(paid: Paid, place: Path) -> list[Call]:
 
 def _undisturbed(paid: Paid, place: Path) -> list[Call]:
     with paid_server() as server:
-        world = _world(paid, place, server)
+        world = at_home(paid, place, server)
         ran = subjects.traced(world, AGAIN)
         problems = [*_settled(paid, world, server, ANSWERED)]
     shutil.rmtree(place)
@@ -78,7 +78,7 @@ def struck(paid: Paid, place: Path, blow: Blow) -> Tried:
     """Kills a paid step, and the commands after it as often as there are blows; then all is done in peace."""
     reached, outcomes, where = True, ANSWERED, ""
     with paid_server() as server:
-        world = _world(paid, place, server)
+        world = at_home(paid, place, server)
         world.python = paid.killed_python
         for act in blow.acts:
             if len(world.history()) > len(paid.before):
@@ -94,7 +94,8 @@ def struck(paid: Paid, place: Path, blow: Blow) -> Tried:
         return Tried([*finished(paid, world, server, outcomes)], where, reached)
 
 
-def _world(paid: Paid, place: Path, server: Loopback) -> World:
+def at_home(paid: Paid, place: Path, server: Loopback) -> World:
+    """A copy of the world before, with this model."""
     return paid.base.copied(place).paid_by(server.url)
 
 

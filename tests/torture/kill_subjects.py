@@ -60,6 +60,15 @@ def doer_first(world: World) -> None:
     assert ran.code == 0, ran
 
 
+def doer_who_may_not(world: World) -> None:
+    """The same, and the worker may change nothing."""
+    roles = world.home / "roles"
+    roles.mkdir()
+    text = "name: Worker\ndescription: Reads.\nllm_model: grok-code-fast-1\ninstructions: Read.\n"
+    (roles / "Worker.yaml").write_text(f"{text}permissions: [read_files]\n", "utf-8")
+    doer_first(world)
+
+
 def reviewer_next(world: World) -> None:
     """The same when the worker is through."""
     doer_first(world)
@@ -96,6 +105,13 @@ SUBJECTS = {
         Subject("create", (*_CREATE, "--no-repo"), no_job_nor_repository),
         Subject("create from a repository", (*_CREATE, "--repo", "repo"), no_job),
         Subject("step of a worker", AGAIN, doer_first),
+        Subject(
+            "step that is undone",
+            AGAIN,
+            doer_who_may_not,
+            ("job", "resubmit", JOB, "--note", "Try again."),
+            instead=("job", "suspend", JOB),
+        ),
         Subject("step of a reviewer", AGAIN, reviewer_next, ("job", "approve", JOB)),
         Subject("poststep", ("job", "poststep", JOB, *_ANSWER), doer_first),
         Subject("resubmit", _RESUBMIT, stuck),
@@ -172,6 +188,7 @@ def stable(entries: Sequence[Json]) -> list[Any]:
             entry["state_after"],
             entry.get("attempt"),
             entry.get("response", {}).get("raw_response"),
+            entry.get("observed", {}).get("refusals"),
             # Not what changed in the workspace: what an agent did that was killed is there already.
         )
         for entry in entries

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.torture import kill_judging, kill_paid, kill_pool, kill_subjects
+from tests.torture import kill_judging, kill_paid, kill_pool, kill_subjects, kill_tools
 from tests.torture.kill_paid import Blow, Paid
 from tests.torture.kill_pool import Tried
 from tests.torture.kill_subjects import SUBJECTS, Reference, Subject
@@ -72,6 +72,32 @@ def paid(run: Run) -> None:
         _with_litellm(run, subject)
 
 
+def tools(run: Run) -> None:
+    """A paid step with two turns of tools: one process dies, the stepper, or all; then the next one as well."""
+    python = quick_python(run.scratch / "python")
+    subject = kill_paid.prepared(run.scratch / "base", python)
+    calls = kill_tools.settled_calls(subject, run.scratch / "reference")
+    pairs = run.random("pairs").sample([*_paid_pairs(calls)], 40)
+    blows = [*run.some([*_tool_blows(calls)], 2), *run.some(pairs, 1)]
+    kill_pool.each(run, partial(kill_tools.struck, subject), blows)
+    own = sum(call.process > 0 for call in calls)
+    run.notes.append(f"{len(calls)} calls, {own} of them the courier's and a sandbox's")
+
+
+def undone(run: Run) -> None:
+    """A step whose role may change nothing, and whose agent changes much: that is undone and recorded, once."""
+    _try(run, ("step that is undone",), _process_and_family, 4)
+
+
+def given_up(run: Run) -> None:
+    """A decision that gives up what a model has half done: booked once, and the files fit what comes then."""
+    half = kill_tools.half_done(run.scratch / "base")
+    calls = kill_tools.given_up_calls(half, run.scratch / "reference")
+    acts = [kill_before(call.index, "process" if call.index % 2 else "all") for call in calls]
+    kill_pool.each(run, partial(kill_tools.struck_giving_up, half), run.some(acts, 2))
+    run.notes.append(f"{len(calls)} calls")
+
+
 def _with_litellm(run: Run, subject: Paid) -> None:
     """The same with litellm itself, which takes seconds to load, at a share of the points."""
     real = kill_paid.real_python(run.scratch / "real")
@@ -99,6 +125,14 @@ def _paid_blows(calls: Sequence[Call]) -> Iterable[Blow]:
         yield Blow((kill_before(call.index, "all"),))
         if call.process > 0:
             yield Blow((kill_before(call.index, "process"),))
+
+
+def _tool_blows(calls: Sequence[Call]) -> Iterable[Blow]:
+    """Before each call its process dies, or all do; before every fourth the stepper."""
+    for call in calls:
+        yield Blow((kill_before(call.index, "process" if call.index % 2 else "all"),))
+        if call.index % 4 == 0:
+            yield Blow((kill_before(call.index, "first"),))
 
 
 def _paid_pairs(calls: Sequence[Call]) -> Iterable[Blow]:
@@ -176,4 +210,7 @@ CASES = (
     Case("recovery", "pairs of kill points", 200, recovery),
     Case("torn", "cut writes", 150, torn),
     Case("paid", "kill points", 220, paid),
+    Case("tools", "kill points", 500, tools),
+    Case("given-up", "kill points", 140, given_up),
+    Case("undone", "kill points", 270, undone),
 )

@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Callable
 
+from tests.torture import pay_tools
 from tests.torture.lab import quick_python
 from tests.torture.pay_desk import Books, Customer, Way, at_moments, kill
 from tests.torture.suite import Case, Run
@@ -97,9 +98,24 @@ def real_litellm(run: Run) -> None:
     at_moments(run, sys.executable, 45 if run.full else 1, one_of_them, None if run.full else LOADED)
 
 
+def tools(run: Run) -> None:
+    """A model that works with tools: killed at any moment of its turns, and at each durable point of them."""
+    python = pay_tools.killing_python(run.scratch / "python")
+    points = run.some(pay_tools.points(), 3)
+    ways = (
+        ("stepper", 300 if run.full else 1, pay_tools.stepper_killed),
+        ("courier", 300 if run.full else 1, pay_tools.courier_killed),
+        ("points", len(points), pay_tools.one_by_one(points)),
+    )
+    for name, moments, way in ways:
+        at_moments(run, python, moments, way, desk=pay_tools.ToolDesk, name=name)
+        run.notes[-1] = f"{name}: {run.notes[-1]}"
+
+
 CASES = (
     Case("stepper", "kills", 1000, _through(stepper_killed, 1000, 4)),
     Case("courier", "kills", 300, _through(courier_killed, 300, 4)),
     Case("both", "kills", 300, _through(both_killed, 300, 3)),
+    Case("tools", "kills", 660, tools),
     Case("litellm", "kills", 40, real_litellm),
 )

@@ -61,7 +61,7 @@ class Desk:
         self.usual = usual or 0.0
         """Seconds that a step takes when nobody is killed; None: it is tried."""
         self.rehearsals = 2 if usual is None else 0  # the first one finds cold files
-        self.server = Charging()
+        self.server: Loopback = Charging()
         self.worlds = 0
         self.tally = Counter[str]()
         place.mkdir()
@@ -162,15 +162,24 @@ Way = Callable[[Customer, random.Random], list[str]]
 """Kills something at a random moment, goes on, and tells what is wrong then."""
 
 
-def at_moments(run: Run, python: str, moments: int, way: Way, usual: float | None = None) -> None:
+def at_moments(
+    run: Run,
+    python: str,
+    moments: int,
+    way: Way,
+    usual: float | None = None,
+    *,
+    desk: type[Desk] = Desk,
+    name: str = "desk",
+) -> None:
     """Tries `way` at so many moments, two at a time, and notes what was charged and recorded in all.
 
     `usual`: seconds that a step takes, where that is known.
     """
     count = IN_PARALLEL if run.full else 1
     with ExitStack() as opened:
-        places = [run.scratch / f"desk{number}" for number in range(count)]
-        desks = [opened.enter_context(Desk(place, python, usual).opened()) for place in places]
+        places = [run.scratch / f"{name}{number}" for number in range(count)]
+        desks = [opened.enter_context(desk(place, python, usual).opened()) for place in places]
         pool = opened.enter_context(ThreadPoolExecutor(count))
         shares = [range(number, moments, count) for number in range(count)]
         for done in [
@@ -178,7 +187,7 @@ def at_moments(run: Run, python: str, moments: int, way: Way, usual: float | Non
         ]:
             for moment, problems in done.result():
                 run.check(problems, f"moment {moment}")
-    total = sum((desk.tally for desk in desks), Counter[str]())
+    total = sum((each.tally for each in desks), Counter[str]())
     run.notes.append(", ".join(f"{total[name]:,} {name}" for name in ("charges", "answers", "doubts")))
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 
-PARTS = ("kill", "torn", "power", "disk", "crowd", "pay", "flip")
+PARTS = ("kill", "torn", "power", "disk", "crowd", "pay", "flip", "agents", "hostile")
 """In the order they run; each is a module `tests.torture.part_<name>` with `CASES`."""
 
 SHOWN = 5

@@ -17,15 +17,16 @@ PROBE = """
 import json, sys
 from dataclasses import asdict
 from logist.agents import litellm
-from logist.agents.protocol import Ask
+from logist.agents.protocol import Ask, Work
 from logist.agents.turns import next_exchange
 from logist.core.model import Model, Request
 
 loaded = litellm.load()
 answers = []
-for url, timeout in json.load(sys.stdin):
+for url, timeout, offers in json.load(sys.stdin):
     model = Model(name="m", provider_model="openai/m", endpoint=url)
-    ask = Ask(request=Request(prompt="p"), model=model, role="r", max_output_tokens=50, temperature=0.5)
+    work = Work(tools=("read_file",) if offers else ())
+    ask = Ask(request=Request(prompt="p"), model=model, role="r", max_output_tokens=50, temperature=0.5, work=work)
     pieces = []
     answer = asdict(litellm.call(loaded, ask, next_exchange(ask, [], 0).sending, "sk-test", timeout, pieces.append))
     answer["text"] = "".join(pieces)
@@ -37,6 +38,11 @@ LONG = "an answer with ünïcode — and of more than one piece"
 STEPS: dict[str, Json] = {
     "plain": {"text": LONG},
     "length": {"text": "x", "finish": "length"},
+    "calls": {
+        "text": "I look.",
+        "calls": [{"name": "read_file", "args": {"path": LONG}}, {"name": "x", "args": ""}],
+        "usage": {"input": 20, "output": 5, "cached": 7},
+    },
     "no usage": {"text": "x", "usage": None},
     "400": {"status": 400, "message": "too long"},
     "401": {"status": 401, "message": "Incorrect API key"},
@@ -55,7 +61,8 @@ def answers(python: str, place: Path) -> tuple[str, list[Json], list[Json]]:
     place.mkdir()
     world = World(place)
     with Loopback(*STEPS.values()) as server:
-        calls = [(server.url, 300.0)] * (len(STEPS) - 1) + [(server.url, 1.0), (NOBODY, 300.0)]
+        calls = [(server.url, 300.0, name == "calls") for name in STEPS][:-1]
+        calls += [(server.url, 1.0, False), (NOBODY, 300.0, False)]
         done = subprocess.run(
             [python, "-c", PROBE],
             input=json.dumps(calls),

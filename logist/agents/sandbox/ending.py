@@ -12,6 +12,8 @@ from logist.agents.sandbox.processes import Table
 
 _LONGEST = 10.0
 _PAUSE = 0.005
+LOOKS = 3
+"""So often in a row nothing has to be left."""
 
 
 def end_all(
@@ -23,6 +25,7 @@ def end_all(
     our children have become so, and nobody else waits for them.
     """
     ended: set[int] = set()
+    empty = 0
     until = time.monotonic() + _LONGEST
     while True:
         table = processes.table()
@@ -34,7 +37,9 @@ def end_all(
         if adopted:
             processes.bury(pid for pid in found if table[pid].parent == os.getpid())
         ended |= {pid for pid in living if table[pid].group != but}
-        if not living or time.monotonic() > until:
+        # One look can miss a process that is forked while it looks; it cannot miss that one's life twice.
+        empty = 0 if living else empty + 1
+        if empty == LOOKS or time.monotonic() > until:
             return ended
         time.sleep(_PAUSE)
 

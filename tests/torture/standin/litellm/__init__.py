@@ -19,7 +19,7 @@ Json = dict[str, Any]
 for _late in ("openai", "httpcore"):
     sys.modules[_late] = None  # type: ignore[assignment]  # an import of it fails at once
 
-ASKED = ("model", "messages", "temperature", "max_tokens", "stream", "stream_options")
+ASKED = ("model", "messages", "temperature", "max_tokens", "stream", "stream_options", "tools", "tool_choice")
 
 
 class ConnectError(Exception):
@@ -118,9 +118,20 @@ def _asked(
 def _chunk(event: Json) -> SimpleNamespace:
     usage = event.get("usage")
     choices = [_choice(choice) for choice in event["choices"]]
-    return SimpleNamespace(choices=choices, usage=SimpleNamespace(**usage) if usage else None)
+    return SimpleNamespace(choices=choices, usage=_object(usage) if usage else None)
+
+
+def _object(told: Json) -> SimpleNamespace:
+    values = {name: _object(value) if isinstance(value, dict) else value for name, value in told.items()}
+    return SimpleNamespace(**values)
 
 
 def _choice(choice: Json) -> SimpleNamespace:
-    delta = SimpleNamespace(content=choice["delta"].get("content"))
+    called = [_call(call) for call in choice["delta"].get("tool_calls", ())]
+    delta = SimpleNamespace(content=choice["delta"].get("content"), tool_calls=called)
     return SimpleNamespace(delta=delta, finish_reason=choice.get("finish_reason"))
+
+
+def _call(piece: Json) -> SimpleNamespace:
+    function = SimpleNamespace(**{"name": None, "arguments": None, **piece["function"]})
+    return SimpleNamespace(index=piece["index"], id=piece.get("id"), function=function)

@@ -173,6 +173,8 @@ def _collected(
     if not replies[-1].calls:
         return Collected("answered", envelope, whole)
     end = last.tools.get("end") if last.tools else None
+    if last.tools and last.tools.get("refusals"):  # also where the courier was killed before it could say so
+        end = end or {"kind": Ending.REFUSED}
     return (
         Collected("answered", envelope, _ended(whole, end))
         if end

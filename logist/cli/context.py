@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from logist import documents
 from logist.cli import render
 from logist.cli.options import here, job_id, utf8
 from logist.cli.stops import stopping
+from logist.config import trust
 from logist.config.environment import Environment
-from logist.config.settings import Settings, load_settings
+from logist.config.settings import CONFIG_FILE, Settings, load_settings
 from logist.errors import UsageError
 from logist.jobs.project import SCRIPTED, Clock, Project
 from logist.resources import resource
@@ -35,8 +38,9 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
     """The project around the current directory. Raises InvalidFile for a config that does not validate."""
     cwd = Path(here())
     jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
-    home, source = environment.find_home(cwd)
-    loaded = load_settings(home, environment.user_config_dir(), project=source == "project")
+    home = environment.find_home(cwd).path
+    loaded = load_settings(home, environment.user_config_dir())
+    trust.require(environment.user_config_dir(), home, powers(environment))
     return Project(
         home=home,
         jobs_dir=Path(jobs),
@@ -49,6 +53,16 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
         say=lambda text: render.say(text, environment),
         stopping=stopping,
     )
+
+
+def powers(environment: Environment) -> dict[str, Any]:
+    """What the project around the current directory says of programs; nothing for a home of one's own."""
+    home, source = environment.find_home(Path(here()))
+    if source != "project":
+        return {}
+    config = home / CONFIG_FILE
+    data = documents.read(config).data if config.exists() else {}
+    return trust.powers(data, (loaded.role for loaded in load_roles([home / "roles"]).by_name.values()))
 
 
 def known_roles(environment: Environment) -> Roles:

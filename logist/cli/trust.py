@@ -19,29 +19,27 @@ from logist.errors import Refused
 @json_option
 @click.pass_obj
 def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
-    """Allow the programs that this project's config names: `agents`, `on_stuck`, `sandbox`.
+    """Allow what this project says of programs, keys and the network.
 
-    A config that came with a clone could run anything as you, so these keys hold only after you have
+    Of its config: `agent`, `agents`, `on_stuck`, `sandbox`, `tools`, `workspace.caches`, and models elsewhere
+    than on this machine; of its roles: `agent` and `network`. A config that came with a clone could run anything as you, so these keys hold only after you have
     looked at them. When they change, they have to be allowed again.
     """
     from pathlib import Path
 
+    from logist.cli.context import powers
     from logist.config import trust as known
-    from logist.config.settings import CONFIG_FILE
-    from logist.documents import read
 
     found = environment.find_home(Path(here()))
-    config, user = found.path / CONFIG_FILE, environment.user_config_dir()
-    said = known.powers(read(config).data) if config.exists() else {}
-    if found.source != "project":
-        said = {}
+    config, user = found.path, environment.user_config_dir()
+    said = powers(environment)
     shown = tuple(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in said.items())
     data = {"config": str(config), "powers": said, "trusted": known.is_trusted(user, found.path, said)}
     if revoke:
         known.trust(user, found.path, {})
         return Output({**data, "trusted": not said}, (f"not trusted any more: {config}",))
     if not said:
-        return Output(data, (f"nothing to allow: {config} names no programs",))
+        return Output(data, (f"nothing to allow: {config} says nothing of programs",))
     if not data["trusted"]:
         for line in shown:
             render.say(line, environment)

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from logist.config import trust
 from logist.config.programs import ProgramEntry, ProgramName
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.caches import DEFAULT_CACHES
@@ -154,11 +153,10 @@ class Loaded:
     sources: dict[str, str]
 
 
-def load_settings(home: Path, user_config_dir: Path, *, project: bool = False) -> Loaded:
+def load_settings(home: Path, user_config_dir: Path) -> Loaded:
     """Defaults, then the user's config.yaml, then the one in `home`; files that are not there are fine.
 
-    `project`: that one may have come with a clone, so what it says of programs must have been allowed
-    (config.trust). Mappings are merged key by key, everything else is replaced. Raises InvalidFile with file, line and key.
+    Whether the last may say what it says, config.trust tells. Mappings are merged key by key, everything else is replaced. Raises InvalidFile with file, line and key.
     """
     data = Settings().model_dump(mode="json")
     settings = Settings()
@@ -168,8 +166,6 @@ def load_settings(home: Path, user_config_dir: Path, *, project: bool = False) -
             continue
         _require_owner(path)
         document = read(path)
-        if project and path.parent == home:
-            trust.require(user_config_dir, home, path, document.data)
         _check_endpoints(document)
         own = _spelled_out(document.data, path.parent)
         own = _without_inherited_secrets(data, own)

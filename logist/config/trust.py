@@ -9,20 +9,51 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from logist.core.model import Role
 from logist.errors import InvalidFile
 
-POWERFUL = ("agents", "on_stuck", "sandbox")
+POWERFUL = ("agents", "on_stuck", "sandbox", "tools")
 """Keys of a project's config that decide what is run on this machine, and how freely."""
+HARMLESS_AGENTS = ("litellm", "scripted:")
+HERE = ("127.0.0.1", "localhost", "::1")
 
 TRUSTED_FILE = "trusted.json"
 
 
-def powers(data: dict[str, Any]) -> dict[str, Any]:
-    """What a config says of programs; {} if nothing."""
-    return {key: data[key] for key in POWERFUL if data.get(key) not in (None, {}, [])}
+def powers(data: dict[str, Any], roles: Iterable[Role] = ()) -> dict[str, Any]:
+    """What a project's config and its role files say of programs, keys and the network; {} if nothing."""
+    said = {key: data[key] for key in POWERFUL if data.get(key) not in (None, {}, [])}
+    agent, workspace = data.get("agent"), data.get("workspace")
+    if isinstance(agent, str) and not agent.startswith(HARMLESS_AGENTS):
+        said["agent"] = agent
+    if isinstance(workspace, dict) and workspace.get("caches"):
+        said["workspace.caches"] = workspace["caches"]  # what is in them is not held against a role
+    said |= {f"models.{name}": entry for name, entry in _models(data) if _leads_away(entry)}
+    return said | {
+        f"roles.{role.name}": {"agent": role.agent, "network": role.network}
+        for role in roles
+        if role.agent or role.network
+    }
+
+
+def _models(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    models = data.get("models")
+    found = models.items() if isinstance(models, dict) else ()
+    return [(name, entry) for name, entry in found if isinstance(entry, dict)]
+
+
+def _leads_away(entry: dict[str, Any]) -> bool:
+    """Whether it sends prompts or a key to an address of its own that is not this machine."""
+    try:
+        here = urlsplit(str(entry.get("endpoint") or "")).hostname in HERE
+    except ValueError:
+        here = False
+    return not here and bool(entry.get("endpoint") or entry.get("api_key_env"))
 
 
 def is_trusted(user_config_dir: Path, home: Path, said: dict[str, Any]) -> bool:
@@ -43,14 +74,13 @@ def trust(user_config_dir: Path, home: Path, said: dict[str, Any]) -> None:
     os.replace(fresh, user_config_dir / TRUSTED_FILE)
 
 
-def require(user_config_dir: Path, home: Path, config: Path, data: dict[str, Any]) -> None:
-    """InvalidFile for a project's config that names programs nobody has allowed."""
-    said = powers(data)
+def require(user_config_dir: Path, home: Path, said: dict[str, Any]) -> None:
+    """InvalidFile for a project that names programs nobody has allowed."""
     if not is_trusted(user_config_dir, home, said):
         named = ", ".join(f"`{key}`" for key in said)
         raise InvalidFile(
             f"{named} of a project decide what runs on this machine, and you have not allowed that yet",
-            where=str(config),
+            where=str(home),
             fix="look at it, then: logist trust",
         )
 

@@ -123,7 +123,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
     if asks(entry):
         changes["asked"] = base.asked + 1
     if _is_answered(entry):
-        changes.update(_answered(base, entry))
+        changes.update({**_answered(base, entry), "allowed_tools": None})
     return base.model_copy(update=changes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 
 from logist.agents import collecting, courier, ending
 from logist.agents.protocol import LITELLM
@@ -11,8 +12,10 @@ from logist.core.model import (
     EffectiveSpec,
     JsonObject,
     Reply,
+    Role,
 )
 from logist.core.step import StepPlan
+from logist.core.tools import Tool
 from logist.errors import Stopped
 from logist.jobs.project import Project
 from logist.jobs.session import Session
@@ -53,20 +56,20 @@ def envelope(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: 
         "allowance_microcents": allowance,
         "min_output_tokens": settings.min_output_tokens,
         "index": session.state.asked,
-        "work": _work(session, plan),
+        "work": work(session, plan.agent, plan.role, plan.tools),
         "spec": spec.model_dump(mode="json"),
     }
 
 
-def _work(session: Session, plan: StepPlan) -> JsonObject:
+def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> JsonObject:
     """What the agent may do in the workspace (agents.protocol.Work)."""
     settings = session.project.settings
     head = (session.position.hash or "").removeprefix("sha256:")[:16]
-    described = settings.agents.get(plan.agent)
+    described = settings.agents.get(agent)
     return {
-        "permissions": plan.role.permissions.names(),
-        "network": plan.role.network or plan.agent != LITELLM,
-        "tools": [tool.name for tool in plan.tools],
+        "permissions": role.permissions.names(),
+        "network": role.network or agent != LITELLM,
+        "tools": [tool.name for tool in tools],
         "approved": session.state.allowed_tools or [],
         "rules": settings.tools.model_dump(mode="json"),
         "sandbox": settings.sandbox.model_dump(mode="json"),
@@ -108,8 +111,8 @@ def by_courier(session: Session, asked: JsonObject, *, goes_on: bool = False) ->
     project, job = session.project, session.job
     if project.stopping():
         raise Stopped("stopped before anything was sent", exit_code=project.stopping())
+    project.workspace(job).disarm()
     if not goes_on:
-        project.workspace(job).disarm()
         job.begin_exchange(1, asked)
     assert session.lock is not None
     name = asked["model"].get("api_key_env")

@@ -120,7 +120,7 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
         phase=turn.phase,
         free=not turn.sent or project.script is not None,
         sent=turn.sent,
-        tools=_tools(session.project, turn),
+        tools=tools(session.project, turn),
         agent=turn.agent.partition(":")[0],
     )
     if isinstance(planned, Halt):
@@ -129,7 +129,7 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
     return replace(planned, request=request)
 
 
-def _tools(project: Project, turn: Turn) -> list[Tool]:
+def tools(project: Project, turn: Turn) -> list[Tool]:
     """What a model is offered; programs have tools of their own."""
     if turn.agent != LITELLM:
         return []

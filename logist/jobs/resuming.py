@@ -102,7 +102,17 @@ def _changes_nothing(entry: Interaction) -> bool:
 
 def go_on(session: Session, found: Kept, fresh: JsonObject) -> JsonObject:
     """Puts workspace and turns back, all or nothing; returns the envelope to go on with. `fresh`: that of today."""
-    own = ("sequence", "after", "started", "attempt", "index", "allowance_microcents", "work", "spec")
+    own = (
+        "sequence",
+        "after",
+        "started",
+        "attempt",
+        "index",
+        "allowance_microcents",
+        "work",
+        "spec",
+        "agent",
+    )
     checkpoint = fresh["checkpoint_before"]
     envelope = {**found.envelope, **{name: fresh[name] for name in own}, "restored_from": checkpoint}
     workspace = session.project.workspace(session.job)

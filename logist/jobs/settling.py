@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,6 @@ from logist.core.machine import next_command
 from logist.core.model import (
     Actor,
     EffectiveSpec,
-    ErrorKind,
     Interaction,
     JsonObject,
     Kind,
@@ -25,19 +25,22 @@ from logist.jobs import asking, observing, resuming, transcript
 from logist.jobs.asking import INTERRUPTED
 from logist.jobs.observing import Answered
 from logist.jobs.session import Session
-from logist.workspace import removal
+from logist.workspace import Checkpoint, removal
 
 
-def settle(session: Session, *, goes_on: bool = False) -> list[Interaction]:
+def settle(
+    session: Session, *, goes_on: Callable[[JsonObject], bool] = lambda asked: False
+) -> list[Interaction]:
     """Concludes what an earlier command left in flight; empty if there was nothing to conclude.
 
     An answer on disk is concluded as if it had just come; nothing sent is as before; sent without an
-    answer is in doubt. A model that was ended between two turns `goes_on`, or is given up: what it cost
-    is booked, and the workspace goes back.
+    answer is in doubt. A model that was ended between two turns goes on if `goes_on` says so of its
+    envelope, or is given up: what it cost is booked, and the workspace goes back.
     """
-    _undo(session)
+    found = _undo(session)
     got = _collected(session)
-    if got is not None and got.kind == "unfinished" and goes_on and step.turn(session.state) is not None:
+    if _may_go_on(session, got, goes_on):
+        assert got is not None
         got = _gone_on(session, got)
     if got is None or got.envelope is None:
         session.job.end_exchanges()
@@ -54,7 +57,19 @@ def settle(session: Session, *, goes_on: bool = False) -> list[Interaction]:
         return [_in_doubt(session, spec, asked, got.reply)]
     if asked["phase"] != step.turn(session.state):
         return [_late(session, Answered(spec, asked, got.reply))]
-    return [conclude(session, Answered(spec, asked, got.reply))]
+    return [conclude(session, Answered(spec, asked, got.reply), found=found)]
+
+
+def _may_go_on(
+    session: Session, got: collecting.Collected | None, goes_on: Callable[[JsonObject], bool]
+) -> bool:
+    """Whether a half-done answer is today's: nothing was decided since, and it would be asked for in the same way.
+
+    Files that came with a copied job are not our word: who goes on by them runs what they say.
+    """
+    if got is None or got.kind != "unfinished" or got.envelope is None or step.turn(session.state) is None:
+        return False
+    return got.envelope.get("after") == session.position.hash and goes_on(got.envelope)
 
 
 def _gone_on(session: Session, got: collecting.Collected) -> collecting.Collected | None:
@@ -91,14 +106,15 @@ def _end_strays(asked: JsonObject) -> None:
         sandbox.sweep(marker)
 
 
-def _undo(session: Session) -> None:
-    """Puts the workspace back where a restep or rerun was cut off before it was recorded."""
+def _undo(session: Session) -> str | None:
+    """Puts the workspace back to where it was before a restore was cut off, and returns that checkpoint."""
     kept = session.unfinished_restore()
     if kept and not resuming.is_back(session, kept):
         workspace = session.project.workspace(session.job)
         workspace.checkpoint("before a cut-off restore is undone")
-        workspace.restore(kept)
+        workspace.restore(kept, clearing=True)
     session.job.end_restore()
+    return kept
 
 
 def _collected(session: Session) -> collecting.Collected | None:
@@ -189,19 +205,29 @@ def _interrupted(session: Session, entries: list[Interaction]) -> Stopped:
 
 
 def conclude(
-    session: Session, answered: Answered, *, simulated: bool = False, command: JsonObject | None = None
+    session: Session,
+    answered: Answered,
+    *,
+    simulated: bool = False,
+    command: JsonObject | None = None,
+    found: str | None = None,
 ) -> Interaction:
-    """Judges an answer and records it; the one way in which any answer enters a history."""
+    """Judges an answer and records it; the one way in which any answer enters a history.
+
+    `found`: the workspace as the agent left it, where an earlier command has looked and was cut off. It may
+    have held what no checkpoint holds, and nobody can bring back.
+    """
     asked = answered.envelope
     before = asked["checkpoint_before"]
     workspace = session.project.workspace(session.job)
-    found = workspace.checkpoint(f"after interaction {session.state.revision + 1}")
-    undone = None if simulated else observing.take_back(session, workspace, answered, found)
-    kept = undone.kept if undone else found
-    seen = observing.observe(session.project, workspace, answered, before, found, undone)
+    left = workspace.checkpoint(f"after interaction {session.state.revision + 1}")
+    left = Checkpoint(found) if found else left
+    undone = None if simulated else observing.take_back(session, workspace, answered, left)
+    kept = undone.kept if undone else left
+    seen = observing.observe(session.project, workspace, answered, before, left, undone)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, session.project.schema)
     transcript.keep(session, asked)
-    kept_turns = _kept_turns(session, answered)
+    kept_turns = {} if seen.refusals else _kept_turns(session, answered)
     entry = _entry(
         session,
         Kind.ASK,
@@ -220,11 +246,8 @@ def conclude(
 
 
 def _kept_turns(session: Session, answered: Answered) -> JsonObject:
-    """Keeps the turns before one that failed in a way that a later step may get over."""
-    error = answered.reply.error
-    if error is None or error.kind not in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT, ErrorKind.LIMIT):
-        return {}
-    return resuming.keep(session, session.job.exchanges())
+    """Keeps the turns before one that brought no answer: a later step may get over that."""
+    return resuming.keep(session, session.job.exchanges()) if answered.reply.error else {}
 
 
 def _given_up(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
@@ -234,7 +257,7 @@ def _given_up(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: R
     found = workspace.checkpoint("given up").commit
     # Cut off before it is recorded, the agent may be gone on with: it must find what it did.
     session.job.begin_restore(session.state.revision + 1, found)
-    workspace.restore(before)
+    workspace.restore(before, clearing=True)
     transcript.keep(session, asked)
     outcome = step.given_up(spec, session.state, asked["role"])
     seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
@@ -255,7 +278,7 @@ def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: R
     workspace = session.project.workspace(session.job)
     found = workspace.checkpoint("found in doubt").commit
     session.job.begin_restore(session.state.revision + 1, found)
-    workspace.restore(before)
+    workspace.restore(before, clearing=True)
     outcome = step.in_doubt(spec, session.state, asked["role"])
     seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
     answered = Answered(spec, asked, reply)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from logist.agents.protocol import LITELLM
 from logist.core import exit_command, fold, step, steward
@@ -13,6 +14,7 @@ from logist.core.model import (
     EffectiveSpec,
     ErrorKind,
     Interaction,
+    JsonObject,
     Kind,
     Reply,
     State,
@@ -63,13 +65,34 @@ def do_step(project: Project, job_id: str, choice: Choice) -> Result:
         project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
     ) as session:
         unsent = settling.is_unsent(session)
-        settled = settling.settle(session, goes_on=True)
+        settled = settling.settle(session, goes_on=partial(_is_todays, session, choice))
         if settled:
             note = "concluded what an earlier step had left in flight; nothing new was asked"
             return _result(session, settled, (note,))
         if session.lock is not None and session.lock.waited_for_courier and not unsent:
             return _result(session, [], ("another command concluded the step that was under way",))
         return _step(session, choice)
+
+
+def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
+    """Whether a half-done answer would be asked for today as it was: the same spec, role, model, agent and rights."""
+    spec, changed = session.changed_spec()
+    phase = step.turn(session.state)
+    if changed or phase is None or asked["phase"] != phase:
+        return False
+    said = (asked["request"].get("command") or {}).get("options") or {}
+    choice = replace(choice, role=choice.role or asked["role"], model=choice.model or said.get("model"))
+    turn = planning.turn_of(session, spec, phase, choice)
+    planning.require_sandbox(session.project, turn)
+    tools = planning.tools(session.project, turn)
+    today = {
+        "spec": spec.model_dump(mode="json"),
+        "agent": turn.agent,
+        "role": turn.role.name,
+        "model": turn.model.model_dump(mode="json"),
+        "work": asking.work(session, turn.agent, turn.role, tools),
+    }
+    return all(asked.get(name) == value for name, value in today.items())
 
 
 def _step(session: Session, choice: Choice) -> Result:

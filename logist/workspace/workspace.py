@@ -127,10 +127,11 @@ class Workspace:
                 baseline.save(self.git, current)
             return Checkpoint(commit, _skipped(shot.unstored))
 
-    def restore(self, commit: str) -> None:
+    def restore(self, commit: str, *, clearing: bool = False) -> None:
         """Makes the workspace equal to a checkpoint, which is then the last one. Raises Damaged if it is not there.
 
-        Its `.git`, caches, and what no checkpoint holds stay, unless they stand in the way. A lost `.git` is made again.
+        Its `.git`, caches, and what no checkpoint holds stay, unless they stand in the way; with `clearing`, what
+        no checkpoint holds and was not there then goes too. A lost `.git` is made again.
         """
         with self._storage():
             _require(self.git.git_dir, _NO_GIT)
@@ -141,6 +142,8 @@ class Workspace:
             with self._opened(unlocking=True) as top:
                 last = baseline.load(self.git)
                 shot = self._look(top, last, last.held() | baseline.directories_of(target))
+                if clearing:
+                    self._remove(top, undoing.came(unstored, shot.unstored, target))
                 written = restore.apply(self.git, top, shot, target)
             kept = {path: stamp for path, stamp in shot.stamps.items() if shot.tree[path] == target.get(path)}
             stamps = kept | baseline.settled(written, baseline.now(self.git))

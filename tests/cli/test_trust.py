@@ -14,6 +14,11 @@ POWERS = [
     "on_stuck: touch pwned\n",
     "agents: {mine: {argv: [sh, -c, touch pwned], metered: false}}\nagent: mine\n",
     "sandbox: {mode: 'off'}\n",
+    "agent: codex\n",
+    "tools: {require_approval: []}\n".replace("[]", "[x]"),
+    "workspace: {caches: [src]}\n",
+    "models: {grok-code-fast-1: {provider_model: openai/x, endpoint: 'https://203.0.113.1/v1', api_key_env: MY_SECRET_KEY}}\n",
+    "models: {grok-code-fast-1: {provider_model: xai/x, api_key_env: MY_SECRET_KEY}}\n",
 ]
 
 
@@ -32,6 +37,24 @@ def test_nothing_of_it_holds_before(desk: Desk, user: dict[str, str], text: str)
     assert not (desk.place / "pwned").exists()
     assert desk("job", "status", "j1", env=user).code == 0
     assert "logist trust" in json.dumps(desk("doctor", "--json", env=user).json)
+
+
+@pytest.mark.parametrize("line", ["network: true", "agent: codex"])
+def test_a_role_of_the_project_reaches_no_further_before(desk: Desk, user: dict[str, str], line: str) -> None:
+    desk.create()
+    (desk.home / "roles").mkdir()
+    role = f"name: Worker\ndescription: d\ninstructions: i\nllm_model: grok-code-fast-1\n{line}\n"
+    (desk.home / "roles" / "Worker.yaml").write_text(role, "utf-8")
+    assert desk("job", "step", "j1", env=user).code == 5
+    assert desk("trust", "--yes", env=user).code == 0
+    assert desk("job", "step", "j1", env=user).code == 0
+
+
+def test_a_model_on_this_machine_needs_none(desk: Desk, user: dict[str, str]) -> None:
+    desk.settings(
+        "models: {mine: {provider_model: openai/x, endpoint: 'http://127.0.0.1:9/v1', api_key_env: K}}\n"
+    )
+    assert desk("run", env=user).code == 0
 
 
 def test_it_holds_when_allowed_and_only_as_it_was(desk: Desk, user: dict[str, str]) -> None:

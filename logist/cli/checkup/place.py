@@ -12,6 +12,7 @@ from shlex import quote
 
 from logist.cli import context
 from logist.cli.options import CURRENT, here
+from logist.config import trust
 from logist.config.environment import Environment, Home
 from logist.config.settings import load_settings
 from logist.core.ids import is_job_id
@@ -120,7 +121,8 @@ def _ignores_case(folder: Path) -> bool:
 
 def _config(environment: Environment, home: Home) -> Finding:
     try:
-        loaded = load_settings(home.path, environment.user_config_dir(), project=home.source == "project")
+        loaded = load_settings(home.path, environment.user_config_dir())
+        trust.require(environment.user_config_dir(), home.path, context.powers(environment))
     except LogistError as error:
         return invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
     script = (environment.agent() or loaded.settings.agent).removeprefix(SCRIPTED)

@@ -132,4 +132,4 @@ def test_what_an_agent_called_is_counted() -> None:
     assert entry.observed is not None
     seen = entry.observed.model_copy(update={"refusals": [{"message": "no"}]})
     line = entry_lines(entry.model_copy(update={"response": refused, "observed": seen}))[0]
-    assert ": breach, " in "".join(getattr(span, "text", span) for span in line)
+    assert ": breach, " in "".join(span if isinstance(span, str) else span.text for span in line)

@@ -22,7 +22,7 @@ ATTRIBUTES = ("name", "description", "instructions", "llm_model")
 ALL = ["read_files", "write_files", "delete_files", "execute_commands", "create_files"]
 SHIPPED: list[tuple[str, list[str], list[str], str, str | None]] = [
     ("Worker", ALL, [], "", None),
-    ("Supervisor", ALL, [], "", None),
+    ("Supervisor", ["read_files", "execute_commands"], [], "", None),
     ("Planner", ["read_files"], [], "🔍", "blue"),
     ("Actor", ALL, [], "⚡", "green"),
     ("Commander", ["read_files"], ["Planner", "Actor"], "🧭", "magenta"),

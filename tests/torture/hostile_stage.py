@@ -40,6 +40,10 @@ DEFAULTS = {
 }
 
 
+SHORT = "/tmp"
+"""The path of a unix socket may have 107 characters: the stage stands where names are short."""
+
+
 class Listener:
     """Sockets of this machine; `heard` is what reached them."""
 
@@ -256,7 +260,10 @@ def main(kind: str, names: list[str]) -> None:
     """Tries those named, each in a world of its own, and writes what they got."""
     for attempt in ATTEMPTS:
         if attempt.name in names:
-            with tempfile.TemporaryDirectory(prefix="hostile-") as place, stage(Path(place)) as world:
+            with (
+                tempfile.TemporaryDirectory(prefix="hostile-", dir=SHORT) as place,
+                stage(Path(place)) as world,
+            ):
                 ended, problems = attempt_in(world, attempt, kind)
             line = {
                 "name": attempt.name,

@@ -70,6 +70,13 @@ class World:
         (self.home / "config.yaml").write_text("\n".join(lines) + "\n", "utf-8")
         return self
 
+    def unconfined(self) -> World:
+        """Tries no sandbox from now on: what that says to the kernel is no call to a model."""
+        user = self.place / "home" / ".config" / "logist"
+        user.mkdir(parents=True, exist_ok=True)
+        (user / "config.yaml").write_text("sandbox: {mode: 'off'}\n", "utf-8")
+        return self
+
     @property
     def env(self) -> dict[str, str]:
         """All of the environment that a command gets."""

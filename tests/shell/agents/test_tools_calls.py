@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from logist.core.model import EVERYTHING, Permission, Permissions
+from logist.agents import booking
+from logist.agents.litellm import Answer, Tokens
+from logist.agents.protocol import Ask
+from logist.agents.tools import CHANGING, run
+from logist.core.model import EVERYTHING, Call, Model, Permission, Permissions, Request
 from logist.core.permissions import tool_refusal
 from logist.core.tools import TOOLS, offered
 from tests.shell.agents.tool_bench import SECRET, Bench, bench
@@ -138,7 +142,7 @@ def test_a_tool_may_need_approval(tools: Bench) -> None:
     assert message.isprintable()
     assert len(message) < 250
     assert tools.sandbox.asked == []
-    assert careful.call("write_file", path="x", content="").content.endswith("approval: x")
+    assert careful.call("write_file", path="x", content="").content.endswith("--allow write_file): x")
     assert not (tools.root / "x").exists()
     allowed = careful.with_(approved=frozenset({"execute_command"}))
     assert allowed.done("execute_command", command="true").startswith("[exit status 0")
@@ -181,3 +185,37 @@ def test_no_result_is_longer_than_the_limit(tools: Bench, name: str, limit: int)
     tools.sandbox.stdout = tools.sandbox.stderr = b"output\n" * 10_000
     for arguments in (GOOD[name], {"path": "x" * 5000}, {"x" * 5000: 1}):
         assert len(tools.ruled(max_result_chars=limit).call(name, **arguments).content) <= limit
+
+
+def received(name: str, arguments: str) -> Call:
+    """A call as it is kept when a model has made it."""
+    asked = Ask(request=Request(), model=Model(name="m", provider_model="p/m"), role="Worker")
+    answer = Answer(Tokens(1, 1), "tool_calls", calls=(Call(id="1", name=name, arguments=arguments),))
+    return booking.reply_of(asked, answer, "", 0.1, [SECRET]).calls[0]
+
+
+@pytest.mark.parametrize("name", sorted(GOOD))
+def test_a_call_that_lost_a_secret_changes_nothing(tools: Bench, name: str) -> None:
+    (tools.root / "a.txt").write_text("alpha\n")
+    last = list(GOOD[name])[-1:]
+    spoilt = GOOD[name] | {key: GOOD[name][key] + SECRET for key in last}
+    call = received(name, json.dumps(spoilt))
+    assert call.redacted is bool(last)
+    assert SECRET not in call.arguments
+    outcome = run(call, tools.context)
+    told = "the arguments hold what looks like a secret; it was taken out and nothing was done"
+    assert (outcome.content == f"error: {told}") is (name in CHANGING)
+    assert outcome.refusal is None
+    assert tree(tools.root) == {"a.txt": b"alpha\n"}
+    assert tools.sandbox.asked == []
+
+
+@pytest.mark.parametrize("content", ["beta", "the key is [redacted]", "half \ud800"])
+def test_a_call_without_a_secret_is_whole(content: str) -> None:
+    assert not received("create_file", json.dumps({"path": "b.txt", "content": content})).redacted
+    assert not received("create_file", '{"path": "b.txt", "content": "\ud800"}').redacted
+
+
+def test_a_role_that_lacks_a_permission_is_told_that_first(tools: Bench) -> None:
+    call = received("write_file", json.dumps({"path": "a", "content": SECRET}))
+    assert run(call, tools.with_(permissions=Permissions()).context).refusal is not None

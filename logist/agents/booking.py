@@ -62,10 +62,12 @@ def reply_of(
 
 def _clean_call(call: Call, number: int, secrets: list[str]) -> Call:
     """The call as it may reach a file; a model that gave it no id gets one."""
-    clean = [
-        redact(whole(text), secrets)[0] for text in (call.id or f"call_{number}", call.name, call.arguments)
-    ]
-    return Call(id=clean[0][:LONGEST_ID], name=clean[1][:LONGEST_ID], arguments=clean[2])
+    id_, name = (
+        redact(whole(text), secrets)[0][:LONGEST_ID] for text in (call.id or f"call_{number}", call.name)
+    )
+    written = whole(call.arguments)
+    arguments = redact(written, secrets)[0]
+    return Call(id=id_, name=name, arguments=arguments, redacted=arguments != written)
 
 
 def total(usages: Sequence[Usage]) -> Usage:

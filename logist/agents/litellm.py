@@ -20,6 +20,10 @@ PLACEHOLDER_KEY = "none"
 """For an endpoint without a key, so that no client looks for one elsewhere."""
 MAX_TEXT = 16 * 1024 * 1024
 """Characters of an answer; a step calls anything above 10 MB invalid, and memory has an end."""
+MAX_CALLS = 1024
+"""Calls of an answer that are kept; far fewer are run."""
+CALL_COST = 64
+"""Characters that a call counts for, beside its text: what it takes in memory and in files."""
 
 COUNTS = ("prompt_tokens", "completion_tokens")
 
@@ -182,22 +186,27 @@ def _arguments(ask: Ask, sending: Sending, api_key: str | None, timeout: float) 
 
 
 class Calls:
-    """The tools that a model calls, put together from the pieces of a stream."""
+    """The tools that a model calls, put together from the pieces of a stream; the first `MAX_CALLS` are kept."""
 
     def __init__(self) -> None:
         self._named: dict[int, tuple[str, str]] = {}
         self._arguments: dict[int, list[str]] = {}
 
     def add(self, delta: Any) -> int:
-        """Takes what one piece of the stream holds; returns how many characters of it were kept."""
-        size = 0
-        for piece in getattr(delta, "tool_calls", None) or ():
-            index, function = piece.index or 0, piece.function
-            known = self._named.get(index, ("", ""))  # some providers repeat id and name with every piece
-            self._named[index] = (known[0] or piece.id or "", known[1] or function.name or "")
-            self._arguments.setdefault(index, []).append(function.arguments or "")
-            size += len(function.arguments or "")
-        return size
+        """Takes what one piece of the stream holds; returns what that counts for, in characters."""
+        return sum(self._add(piece) for piece in getattr(delta, "tool_calls", None) or ())
+
+    def _add(self, piece: Any) -> int:
+        index, function = piece.index or 0, piece.function
+        arguments = function.arguments or ""
+        known = self._named.get(index)
+        before = known or ("", "")  # some providers repeat id and name with every piece
+        named = (before[0] or piece.id or "", before[1] or function.name or "")
+        size = len(arguments) + sum(map(len, named)) - sum(map(len, before))
+        if known is not None or len(self._named) < MAX_CALLS:
+            self._named[index] = named
+            self._arguments.setdefault(index, []).append(arguments)
+        return size if known is not None else size + CALL_COST
 
     def all(self) -> tuple[Call, ...]:
         """The calls, in the order the model made them."""

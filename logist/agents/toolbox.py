@@ -17,6 +17,9 @@ INTERRUPTED = (
     "Look before you repeat it."
 )
 NOT_RUN = "Not run: the step ends here."
+MOST_CALLS = 64
+"""Calls of one answer that are run; each makes all the results before it be written again."""
+TOO_MANY = f"Not run: too many calls in one answer; at most {MOST_CALLS}."
 
 NOTHING: JsonObject = {"results": [], "refusals": [], "seconds": 0.0, "redactions": 0}
 
@@ -42,18 +45,20 @@ class Toolbox:
     ) -> JsonObject | None:
         """Runs what is not `done` yet, in order; None when told to end.
 
-        A refusal ends it, as does the deadline (`time.monotonic`). `save` is told of each tool before it
-        runs and after it has. The last is not saved: the caller adds how the ask goes on (`end`).
+        A refusal ends it, as does the deadline (`time.monotonic`); calls above `MOST_CALLS` are not run.
+        `save` is told of each tool after it has run, and before it runs if it changes something; the others
+        may simply run again. The last is not saved: the caller adds how the ask goes on (`end`).
         """
         work = _resumed(calls, done)
         while len(work["results"]) < len(calls):
             if stopped():
                 return None
             call = calls[len(work["results"])]
-            if work["refusals"] or time.monotonic() >= deadline:
-                work["results"] = [*work["results"], _result(call, NOT_RUN, error=True)]
+            if why := _not_run(work, deadline):
+                work["results"] = [*work["results"], _result(call, why, error=True)]
                 continue
-            save(work | {"running": call.id})
+            if call.name in tools.CHANGING:
+                save(work | {"running": call.id})
             work = self._use(call, work, deadline, stopped)
             save(work)
         return work | {"end": _refused(work)}
@@ -107,6 +112,13 @@ def _resumed(calls: Sequence[Call], done: JsonObject | None) -> JsonObject:
         interrupted = _result(calls[len(work["results"])], INTERRUPTED, error=True)
         work["results"] = [*work["results"], interrupted]
     return work
+
+
+def _not_run(work: JsonObject, deadline: float) -> str | None:
+    """Why the next call is not run; None if it is."""
+    if work["refusals"] or time.monotonic() >= deadline:
+        return NOT_RUN
+    return TOO_MANY if len(work["results"]) >= MOST_CALLS else None
 
 
 def _rest_unused(calls: Sequence[Call], work: JsonObject) -> JsonObject:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import NamedTuple
 
 from logist.core.amounts import MICROCENTS, dollars, join
 from logist.core.model import Model
@@ -25,14 +26,19 @@ def cost_of(model: Model, input_tokens: int, output_tokens: int, cached_tokens: 
     if prices is None:
         return None
     cached = min(max(0, cached_tokens), max(0, input_tokens))
-    price = prices[0] if model.cached_price is None else Fraction(str(model.cached_price)) * 100
     fresh = max(0, input_tokens) - cached
-    return math.ceil(fresh * prices[0] + cached * price + max(0, output_tokens) * prices[1])
+    return math.ceil(fresh * prices.fresh + cached * prices.cached + max(0, output_tokens) * prices.output)
 
 
 def worst_case(model: Model, prompt: str, max_output: int, messages: int = MESSAGES) -> int | None:
-    """The most that sending `prompt`, in so many messages, can cost, in microcents; None if the price is unknown."""
-    return cost_of(model, _most_tokens(prompt, messages), max_output)
+    """The most that sending `prompt`, in so many messages, can cost, in microcents; None if the price is unknown.
+
+    All of it is taken at the dearer price of input, fresh or cached: nobody knows what a cache holds.
+    """
+    prices = _prices(model)
+    if prices is None:
+        return None
+    return math.ceil(_most_tokens(prompt, messages) * prices.dearest + max(0, max_output) * prices.output)
 
 
 def fit_output(
@@ -46,8 +52,8 @@ def fit_output(
     prices = _prices(model)
     if prices is None:
         return None
-    room = left_microcents - _most_tokens(prompt, messages) * prices[0]
-    affordable = wanted if prices[1] == 0 else math.floor(room / prices[1])
+    room = left_microcents - _most_tokens(prompt, messages) * prices.dearest
+    affordable = wanted if prices.output == 0 else math.floor(room / prices.output)
     fitted = min(wanted, affordable)
     enough = room >= 0 and fitted >= max(1, min(minimum, wanted))
     return fitted if enough else None
@@ -58,11 +64,24 @@ def split(microcents: int) -> tuple[int, int]:
     return divmod(microcents, MICROCENTS)
 
 
-def _prices(model: Model) -> tuple[Fraction, Fraction] | None:
-    """Microcents per token in and out: a dollar per million tokens is 100 of them."""
-    prices = (model.input_price, model.output_price)
+class _Prices(NamedTuple):
+    """Microcents per token: a dollar per million tokens is 100 of them."""
+
+    fresh: Fraction
+    cached: Fraction
+    output: Fraction
+
+    @property
+    def dearest(self) -> Fraction:
+        """Of a token of input; some providers want more for one that goes through their cache."""
+        return max(self.fresh, self.cached)
+
+
+def _prices(model: Model) -> _Prices | None:
+    cached = model.input_price if model.cached_price is None else model.cached_price
+    prices = (model.input_price, cached, model.output_price)
     exact = [Fraction(str(price)) * 100 for price in prices if price is not None and math.isfinite(price)]
-    return (exact[0], exact[1]) if len(exact) == len(prices) else None
+    return _Prices(*exact) if len(exact) == len(prices) else None
 
 
 def _most_tokens(prompt: str, messages: int) -> int:

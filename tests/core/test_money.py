@@ -56,6 +56,16 @@ def test_fit_output_takes_all_that_is_wanted_when_it_fits() -> None:
     assert fit_output(model(), "prompt", 4096, worst - 1, 2048) == 4095
 
 
+@pytest.mark.parametrize(("cached", "dearest"), [(0.3, 300), (3.0, 300), (3.75, 375), (None, 300)])
+def test_the_worst_case_takes_the_dearer_price_of_input(cached: float | None, dearest: int) -> None:
+    priced = model().model_copy(update={"cached_price": cached})
+    worst = worst_case(priced, "a" * 872, 10)
+    assert worst == 1000 * dearest + 10 * 1500
+    assert (cost_of(priced, 1000, 10, 1000) or 0) <= worst
+    assert fit_output(priced, "a" * 872, 10, worst, 1) == 10
+    assert fit_output(priced, "a" * 872, 10, worst - 1, 1) == 9
+
+
 def test_fit_output_ends_at_the_minimum() -> None:
     least = worst_case(model(), "prompt", 2048)
     assert least is not None

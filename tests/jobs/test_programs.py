@@ -6,14 +6,33 @@ import json
 import os
 import signal
 import sys
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pytest
 
 from logist.agents import sandbox
+from logist.agents.place import Place
+from logist.agents.programs import errand
+from logist.agents.programs.errand import ProgramErrand
+from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
+from logist.agents.protocol import Ask
 from logist.config import trust
-from logist.core.model import ErrorKind, Permissions, Status, StuckKind
+from logist.core import money
+from logist.core.model import (
+    ErrorKind,
+    Model,
+    Permissions,
+    Reply,
+    Request,
+    Status,
+    StuckKind,
+    TransportError,
+)
+from logist.core.step import StepPlan
 from logist.errors import InvalidFile, Refused
+from logist.jobs.planning import Choice, preview
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_paid import KEY, paid, step_as_process, waiting_for
@@ -212,3 +231,154 @@ def test_a_machine_without_a_sandbox(
     else:
         assert b.step().state.status is Status.REVIEW_REQUIRED
     assert any("no sandbox works here" in line for line in b.said) is (mode == "auto")
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds", "kind", "booked"),
+    [
+        ("os.kill(os.getpid(), 9)", 60, ErrorKind.TRANSIENT, True),
+        ("time.sleep(300)", 2, ErrorKind.TIMEOUT, True),
+        ("sys.exit('401 unauthorized: invalid api key')", 60, ErrorKind.AUTH, False),
+        ("sys.exit('connection refused')", 60, ErrorKind.REFUSED, False),
+    ],
+)
+def test_a_program_that_was_ended_is_booked_at_what_one_exchange_can_cost(
+    bench: MakeBench, body: str, seconds: int, kind: ErrorKind, booked: bool
+) -> None:
+    b = made(bench, body)
+    b.change(settings=b.project.settings.model_copy(update={"agent_timeout_minutes": seconds / 60}))
+    _, plan = preview(b.project, "j", Choice())
+    assert isinstance(plan, StepPlan)
+    b.step()
+    entry = b.history()[-1]
+    assert entry.response.error is not None
+    assert entry.response.error.kind is kind
+    worst = money.worst_case(plan.model, entry.request.prompt, plan.max_output_tokens) if booked else 0
+    assert worst is not None
+    spent = money.join(entry.usage.cost_cents, entry.usage.cost_microcents)
+    assert (spent, entry.usage.source) == (worst, "worst_case" if booked else "none")
+    assert (spent > 0) is booked
+    total = b.state().usage
+    assert money.join(total.cumulative_cost, total.cumulative_cost_microcents) == worst
+    told = "the program told no usage: " + (
+        "what one exchange can cost at most is booked" if booked else "nothing is booked"
+    )
+    assert told in entry.response.warnings
+
+
+PRICED = Model(name="m", provider_model="p/m", input_price=3.0, output_price=15.0)
+ENDED = sandbox.Ended(status=0, signal=None, how="exited", seconds=1.5)
+
+
+@dataclass
+class ThirdParty:
+    """A program of somebody else, whose `read` gives anything, or raises it."""
+
+    gives: Any
+    metered: bool = True
+    name: str = "odd"
+    executable: str = "odd"
+
+    def invocation(self, run: Run) -> Invocation:
+        return Invocation(("odd",), {})
+
+    def read(self, finished: Finished) -> Any:
+        if isinstance(self.gives, BaseException):
+            raise self.gives
+        return self.gives
+
+
+@pytest.fixture
+def ran(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Reply]:
+    """What is on disk of a program that ran, and of whose output a third party's `read` made this."""
+
+    def run(gives: Any, *, metered: bool = True, **asked: Any) -> Reply:
+        b = bench()
+        b.create()
+        job = b.project.job("j")
+        monkeypatch.setattr(errand, "handed", lambda *_: ThirdParty(gives, metered))
+        monkeypatch.setattr(ProgramErrand, "_start", lambda *_: ENDED)
+        known: Json = {"model": PRICED, "allowance_microcents": 10**9, "reserved_microcents": 10**9}
+        ask = Ask(request=Request(prompt="Do it."), role="Worker", agent="odd", **{**known, **asked})
+        job.begin_exchange(1, {})
+        ProgramErrand(job, ask, KEY, [], Place.of(job, {})).run()
+        return Reply.model_validate(job.exchanges()[0].response)
+
+    return run
+
+
+def cost(reply: Reply) -> int:
+    return money.join(reply.usage.cost_cents, reply.usage.cost_microcents)
+
+
+WORST = money.worst_case(PRICED, "Do it.", 8192)
+
+
+@pytest.mark.parametrize(
+    ("result", "given", "microcents", "source"),
+    [
+        (Result(), {}, WORST, "worst_case"),
+        (Result(), {"allowance_microcents": 7}, 7, "worst_case"),
+        (Result(), {"reserved_microcents": 7}, 7, "worst_case"),
+        (Result(), {"allowance_microcents": -7}, 0, "worst_case"),
+        (Result(), {"allowance_microcents": None, "reserved_microcents": None}, WORST, "worst_case"),
+        (Result(), {"metered": False}, 0, "none"),
+        (Result(), {"model": PRICED.model_copy(update={"input_price": None})}, 0, "none"),
+        (Result(error=TransportError(kind=ErrorKind.LIMIT, message="m")), {}, WORST, "worst_case"),
+        (Result(error=TransportError(kind=ErrorKind.BAD_REQUEST, message="m")), {}, 0, "none"),
+        (Result(reported_microcents=5), {}, 5, "provider"),
+        (Result(reported_microcents=0), {}, 0, "provider"),
+        (Result(spent=Spent()), {}, 0, "provider"),
+    ],
+)
+def test_what_is_booked_for_a_program_that_told_no_usage(
+    ran: Callable[..., Reply], result: Result, given: Json, microcents: int, source: str
+) -> None:
+    reply = ran(result, **given)
+    assert (cost(reply), reply.usage.source) == (microcents, source)
+    assert (errand.UNTOLD in reply.warnings) is (source == "worst_case")
+
+
+@pytest.mark.parametrize(
+    "gives",
+    [
+        ValueError("half \ud800"),
+        RecursionError("deep"),
+        SystemExit(3),
+        None,
+        "text",
+        Result(session=7),  # type: ignore[arg-type]
+        Result(finish=["stop"]),  # type: ignore[arg-type]
+        Result(error="failed"),  # type: ignore[arg-type]
+        Result(denials=5),  # type: ignore[arg-type]
+        Result(spent=Spent(uncached="1")),  # type: ignore[arg-type]
+        Result(spent=Spent(uncached=10**6000)),
+        Result(error=TransportError(kind="\ud800", message="m")),
+    ],
+    ids=lambda gives: type(gives).__name__,
+)
+def test_output_that_a_third_party_cannot_read_is_told(ran: Callable[..., Reply], gives: Any) -> None:
+    reply = ran(gives)
+    assert reply.error is not None
+    assert reply.error.kind is ErrorKind.BAD_REQUEST
+    assert reply.error.message.startswith("the agent's output could not be read: ")
+    assert (reply.text, reply.session, cost(reply)) == ("", None, 0)
+    assert reply.usage.seconds >= 0
+
+
+def test_the_words_of_a_program_are_clean_and_bounded_before_they_are_kept(ran: Callable[..., Reply]) -> None:
+    long = f"{KEY} \ud800 " + "x" * 5000
+    reply = ran(Result(session=long, finish=long, error=TransportError(kind=ErrorKind.LIMIT, message=long)))
+    assert reply.session is not None
+    assert reply.finish is not None
+    assert reply.error is not None
+    words = (reply.session, reply.finish, reply.error.message)
+    assert [len(word) for word in words] == [256, 64, 2000]
+    assert all(word.startswith("[redacted] \\ud800 xxx") for word in words)
+
+
+def test_a_secret_is_taken_out_before_a_message_is_cut(ran: Callable[..., Reply]) -> None:
+    message = "x" * 1990 + KEY
+    reply = ran(Result(error=TransportError(kind=ErrorKind.LIMIT, message=message)))
+    assert reply.error is not None
+    assert KEY[:6] not in reply.error.message

@@ -7,8 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from logist.agents.litellm import MAX_CALLS, MAX_TEXT, Calls, _pieces
 from tests.loopback import Loopback
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,3 +163,39 @@ def _assert_requests(loopback: Loopback) -> None:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+
+
+def delta(index: int | None, arguments: str | None = "", *, id_: str = "i", name: str = "n") -> Any:
+    function = SimpleNamespace(name=name, arguments=arguments)
+    return SimpleNamespace(content=None, tool_calls=[SimpleNamespace(index=index, id=id_, function=function)])
+
+
+def test_a_call_counts_with_its_names_once_and_its_arguments() -> None:
+    calls = Calls()
+    assert calls.add(delta(0, "{", id_="abc", name="read_file")) == 64 + 3 + 9 + 1
+    assert calls.add(delta(0, "}}", id_="abc", name="read_file")) == 2
+    assert calls.add(delta(1, None, id_="", name="")) == 64
+    assert calls.add(delta(1, "x", id_="later", name="")) == 6
+    assert [(call.id, call.name, call.arguments) for call in calls.all()] == [
+        ("abc", "read_file", "{}}"),
+        ("later", "", "x"),
+    ]
+
+
+def test_only_the_first_calls_are_kept() -> None:
+    calls = Calls()
+    sizes = [calls.add(delta(index)) for index in range(MAX_CALLS + 10)]
+    calls.add(delta(MAX_CALLS - 1, "more"))
+    assert sizes == [66] * (MAX_CALLS + 10)
+    assert len(calls.all()) == MAX_CALLS
+    assert calls.all()[-1].arguments == "more"
+
+
+@pytest.mark.parametrize("more", [{"id_": "i" * 1000}, {"name": "n" * 1000}, {"id_": "", "name": ""}])
+def test_an_answer_of_endless_empty_calls_is_refused(more: dict[str, str]) -> None:
+    chunks = (
+        SimpleNamespace(choices=[SimpleNamespace(delta=delta(index, **more))])
+        for index in range(MAX_TEXT // 64 + 2)
+    )
+    with pytest.raises(OverflowError, match="longer than 16,777,216 characters"):
+        list(_pieces(chunks, Calls()))

@@ -13,7 +13,7 @@ import pytest
 
 from logist.agents.place import Place
 from logist.agents.protocol import LAST_TURN, Ask, Turn, Work
-from logist.agents.toolbox import INTERRUPTED, NOT_RUN, Toolbox, fault, out_of_turns
+from logist.agents.toolbox import INTERRUPTED, MOST_CALLS, NOT_RUN, TOO_MANY, Toolbox, fault, out_of_turns
 from logist.agents.tools import Context, Outcome
 from logist.agents.turns import Next, Progress, next_exchange
 from logist.config.working import ToolRules
@@ -161,7 +161,8 @@ def test_a_try_that_failed_is_no_turn() -> None:
 # -- the tools
 
 
-CALLS = tuple(Call(id=name, name=f"tool_{name}", arguments="{}") for name in "abc")
+CHANGING = dict(zip("abc", ("write_file", "delete_file", "execute_command"), strict=True))
+CALLS = tuple(Call(id=id_, name=name, arguments="{}") for id_, name in CHANGING.items())
 REFUSAL: JsonObject = {"kind": "tool", "message": "not for you"}
 FAR = 1e9
 
@@ -177,7 +178,8 @@ class FakeTools:
     slow: Callable[[], None] = lambda: None
 
     def run(self, call: Call, context: Context) -> Outcome:
-        assert self.saved[-1]["running"] == call.id
+        if call.name in CHANGING.values():
+            assert self.saved[-1]["running"] == call.id
         self.ran.append(call.id)
         self.slow()
         return self.outcomes.get(call.id, Outcome(f"result of {call.id}", redactions=1))
@@ -209,6 +211,36 @@ def test_each_tool_is_saved_before_it_runs_and_after(tmp_path: Path) -> None:
     assert contents(used) == ["result of a", "result of b", "result of c"]
     assert (used["end"], used["redactions"], used["refusals"]) == (None, 3, [])
     assert [each["id"] for each in used["results"]] == ["a", "b", "c"]
+
+
+def test_a_tool_that_changes_nothing_is_saved_only_after_it_ran_and_may_run_again(tmp_path: Path) -> None:
+    names = ("read_file", "list_directory", "search", "create_file")
+    calls = tuple(Call(id=name, name=name, arguments="{}") for name in names)
+    fake = FakeTools()
+    assert fake.use(tmp_path, calls=calls) is not None
+    assert [(len(work["results"]), work.get("running")) for work in fake.saved] == [
+        *((1, None), (2, None), (3, None), (3, "create_file"), (4, None)),
+    ]
+    killed_in_search = FakeTools()
+    used = killed_in_search.use(tmp_path, fake.saved[1], calls=calls)
+    assert used is not None
+    assert killed_in_search.ran == ["search", "create_file"]
+    assert INTERRUPTED not in contents(used)
+
+
+@pytest.mark.parametrize("begun", [0, 3, MOST_CALLS])
+def test_of_very_many_calls_the_first_are_run_and_the_rest_is_told(tmp_path: Path, begun: int) -> None:
+    calls = tuple(Call(id=str(number), name="read_file", arguments="{}") for number in range(500))
+    fake = FakeTools()
+    used = fake.use(tmp_path, results(begun) if begun else None, calls=calls)
+    assert used is not None
+    assert MOST_CALLS == 64
+    assert fake.ran == [str(number) for number in range(begun, MOST_CALLS)]
+    assert len(fake.saved) == MOST_CALLS - begun
+    assert contents(used)[MOST_CALLS:] == [TOO_MANY] * (500 - MOST_CALLS)
+    assert all(each["error"] for each in used["results"][MOST_CALLS:])
+    assert used["end"] is None
+    assert "at most 64" in TOO_MANY
 
 
 def test_whatever_was_saved_is_gone_on_with(tmp_path: Path) -> None:

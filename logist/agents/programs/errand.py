@@ -13,13 +13,19 @@ from logist.agents.programs.protocol import Finished, Invocation, Profile, Progr
 from logist.agents.protocol import Ask
 from logist.core import money
 from logist.core.exit_command import clean
-from logist.core.model import ErrorKind, Permissions, Reply, TransportError, Usage
+from logist.core.model import ErrorKind, JsonObject, Permissions, Reply, TransportError, Usage
 from logist.core.redact import redact
 from logist.errors import LogistError
 from logist.store import JobDir
 
 KEPT = 4 << 20
 """Bytes that are kept of each of a program's outputs and result files, from its end."""
+LONGEST_SESSION = 256
+"""Characters of the name of a session."""
+FREE = frozenset({ErrorKind.AUTH, ErrorKind.REFUSED, ErrorKind.BAD_REQUEST})
+"""Errors after which no model was at work."""
+UNTOLD = "the program told no usage: what one exchange can cost at most is booked"
+NOTHING_BOOKED = "the program told no usage: nothing is booked"
 
 
 class ProgramErrand:
@@ -38,7 +44,7 @@ class ProgramErrand:
             invocation = agent.invocation(self._run())
             self._write(invocation)
         except LogistError as error:
-            self._save(Reply(error=_error(ErrorKind.BAD_REQUEST, str(error))))
+            self._save(self._record(_failed(str(error))))
             return
         if self.stopped:
             return
@@ -48,13 +54,14 @@ class ProgramErrand:
         try:
             ended = self._start(invocation)
         except LogistError as error:  # it never ran
-            self._save(Reply(error=_error(ErrorKind.BAD_REQUEST, str(error))))
+            self._save(self._record(_failed(str(error))))
             return
+        seconds = time.monotonic() - began
         finished = self._finished(invocation, ended)
         self._archive(invocation, finished)
-        result = agent.read(finished)
+        record = self._read(agent, finished, round(seconds, 3))
         self.place.clear_home()
-        self._save(self._reply(agent, result, time.monotonic() - began))
+        self._save(record)
 
     def stop(self, *_: object) -> None:
         """Ends the program, and records what is known of it."""
@@ -63,7 +70,7 @@ class ProgramErrand:
     def abandon(self, error: Exception) -> None:
         """Records that the courier itself failed; once the program was started, it stays in doubt."""
         if not self.sent:
-            self._save(Reply(error=_error(ErrorKind.BAD_REQUEST, f"{type(error).__name__}: {error}")))
+            self._save(self._record(_failed(f"{type(error).__name__}: {error}")))
 
     def _run(self) -> Run:
         ask = self.ask
@@ -128,12 +135,22 @@ class ProgramErrand:
         text, _ = redact(json.dumps(kept, ensure_ascii=False), self.secrets)
         (self.place.scratch / ARCHIVE).write_text(text, "utf-8")
 
+    def _read(self, agent: Program, finished: Finished, seconds: float) -> JsonObject:
+        """What is recorded of a program that ran, whatever a third party's `read` does or gives."""
+        try:
+            record = self._record(self._reply(agent, agent.read(finished), seconds))
+            json.dumps(record, ensure_ascii=False, allow_nan=False).encode()
+            Reply.model_validate(record)
+        except BaseException as error:  # noqa: BLE001  SystemExit too: the program ran, and that is recorded
+            words = " ".join(str(error).split())
+            reply = _failed(f"the agent's output could not be read: {type(error).__name__}: {words}")
+            return self._record(reply.model_copy(update={"usage": Usage(seconds=seconds)}))
+        return record
+
     def _reply(self, agent: Program, result: Result, seconds: float) -> Reply:
-        usage, warnings = _booked(self.ask, result, agent.metered, round(seconds, 3))
+        usage, warnings = _booked(self.ask, result, agent.metered, seconds)
         denied = tuple(f"{agent.name} refused: {line}" for line in result.denials)
         error = result.error
-        if error is not None:
-            error = error.model_copy(update={"message": error.message[: booking.LONGEST_MESSAGE]})
         return Reply(
             text=result.text,
             usage=usage,
@@ -144,15 +161,26 @@ class ProgramErrand:
             session=result.session,
         )
 
-    def _save(self, reply: Reply) -> None:
-        text, _ = redact(clean(reply.text)[0], self.secrets)
-        warnings = tuple(redact(clean(line)[0], self.secrets)[0] for line in reply.warnings)
+    def _record(self, reply: Reply) -> JsonObject:
+        """The reply as it may reach a file: valid text without secrets, its words of bounded length."""
         error = reply.error
         if error is not None:
-            message = redact(clean(error.message)[0], self.secrets)[0]
+            message = self._safe(error.message)[: booking.LONGEST_MESSAGE]
             error = error.model_copy(update={"message": message})
-        whole = reply.model_copy(update={"text": text, "warnings": warnings, "error": error})
-        self.job.save_response(1, whole.model_dump(mode="json"))
+        safe = {
+            "text": self._safe(reply.text),
+            "warnings": tuple(map(self._safe, reply.warnings)),
+            "error": error,
+            "finish": reply.finish and self._safe(reply.finish)[: booking.LONGEST_REASON],
+            "session": reply.session and self._safe(reply.session)[:LONGEST_SESSION],
+        }
+        return reply.model_copy(update=safe).model_dump(mode="json")
+
+    def _safe(self, text: str) -> str:
+        return redact(clean(text)[0], self.secrets)[0]
+
+    def _save(self, record: JsonObject) -> None:
+        self.job.save_response(1, record)
 
 
 def profile(permissions: Permissions) -> Profile:
@@ -165,9 +193,16 @@ def profile(permissions: Permissions) -> Profile:
 
 
 def _booked(ask: Ask, result: Result, metered: bool, seconds: float) -> tuple[Usage, tuple[str, ...]]:
-    """What is booked for a run: its tokens at the prices of the config, beside its own figure."""
-    reported = result.reported_microcents
+    """What is booked for a run: its tokens at the prices of the config, beside its own figure.
+
+    A metered program that told neither has spent nobody knows how much, most likely because it was ended.
+    What one exchange with its model can cost at most is booked then, within what the job may spend: not
+    all of that, which one failure would use up, and not nothing, by which no cost limit would ever hold.
+    """
+    reported = None if result.reported_microcents is None else max(0, result.reported_microcents)
     spent = result.spent
+    if spent is None and reported is None and metered:
+        return _untold(ask, result.error, seconds)
     if spent is None:
         cents, fraction = money.split(reported or 0)
         usage = Usage(
@@ -177,8 +212,7 @@ def _booked(ask: Ask, result: Result, metered: bool, seconds: float) -> tuple[Us
             source="provider" if reported is not None else "none",
             reported_microcents=reported,
         )
-        told = reported is not None or not metered
-        return usage, () if told else ("the program told no usage: nothing is booked",)
+        return usage, ()
     read = spent.uncached + spent.cached
     cost = money.cost_of(ask.model, read, spent.output, spent.cached)
     cents, fraction = money.split(cost if cost is not None else reported or 0)
@@ -197,8 +231,16 @@ def _booked(ask: Ask, result: Result, metered: bool, seconds: float) -> tuple[Us
     return usage, ()
 
 
-def _error(kind: ErrorKind, message: str) -> TransportError:
-    return TransportError(kind=kind, message=message)
+def _untold(ask: Ask, error: TransportError | None, seconds: float) -> tuple[Usage, tuple[str, ...]]:
+    worst = money.worst_case(ask.model, ask.request.prompt, ask.max_output_tokens)
+    if worst is None or (error is not None and error.kind in FREE):
+        return Usage(seconds=seconds), (NOTHING_BOOKED,)
+    allowed = [most for most in (ask.allowance_microcents, ask.reserved_microcents) if most is not None]
+    return booking.worst_case(max(0, min([worst, *allowed])), seconds), (UNTOLD,)
+
+
+def _failed(message: str) -> Reply:
+    return Reply(error=TransportError(kind=ErrorKind.BAD_REQUEST, message=message))
 
 
 def _tail(path: Path, most: int) -> bytes | None:

@@ -1,6 +1,6 @@
 """What a model does in a workspace: each call is checked, bounded and told; nothing outside is opened."""
 
-from logist.agents.tools.calling import run
+from logist.agents.tools.calling import CHANGING, run
 from logist.agents.tools.context import Context, Outcome
 
-__all__ = ["Context", "Outcome", "run"]
+__all__ = ["CHANGING", "Context", "Outcome", "run"]

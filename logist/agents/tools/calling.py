@@ -14,6 +14,10 @@ from logist.core.tools import TOOLS, Tool
 MAX_DESCRIBED = 120
 MAX_NAME = 64
 
+CHANGING = frozenset({"write_file", "edit_file", "create_file", "delete_file", "execute_command"})
+"""Tools that change something; the others may be called again without harm."""
+TAKEN_OUT = "the arguments hold what looks like a secret; it was taken out and nothing was done"
+
 _WORK: dict[str, Callable[[Arguments, Context], tuple[str, int]]] = {
     "read_file": reading.read_file,
     "list_directory": listing.list_directory,
@@ -30,7 +34,8 @@ def run(call: Call, context: Context) -> Outcome:
     """What a call gave. Never raises for what a model wrote.
 
     In this order: the tool exists and is not disabled; the role has ALL its permissions; the arguments are
-    valid; a steward has allowed it, where that is needed. Only then anything is opened or run.
+    whole, for a tool that changes something, and valid; a steward has allowed it, where that is needed.
+    Only then anything is opened or run.
     """
     tool = TOOLS.get(call.name)
     if tool is None or tool.name in context.rules.disabled:
@@ -39,6 +44,8 @@ def run(call: Call, context: Context) -> Outcome:
     if missing:
         return _refused(tool_refusal(tool.name, context.role, missing), context)
     try:
+        if call.redacted and tool.name in CHANGING:
+            raise ToolError(TAKEN_OUT)
         arguments = given.read(tool, call.arguments)
         if tool.name in context.rules.require_approval and tool.name not in context.approved:
             return _refused(awaits_approval(tool.name, context.role, _described(arguments, context)), context)

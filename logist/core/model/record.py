@@ -158,6 +158,8 @@ class Call(Recorded):
     name: str
     arguments: str
     """JSON, as the model wrote it: it may be anything."""
+    redacted: bool = False
+    """A secret was taken out of the arguments, so they are not what the model meant."""
 
 
 class Reply(Recorded):

@@ -18,7 +18,7 @@ from logist.jobs.session import Session
 from logist.store import JobDir
 from tests.jobs.bench import Bench, Json
 from tests.jobs.conftest import MakeBench
-from tests.jobs.test_paid import paid, waiting_for
+from tests.jobs.test_paid import quickly_paid, waiting_for
 from tests.jobs.test_working import DOUBT, END, call, role, step_as_process_of, turn
 from tests.loopback import Loopback
 
@@ -67,7 +67,7 @@ def test_what_would_be_asked_otherwise_today_is_given_up(
     bench: MakeBench, change: Callable[[Bench], None]
 ) -> None:
     with Loopback(WAITS, END) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         job = killed_at_work(b, server)
         change(b)
         b.step()
@@ -83,7 +83,7 @@ def test_a_planted_answer_runs_nothing_that_the_config_does_not_allow(
 ) -> None:
     out = tmp_path / "pwned"
     with Loopback(WAITS, END) as server, Loopback(END) as evil:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         job = killed_at_work(b, server)
         request: Json = json.loads((job.inflight / "1.request").read_text())
         request["work"]["sandbox"]["mode"] = "off"
@@ -102,7 +102,7 @@ def test_a_planted_answer_runs_nothing_that_the_config_does_not_allow(
 
 def test_a_canceled_answer_is_not_gone_on_with_after_a_rerun(bench: MakeBench) -> None:
     with Loopback(WAITS, END) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         job = killed_at_work(b, server)
         os.rename(job.git_dir, job.path / "away")
         decide(b.project, "j", Kind.CANCEL)  # what is in flight can't be recorded, and stays
@@ -116,7 +116,7 @@ def test_a_canceled_answer_is_not_gone_on_with_after_a_rerun(bench: MakeBench) -
 
 def test_a_refusal_is_not_lost_by_a_decision(bench: MakeBench) -> None:
     with Loopback(WAITS, END) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         job = killed_at_work(b, server)
         refusal = {
             "kind": "tool",
@@ -149,7 +149,7 @@ def test_a_breach_is_found_again_after_a_crash(
         return recorded(session, *entries, **more)
 
     with Loopback(turn(call("execute_command", command=command)), END) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         role(b, "Worker", SHELL)
         b.create()
         monkeypatch.setattr(Session, "record", crashing)
@@ -164,7 +164,7 @@ def test_a_breach_is_found_again_after_a_crash(
 def test_turns_of_a_breach_are_not_gone_on_from(bench: MakeBench) -> None:
     steps = [turn(call("execute_command", command="touch q")), *[{"status": 503, "message": "busy"}] * 3]
     with Loopback(*steps) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         role(b, "Worker", SHELL)
         b.create()
         assert b.step().state.status is Status.STUCK
@@ -177,7 +177,7 @@ def test_turns_of_a_breach_are_not_gone_on_from(bench: MakeBench) -> None:
 @pytest.mark.parametrize("status", [400, 401])
 def test_turns_before_a_refusal_of_the_provider_are_kept(bench: MakeBench, status: int) -> None:
     with Loopback(*DOUBT[:2], {"status": status, "message": "no"}) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         b.create()
         assert b.step().exit_code == 6
         server.steps = [END]
@@ -189,7 +189,7 @@ def test_turns_before_a_refusal_of_the_provider_are_kept(bench: MakeBench, statu
 def test_what_a_steward_allowed_ends_with_the_step(bench: MakeBench) -> None:
     asks = turn(call("execute_command", command="touch made.txt"))
     with Loopback(asks, asks, END, asks) as server:
-        b = paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
+        b = quickly_paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
         b.create()
         b.step()
         decide(b.project, "j", Kind.RESUBMIT, command={"allow": ["execute_command"]})

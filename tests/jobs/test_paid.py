@@ -46,6 +46,24 @@ def paid(b: Bench, url: str, **settings: object) -> Bench:
     return b
 
 
+STAND_IN = support.ROOT / "tests" / "torture" / "standin"
+
+
+class Quick(Environment):
+    """An environment in which couriers find the stand-in for litellm, which loads at once."""
+
+    def child(self) -> dict[str, str]:
+        return super().child() | {"PYTHONPATH": str(STAND_IN)}
+
+
+def quickly_paid(b: Bench, url: str, **settings: object) -> Bench:
+    """The same as `paid`, for tests that are not about litellm; test_standin compares the two."""
+    b = paid(b, url, **settings)
+    values = {"HOME": str(b.project.home), "PATH": os.environ["PATH"], "MY_MODEL": KEY}
+    b.change(environment=Quick(values))
+    return b
+
+
 def test_worker_and_supervisor_over_http(bench: MakeBench) -> None:
     steps = [
         {"text": command(summary="Made it."), "usage": {"input": 1000, "output": 100}},

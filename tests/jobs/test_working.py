@@ -15,7 +15,7 @@ from logist.jobs.deciding import decide
 from logist.roles import LoadedRole
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
-from tests.jobs.test_paid import configured, paid, step_as_process, waiting_for
+from tests.jobs.test_paid import configured, paid, quickly_paid, step_as_process, waiting_for
 from tests.loopback import Loopback
 
 USAGE = {"input": 100, "output": 10}
@@ -83,7 +83,7 @@ def test_a_tool_error_goes_back_to_the_model(bench: MakeBench) -> None:
         END,
     ]
     with Loopback(*steps) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         b.create()
         result = b.step()
     assert result.state.status is Status.REVIEW_REQUIRED
@@ -102,7 +102,7 @@ def test_a_role_is_offered_only_what_it_may_use_and_a_made_up_call_is_refused(be
         END,
     ]
     with Loopback(*steps) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         role(b, "Worker", READER)
         b.create()
         result = b.step()
@@ -125,7 +125,7 @@ def test_a_role_is_offered_only_what_it_may_use_and_a_made_up_call_is_refused(be
 def test_what_a_shell_changes_is_undone_and_stops_the_job(bench: MakeBench) -> None:
     script = "echo changed > kept.txt; rm -f gone.txt; echo new > new.txt; chmod +x mode.sh; ln -s /etc made"
     with Loopback(turn(call("execute_command", command=script)), END) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         role(b, "Worker", Permissions(can_read_files=True, can_execute_commands=True))
         b.create()
         workspace = b.project.job("j").workspace
@@ -154,7 +154,7 @@ def test_what_a_shell_changes_is_undone_and_stops_the_job(bench: MakeBench) -> N
 
 def test_the_last_turn_has_no_tools_and_calls_in_it_stop_the_job(bench: MakeBench) -> None:
     with Loopback(turn(call("list_directory"))) as server:
-        b = paid(bench(), server.url, tools={"max_turns": 3})
+        b = quickly_paid(bench(), server.url, tools={"max_turns": 3})
         b.create()
         result = b.step()
     assert len(server.requests) == 3
@@ -170,7 +170,7 @@ def test_the_cost_limit_stands_before_each_turn(bench: MakeBench) -> None:
     price = {"input_price": 10.0, "output_price": 10.0}
     big = turn(call("execute_command", command="head -c 20000 /dev/zero | tr '\\0' x"))
     with Loopback(big) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         models = {name: m.model_copy(update=price) for name, m in b.project.settings.models.items()}
         b.change(settings=b.project.settings.model_copy(update={"models": models}))
         b.create(limits={"cost_threshold": 60})
@@ -190,7 +190,7 @@ def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> N
         END,
     ]
     with Loopback(*steps) as server:
-        b = paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
+        b = quickly_paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
         b.create()
         refused = b.step()
         assert refused.state.stuck is not None
@@ -211,7 +211,7 @@ def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) ->
         END,
     ]
     with Loopback(*steps) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         b.create()
         stepper = step_as_process_of(b, server)
         workspace = b.project.job("j").workspace
@@ -236,7 +236,7 @@ def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) ->
 def test_a_decision_on_a_half_done_answer_books_it(bench: MakeBench) -> None:
     steps = [turn(call("execute_command", command="touch started; sleep 302")), END]
     with Loopback(*steps) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         b.create()
         stepper = step_as_process_of(b, server)
         workspace = b.project.job("j").workspace
@@ -270,7 +270,7 @@ def processes() -> list[str]:
 @pytest.mark.parametrize("says", ["retry", "assume_paid"])
 def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: str) -> None:
     with Loopback(*DOUBT) as server:
-        b = stuck_in_turn_three(paid(bench(), server.url), server)
+        b = stuck_in_turn_three(quickly_paid(bench(), server.url), server)
         decide(b.project, "j", Kind.RESUBMIT, command={"doubt": says})
         server.steps = [END]
         result = b.step()
@@ -289,7 +289,7 @@ def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: 
 def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: str) -> None:
     note = "Mind the tests." if changed == "note" else None
     with Loopback(*DOUBT) as server:
-        b = stuck_in_turn_three(paid(bench(), server.url), server)
+        b = stuck_in_turn_three(quickly_paid(bench(), server.url), server)
         if changed == "file":
             (b.project.job("j").workspace / "mine.txt").write_text("mine")
         if changed == "spec":
@@ -308,7 +308,7 @@ def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: s
 def test_turns_before_a_failure_of_the_provider_are_kept(bench: MakeBench) -> None:
     steps = [*DOUBT[:2], *[{"status": 503, "message": "overloaded"}] * 3, END]
     with Loopback(*steps) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         b.create()
         failed = b.step()
         assert (failed.exit_code, failed.state.attempts) == (6, 1)
@@ -324,7 +324,7 @@ def test_turns_before_the_cost_limit_are_kept(bench: MakeBench) -> None:
     price = {"input_price": 10.0, "output_price": 10.0}
     big = turn(call("execute_command", command="head -c 20000 /dev/zero | tr '\\0' x"))
     with Loopback(big) as server:
-        b = paid(bench(), server.url)
+        b = quickly_paid(bench(), server.url)
         models = {name: m.model_copy(update=price) for name, m in b.project.settings.models.items()}
         b.change(settings=b.project.settings.model_copy(update={"models": models}))
         b.create(limits={"cost_threshold": 60})

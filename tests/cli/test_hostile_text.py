@@ -20,6 +20,8 @@ from tests.torture.hostile_texts import TEXTS, faults
 
 ALL = "everything at once"
 CLASSES = {**TEXTS, ALL: " ".join(text for name, text in TEXTS.items() if name != "very long")}
+HERE = (ALL, "csi", "c1 as bytes", "c1 as characters", "a forged row by return", "line separators")
+"""All classes at once, and some alone; `scripts/torture hostile/texts` tries each."""
 RAW = ("preview", "config", "--raw", "--prompt", "Worker")
 """Several lines are their content: on a terminal they are cleaned all the same."""
 
@@ -231,7 +233,7 @@ def checked(desk: Desk, args: list[str], env: Mapping[str, str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", [*HERE, "very long", "escapes of JSON", "rich markup"])
 def test_on_a_terminal(desk: Desk, name: str) -> None:
     text = CLASSES[name]
     env = steward(text)
@@ -244,9 +246,7 @@ def test_on_a_terminal(desk: Desk, name: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "name", [ALL, "csi", "c1 as bytes", "c1 as characters", "a forged row by return", "line separators"]
-)
+@pytest.mark.parametrize("name", HERE)
 def test_in_a_pipe_and_as_json(desk: Desk, name: str) -> None:
     text = CLASSES[name]
     env = steward(text)

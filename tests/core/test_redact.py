@@ -198,4 +198,4 @@ def test_the_work_is_linear(part: str) -> None:
     text = (part * 4_000_000)[:2_000_000]
     start = time.process_time()
     redact(text, ["a-known-secret"])
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 20  # a search that is not linear takes hours

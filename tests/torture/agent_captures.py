@@ -125,6 +125,7 @@ def taken(name: str, case: str, scratch: Path) -> Finished:
 def same(text: str, scratch: Path) -> str:
     """Without what differs from run to run."""
     text = text.replace(str(scratch), "/run").replace(str(ROOT), "/logist")
+    text = re.sub(r"(?<=\$bunfs/)\w+", "inner", text)  # inside of the program, not of this machine
     text = re.sub(r"(?:/[\w.@+-]+)+?(?=/(?:node_modules|lib/python3[.0-9]*)/)", "/installed", text)
     return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8000", text)
 

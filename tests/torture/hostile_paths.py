@@ -9,6 +9,8 @@ import os
 import socket
 from pathlib import Path
 
+TOP = "root"
+"""Where a process has its root directory, in /proc."""
 CANARY = "canary-4c1d-that-nobody-may-see"
 """In every file outside of the workspace."""
 
@@ -50,7 +52,7 @@ _ABSOLUTE = [
     "/etc/../etc/passwd",
     "/proc/self/environ",
     "/proc/self/cwd/../outside/secret",
-    "/proc/self/root/etc/passwd",
+    f"/proc/self/{TOP}/etc/passwd",
     "/proc/self/fd/0",
     "/dev/null",
     "/dev/zero",

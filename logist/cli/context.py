@@ -40,12 +40,13 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
     jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
     home = environment.find_home(cwd).path
     loaded = load_settings(home, environment.user_config_dir())
-    trust.require(environment.user_config_dir(), home, powers(environment))
+    roles = known_roles(environment)
+    trust.require(environment.user_config_dir(), home, powers(environment, roles))
     return Project(
         home=home,
         jobs_dir=Path(jobs),
         settings=loaded.settings,
-        roles=known_roles(environment),
+        roles=roles,
         environment=environment,
         clock=clock(),
         steward=environment.user_name(),
@@ -55,14 +56,15 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
     )
 
 
-def powers(environment: Environment) -> dict[str, Any]:
+def powers(environment: Environment, roles: Roles) -> dict[str, Any]:
     """What the project around the current directory says of programs; nothing for a home of one's own."""
     home, source = environment.find_home(Path(here()))
     if source != "project":
         return {}
     config = home / CONFIG_FILE
     data = documents.read(config).data if config.exists() else {}
-    return trust.powers(data, (loaded.role for loaded in load_roles([home / "roles"]).by_name.values()))
+    own = (loaded.role for loaded in roles.by_name.values() if loaded.path.parent == home / "roles")
+    return trust.powers(data, own)
 
 
 def known_roles(environment: Environment) -> Roles:

@@ -22,17 +22,18 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
     """Allow what this project says of programs, keys and the network.
 
     Of its config: `agent`, `agents`, `on_stuck`, `sandbox`, `tools`, `workspace.caches`, and models elsewhere
-    than on this machine; of its roles: `agent` and `network`. A config that came with a clone could run anything as you, so these keys hold only after you have
-    looked at them. When they change, they have to be allowed again.
+    than on this machine; of its roles: `agent` and `network`. A config that came with a clone could run
+    anything as you, so these keys hold only after you have looked at them. When they change, they have to be
+    allowed again.
     """
     from pathlib import Path
 
-    from logist.cli.context import powers
+    from logist.cli.context import known_roles, powers
     from logist.config import trust as known
 
     found = environment.find_home(Path(here()))
     config, user = found.path, environment.user_config_dir()
-    said = powers(environment)
+    said = powers(environment, known_roles(environment))
     shown = tuple(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in said.items())
     data = {"config": str(config), "powers": said, "trusted": known.is_trusted(user, found.path, said)}
     if revoke:

@@ -252,40 +252,33 @@ def _kept_turns(session: Session, answered: Answered) -> JsonObject:
 
 def _given_up(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
     """Books what an agent has cost that was ended between two turns, and puts the workspace back."""
-    before = asked["checkpoint_before"]
-    workspace = session.project.workspace(session.job)
-    found = workspace.checkpoint("given up").commit
-    # Cut off before it is recorded, the agent may be gone on with: it must find what it did.
-    session.job.begin_restore(session.state.revision + 1, found)
-    workspace.restore(before, clearing=True)
-    transcript.keep(session, asked)
     outcome = step.given_up(spec, session.state, asked["role"])
-    seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
-    answered = Answered(spec, asked, reply)
     booked = {"in_doubt_microcents": 0, "given_up": True}
-    checkpoints = (found, before)
-    entry = _entry(
-        session, Kind.RECOVER, answered, outcome, seen, checkpoints, actor=Actor.SYSTEM, command=booked
-    )
-    recorded = session.record(entry)[0]
-    session.job.end_restore()
-    return recorded
+    return _rolled_back(session, Answered(spec, asked, reply), outcome, booked)
 
 
 def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
     """Books the worst case, puts the workspace back, and leaves the question to a steward."""
-    before = asked["checkpoint_before"]
-    workspace = session.project.workspace(session.job)
-    found = workspace.checkpoint("found in doubt").commit
-    session.job.begin_restore(session.state.revision + 1, found)
-    workspace.restore(before, clearing=True)
     outcome = step.in_doubt(spec, session.state, asked["role"])
-    seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
-    answered = Answered(spec, asked, reply)
-    transcript.keep(session, asked)
     exchanges = session.job.exchanges()
     booked = {"in_doubt_microcents": collecting.reserved(exchanges[-1], asked) or 0}
     booked |= resuming.keep(session, exchanges)
+    return _rolled_back(session, Answered(spec, asked, reply), outcome, booked)
+
+
+def _rolled_back(
+    session: Session, answered: Answered, outcome: step.Outcome, booked: JsonObject
+) -> Interaction:
+    """Records an ask that brought no answer to judge, with the workspace as it was before it."""
+    asked = answered.envelope
+    before = asked["checkpoint_before"]
+    workspace = session.project.workspace(session.job)
+    found = workspace.checkpoint("before it is put back").commit
+    # Cut off before it is recorded, the agent may be gone on with: it must find what it did.
+    session.job.begin_restore(session.state.revision + 1, found)
+    workspace.restore(before, clearing=True)
+    transcript.keep(session, asked)
+    seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
     checkpoints = (found, before)
     entry = _entry(
         session, Kind.RECOVER, answered, outcome, seen, checkpoints, actor=Actor.SYSTEM, command=booked

@@ -166,14 +166,22 @@ def test_the_last_turn_has_no_tools_and_calls_in_it_stop_the_job(bench: MakeBenc
     assert b.history()[-1].usage.input_tokens == 300
 
 
-def test_the_cost_limit_stands_before_each_turn(bench: MakeBench) -> None:
+BIG = turn(call("execute_command", command="head -c 20000 /dev/zero | tr '\\0' x"))
+
+
+def dearly_paid(b: Bench, url: str) -> Bench:
+    """A model of which the job can afford a few turns as long as BIG."""
+    b = quickly_paid(b, url)
     price = {"input_price": 10.0, "output_price": 10.0}
-    big = turn(call("execute_command", command="head -c 20000 /dev/zero | tr '\\0' x"))
-    with Loopback(big) as server:
-        b = quickly_paid(bench(), server.url)
-        models = {name: m.model_copy(update=price) for name, m in b.project.settings.models.items()}
-        b.change(settings=b.project.settings.model_copy(update={"models": models}))
-        b.create(limits={"cost_threshold": 60})
+    models = {name: m.model_copy(update=price) for name, m in b.project.settings.models.items()}
+    b.change(settings=b.project.settings.model_copy(update={"models": models}))
+    b.create(limits={"cost_threshold": 60})
+    return b
+
+
+def test_the_cost_limit_stands_before_each_turn(bench: MakeBench) -> None:
+    with Loopback(BIG) as server:
+        b = dearly_paid(bench(), server.url)
         result = b.step()
     assert 1 < len(server.requests) < 20
     assert (result.state.status, result.exit_code) == (Status.HALTED_COST, 7)
@@ -321,13 +329,8 @@ def test_turns_before_a_failure_of_the_provider_are_kept(bench: MakeBench) -> No
 
 
 def test_turns_before_the_cost_limit_are_kept(bench: MakeBench) -> None:
-    price = {"input_price": 10.0, "output_price": 10.0}
-    big = turn(call("execute_command", command="head -c 20000 /dev/zero | tr '\\0' x"))
-    with Loopback(big) as server:
-        b = quickly_paid(bench(), server.url)
-        models = {name: m.model_copy(update=price) for name, m in b.project.settings.models.items()}
-        b.change(settings=b.project.settings.model_copy(update={"models": models}))
-        b.create(limits={"cost_threshold": 60})
+    with Loopback(BIG) as server:
+        b = dearly_paid(bench(), server.url)
         assert b.step().state.status is Status.HALTED_COST
         paid_for = len(server.requests)
         spec = b.project.job("j").spec_file

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from logist.agents.sandbox import filters, view
-from logist.agents.sandbox.confinement import MARKER, Confinement
+from logist.agents.sandbox import filters, trial, view
+from logist.agents.sandbox.confinement import Confinement
 
 _OPTIONAL = ("--disable-userns", "--size")
 """What older versions lack; without the first, further user namespaces can be made inside."""
@@ -136,22 +136,4 @@ def why_not(program: str, place: Path) -> str | None:
     confinement = Confinement(workspace, True, home, {"PATH": os.defpath})
     true = shutil.which("true", path=os.defpath) or "/bin/true"
     argv, passed = command(program, arguments(confinement, true, options(program)))
-    try:
-        done = subprocess.run(
-            [*argv, true],
-            env={MARKER: "trial"},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            pass_fds=passed,
-            timeout=_LONGEST,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    finally:
-        for number in passed:
-            os.close(number)
-    if done.returncode == 0:
-        return None
-    return done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
+    return trial.why_not([*argv, true], passed)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from logist.agents.sandbox import filters, launcher, view
+from logist.agents.sandbox import filters, launcher, trial, view
 from logist.agents.sandbox.bubblewrap import in_memory
 from logist.agents.sandbox.confinement import MARKER, Confinement, Kind
 
@@ -34,7 +33,6 @@ GAPS_BEFORE = {
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _LAUNCHER = launcher.__file__
-_LONGEST = 10.0
 _TRIAL = 'touch "$0/workspace/in" "$0/home/in" && ! touch "$0/outside/out" && ! ls "$0/outside"'
 
 
@@ -125,22 +123,5 @@ def why_not(place: Path) -> str | None:
     content = plan("landlock", confinement, argv, "/bin/sh", limits={}, parent=os.getpid(), version=version)
     reading, writing = os.pipe()
     start, passed = command(content, writing)
-    try:
-        done = subprocess.run(
-            start,
-            env={MARKER: "trial"},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            pass_fds=passed,
-            timeout=_LONGEST,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    finally:
-        for number in (*passed, reading):
-            os.close(number)
-    if done.returncode == 0 and not (outside / "out").exists():
-        return None
-    return done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
+    why = trial.why_not(start, passed, closing=[reading])
+    return "a file outside could be written" if why is None and (outside / "out").exists() else why

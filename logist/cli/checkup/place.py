@@ -122,7 +122,11 @@ def _ignores_case(folder: Path) -> bool:
 def _config(environment: Environment, home: Home) -> Finding:
     try:
         loaded = load_settings(home.path, environment.user_config_dir())
-        trust.require(environment.user_config_dir(), home.path, context.powers(environment))
+        trust.require(
+            environment.user_config_dir(),
+            home.path,
+            context.powers(environment, context.known_roles(environment)),
+        )
     except LogistError as error:
         return invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
     script = (environment.agent() or loaded.settings.agent).removeprefix(SCRIPTED)

@@ -37,8 +37,3 @@ def test_a_directory_that_is_not_empty_is_refused(run_logist: RunLogist, tmp_pat
     (tmp_path / "mine").touch()
     done = run_logist("demo", str(tmp_path))
     assert (done.code, "not empty" in done.err) == (2, True)
-
-
-def test_the_demo_as_json(run_logist: RunLogist, tmp_path: Path) -> None:
-    data = run_logist("demo", str(tmp_path / "demo"), "--json").json["data"]
-    assert [command["exit_code"] for command in data["commands"]] == [0, 0, 0, 0, 0, 3, 0, 0, 11, 0, 0, 0, 0]

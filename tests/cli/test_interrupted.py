@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from tests.cli.desk import Desk, command
 from tests.loopback import Loopback, Received
-from tests.support import logist_command, process_environment
 
 Json = dict[str, Any]
 
@@ -54,14 +53,8 @@ class Slow(Loopback):
 
 def stopped(desk: Desk, server: Slow, count: int, number: int, *args: str) -> tuple[int, str]:
     """A command whose process group is sent a signal, as a terminal does, once the model is asked: `(code, stderr)`."""
-    started = subprocess.Popen(
-        [*logist_command(), *args],
-        cwd=desk.place,
-        env=process_environment() | paid(desk),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        process_group=0,
-    )
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    started = desk.started(*args, env=paid(desk), quick=True, stdout=null, stderr=pipe, process_group=0)
     server.wait_for(count)
     os.killpg(started.pid, number)
     _, told = started.communicate()
@@ -119,7 +112,7 @@ def test_a_second_ctrl_c_ends_at_once(desk: Desk) -> None:
     with Slow({"text": command()}) as server:
         desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
         desk.create()
-        started = desk.started("job", "step", "j1", env=paid(desk), stderr=subprocess.PIPE)
+        started = desk.started("job", "step", "j1", env=paid(desk), quick=True, stderr=subprocess.PIPE)
         assert started.stderr is not None
         server.wait_for(1)
         started.send_signal(signal.SIGINT)
@@ -139,7 +132,7 @@ def test_a_running_job_is_canceled_when_a_person_says_so(desk: Desk) -> None:
     with Slow({"text": command()}) as server:
         desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
         desk.create()
-        started = desk.started("job", "step", "j1", env=paid(desk), stderr=subprocess.DEVNULL)
+        started = desk.started("job", "step", "j1", env=paid(desk), quick=True, stderr=subprocess.DEVNULL)
         server.wait_for(1)
         for verb in ("cancel", "suspend", "fail"):
             refused = desk("job", verb, "j1")

@@ -239,6 +239,8 @@ def test_the_demo(desk: Desk) -> None:
     assert ran.code == 0
     validate(ran.json, schemas()["envelope"])
     validate(ran.json["data"], schemas()["demo"])
+    codes = [command["exit_code"] for command in ran.json["data"]["commands"]]
+    assert codes == [0, 0, 0, 0, 0, 3, 0, 0, 11, 0, 0, 0, 0]
 
 
 def test_fields_nobody_published_are_found() -> None:

@@ -151,7 +151,9 @@ def test_a_courier_has_no_key_in_argv_environment_or_file(desk: Desk) -> None:
     with Slow({"text": everything("canary-of-the-model"), "finish": everything("stop")}) as server:
         desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
         desk.create()
-        started = desk.started("job", "step", "j1", env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        started = desk.started(
+            "job", "step", "j1", env=env, quick=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         server.wait_for(1)
         holder = JobDir(desk.job(), "j1").holder()
         assert holder is not None

@@ -37,6 +37,7 @@ from logist.core.prompt import SEPARATOR
 from logist.errors import Busy, Damaged
 from logist.store import Exchange, JobDir
 from tests.loopback import Loopback, Received
+from tests.quickly import STAND_IN
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-0123456789abcdefghij"
@@ -83,8 +84,10 @@ def job(tmp_path: Path) -> JobDir:
     return JobDir.open(jobs, "job-1")
 
 
-def environment(job: JobDir) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "HOME": str(job.path.parent), "LANG": "C.UTF-8"}
+def environment(job: JobDir, litellm: bool = False) -> dict[str, str]:
+    """With the stand-in for litellm, which loads at once, unless the test is about litellm itself."""
+    own = {"PATH": os.environ["PATH"], "HOME": str(job.path.parent), "LANG": "C.UTF-8"}
+    return own if litellm else own | STAND_IN
 
 
 @contextmanager
@@ -127,7 +130,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> N
         "finish": "length",
     }
     with Loopback(step) as loopback:
-        with out(job, envelope(loopback.url)) as process:
+        with out(job, envelope(loopback.url), environment=environment(job, litellm=True)) as process:
             loopback.wait_for(1)
             proc = Path(f"/proc/{process.pid}")
             shown = (proc / "environ").read_bytes() + (proc / "cmdline").read_bytes()

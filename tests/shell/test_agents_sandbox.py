@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from logist.agents import sandbox
-from logist.agents.sandbox import Confinement, Ended, Kind, Means, launcher, processes, running
+from logist.agents.sandbox import Confinement, Ended, Kind, Means, launcher, processes, running, trial
 from logist.errors import InvalidFile, Refused
 from tests.support import CRASHED, ROOT
 
@@ -444,3 +444,20 @@ def test_the_means_are_found_by_trying() -> None:
     assert found.details
     assert json.dumps(found.details)
     assert found.kind in KINDS
+
+
+class TestTrial:
+    def test_what_works_says_nothing(self) -> None:
+        assert trial.why_not(["true"], []) is None
+
+    def test_what_does_not_says_why(self) -> None:
+        assert trial.why_not(["sh", "-c", "echo no such thing >&2; exit 3"], []) == "no such thing"
+        assert trial.why_not(["sh", "-c", "exit 3"], []) == "exit status 3"
+        assert "No such file" in str(trial.why_not(["/nonexistent/launcher"], []))
+
+    def test_a_launcher_that_is_killed_leaves_nobody(self, tmp_path: Path) -> None:
+        """bwrap, killed before it has told its child to go on, leaves one that waits for ever."""
+        script = f"setsid sh -c 'echo $$ > {tmp_path}/left; exec sleep 303' & while [ ! -s {tmp_path}/left ]; do :; done; kill -9 $$"
+        assert trial.why_not(["sh", "-c", script], []) == "exit status -9"
+        left = processes.look(int((tmp_path / "left").read_text()))
+        assert left is None or not left.lives

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,13 @@ PLAN: Plan = [[creates("made")], [counts("a1")]]
         ([("recover", 0), ("ask", 1)], [0, 0], True),
         ([("recover", 0), ("ask", 1)], [0, 0, 0], False),
         ([("recover", 2), ("ask", 1)], [0, 1, 2, 2, 0], False),
+        ([("recover", 1, 1), ("ask", 2)], [0, 1, 2], True),  # it goes on after the turn that was kept
+        ([("recover", 1, 1), ("ask", 2)], [0, 1, 1, 2], True),  # the request in doubt came
+        ([("recover", 1, 1), ("ask", 3)], [0, 0, 1, 2], False),  # the kept turn was bought again
+        ([("recover", 1, 1), ("recover", 1, 2), ("ask", 1)], [0, 1, 2, 2], True),
     ],
 )
-def test_a_ledger_is_explained_or_not(booked: list[tuple[str, int]], ledger: list[int], well: bool) -> None:
+def test_a_ledger_is_explained_or_not(booked: list[tuple[Any, ...]], ledger: list[int], well: bool) -> None:
     assert explained([Money(*each) for each in booked], ledger) is well
 
 

@@ -127,27 +127,37 @@ class Money(NamedTuple):
 
     kind: str
     answered: int
-    """Exchanges that were answered."""
+    """Exchanges that were answered, but for those that an earlier interaction has booked."""
+    kept: int = 0
+    """Turns, of all that were answered, from which the next ask goes on."""
 
 
 def money_of(entries: Sequence[Json]) -> list[Money]:
     """Those among some interactions."""
     paid = [entry for entry in entries if entry["kind"] in ("ask", "recover")]
-    return [Money(entry["kind"], entry["usage"].get("input_tokens", 0) // USAGE["input"]) for entry in paid]
+    return [
+        Money(
+            entry["kind"],
+            entry["usage"].get("input_tokens", 0) // USAGE["input"],
+            entry.get("command", {}).get("turns_kept", 0),
+        )
+        for entry in paid
+    ]
 
 
-def explained(booked: Sequence[Money], ledger: Sequence[int]) -> bool:
+def explained(booked: Sequence[Money], ledger: Sequence[int], begun: int = 0) -> bool:
     """Whether the ledger (the turn of each request) is just what was booked.
 
-    An ask is its turns, one after the other, each once. So is a doubt, and one request more, of which
-    nobody knows whether it came so far.
+    An ask is its turns, one after the other, each once, from those on that were kept before it (`begun`). So
+    is a doubt, and one request more, of which nobody knows whether it came so far.
     """
     if not booked:
         return not ledger
     first, rest = booked[0], booked[1:]
     lengths = [first.answered] if first.kind == "ask" else [first.answered, first.answered + 1]
     return any(
-        list(ledger[:length]) == list(range(length)) and explained(rest, ledger[length:])
+        list(ledger[:length]) == list(range(begun, begun + length))
+        and explained(rest, ledger[length:], first.kept)
         for length in lengths
     )
 
@@ -171,7 +181,7 @@ def problems_of(world: World, requests: Sequence[Received], plan: Plan) -> Itera
 
 
 def _wrong_sums(entries: Sequence[Json]) -> Iterator[str]:
-    for entry, (kind, answered) in zip(
+    for entry, (kind, answered, _) in zip(
         [entry for entry in entries if entry["kind"] in ("ask", "recover")], money_of(entries), strict=True
     ):
         usage, said = entry["usage"], entry.get("command", {})

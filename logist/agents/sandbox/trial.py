@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 
+from logist.agents.sandbox import ending
 from logist.agents.sandbox.confinement import MARKER
 
 _LONGEST = 10.0
@@ -13,23 +14,42 @@ _LONGEST = 10.0
 
 
 def why_not(argv: Sequence[str], passed: Sequence[int], closing: Sequence[int] = ()) -> str | None:
-    """Runs it with these descriptors; None if it ends well, else what it said. Closes them, and `closing`."""
+    """Runs it with these descriptors; None if it ends well, else what it said. Closes them, and `closing`.
+
+    What it leaves at work is ended: a launcher that is killed may have begun what waits for it for ever.
+    """
+    marker = f"trial-{os.urandom(8).hex()}"
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             list(argv),
-            env={MARKER: "trial"},
+            env={MARKER: marker},
             cwd="/",
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             pass_fds=passed,
-            timeout=_LONGEST,
-            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         return str(error)
     finally:
         for number in (*passed, *closing):
             os.close(number)
-    if done.returncode == 0:
-        return None
-    return done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
+    with process:
+        late = _is_late(process)
+        if late or process.returncode:
+            ending.sweep(marker)
+        assert process.stderr is not None
+        said = process.stderr.read().decode("utf-8", "replace").strip()
+    if late:
+        return f"it did not end within {_LONGEST:g} seconds"
+    return None if process.returncode == 0 else said or f"exit status {process.returncode}"
+
+
+def _is_late(process: subprocess.Popen[bytes]) -> bool:
+    """Waits for it; one that takes too long is killed."""
+    try:
+        process.wait(_LONGEST)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return True
+    return False

@@ -1,0 +1,74 @@
+"""The words of an expression: paths, numbers, texts and signs, each with its column."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from logist.core import paths
+from logist.core.condition.fault import ConditionError
+
+_SPACE = re.compile(r"\s*")
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])")
+_TEXT = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
+_SIGN = re.compile(r"===|!==|==|!=|>=|<=|&&|\|\||[<>!()\[\],?:+*/%.-]")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word of an expression; `path` is set for a path, `text` is what is written (of a text: what it says)."""
+
+    kind: Literal["path", "number", "text", "sign", "end"]
+    text: str
+    column: int
+    path: paths.Path = ()
+    number: float = math.nan
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The words of `text` and an end mark. ConditionError for a character that begins none."""
+    here = 0
+    while True:
+        here = _space(text, here)
+        column = here + 1
+        if here == len(text):
+            yield Token("end", "", column)
+            return
+        token, here = _token(text, here, column)
+        yield token
+
+
+def _space(text: str, here: int) -> int:
+    match = _SPACE.match(text, here)
+    return match.end() if match else here
+
+
+def _token(text: str, here: int, column: int) -> tuple[Token, int]:
+    if match := _NUMBER.match(text, here):
+        return Token("number", match[0], column, number=float(match[0])), match.end()
+    if match := _TEXT.match(text, here):
+        return Token("text", _said(match[1] if match[1] is not None else match[2]), column), match.end()
+    if text[here] != "[":
+        path, end = paths.scan(text, here)
+        if path:
+            return Token("path", text[here:end], column, path), end
+    if match := _SIGN.match(text, here):
+        return Token("sign", match[0], column), match.end()
+    if text[here] in "'\"":
+        raise ConditionError("the quote is not closed", column)
+    fix = {"&": "; write `&&`", "|": "; write `||`", "=": "; write `===`"}.get(text[here], "")
+    raise ConditionError(f"`{text[here]}` can't stand here{fix}", column)
+
+
+def _said(body: str) -> str:
+    """What a text between quotes says: `\\'` is a quote, `\\n` a line break, `\\u00e4` a letter."""
+    return _ESCAPE.sub(lambda match: _letter(match[1], match[2]), body)
+
+
+def _letter(code: str | None, letter: str) -> str:
+    return chr(int(code, 16)) if code else _LETTERS.get(letter, letter)

@@ -1,0 +1,166 @@
+"""Conditions written as an object: `{var, equals, gt, and, or, not}`, also as servers of agent guidance write them.
+
+The operators of one object must all hold. Texts are compared as labels are: without case and surrounding space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from logist.core import paths
+from logist.core.condition import values
+from logist.core.condition.fault import ConditionError, Unusable
+from logist.core.condition.slots import Slots, named
+
+MAX_NAMES = 1_000
+"""Of an `in`."""
+
+Test = Callable[[Any, Any], bool]
+"""The value and what the operator says; raises Unusable with the end of a sentence about the value."""
+
+
+def _order(holds: Callable[[Any, Any], bool]) -> Test:
+    def test(value: Any, wanted: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, str if isinstance(wanted, str) else int | float):
+            raise Unusable(f"is {values.kind(value)}, not {values.kind(wanted)}")
+        return holds(value, wanted)
+
+    return test
+
+
+def _text(holds: Callable[[str, str], bool]) -> Test:
+    def test(value: Any, wanted: Any) -> bool:
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise Unusable(f"is {values.kind(value)}, not text")
+        return holds(_folded(value), _folded(wanted))
+
+    return test
+
+
+def _folded(value: Any) -> str:
+    return values.folded(value if isinstance(value, str) else paths.shown(value))
+
+
+def _contains(value: Any, wanted: Any) -> bool:
+    if isinstance(value, list | tuple):
+        if len(value) > values.MAX_MEMBERS:
+            raise Unusable(f"is too long to be searched: {len(value):,} items")
+        return any(values.alike(item, wanted) for item in value)
+    return _text(str.__contains__)(value, wanted)
+
+
+TESTS: dict[str, Test] = {
+    "equals": values.alike,
+    "not_equals": lambda value, wanted: not values.alike(value, wanted),
+    "gt": _order(lambda value, wanted: bool(value > wanted)),
+    "gte": _order(lambda value, wanted: bool(value >= wanted)),
+    "lt": _order(lambda value, wanted: bool(value < wanted)),
+    "lte": _order(lambda value, wanted: bool(value <= wanted)),
+    "in": lambda value, wanted: any(values.alike(value, item) for item in wanted),
+    "contains": _contains,
+    "startsWith": _text(str.startswith),
+    "endsWith": _text(str.endswith),
+    "exists": lambda value, wanted: (value is not paths.MISSING) is wanted,
+}
+"""The operators that need a `var`."""
+LOGIC = ("and", "or", "not")
+KEYS = ("var", *TESTS, *LOGIC)
+
+_SIGNS = {"equals": "=", "not_equals": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+
+
+def checked(form: dict[Any, Any]) -> None:
+    """ConditionError for an unknown operator, one without `var`, or one that says nothing it could be judged by."""
+    for key in form:
+        if key not in KEYS:
+            known = ", ".join(KEYS)
+            raise ConditionError(f"unknown operator `{str(key)[:40]}`; known: {known}")
+    if operators := [key for key in TESTS if key in form]:
+        if "var" not in form:
+            raise ConditionError(f"`{operators[0]}` needs a `var`: the path of what it looks at")
+        for key in operators:
+            _check_wanted(key, form[key])
+    if "var" in form and not isinstance(form["var"], str):
+        raise ConditionError("`var` must be a path, as in `output.score`")
+    for key in ("and", "or"):
+        if key in form and not isinstance(form[key], list | tuple):
+            raise ConditionError(f"`{key}` must be a list of conditions")
+
+
+def _check_wanted(key: str, wanted: Any) -> None:
+    scalar = isinstance(wanted, str | int | float) and not isinstance(wanted, bool)
+    if key in ("gt", "gte", "lt", "lte") and not scalar:
+        raise ConditionError(f"`{key}` must be a number or a text")
+    if key in ("startsWith", "endsWith") and not scalar:
+        raise ConditionError(f"`{key}` must be a text")
+    if key == "contains" and not isinstance(wanted, str | int | float):
+        raise ConditionError("`contains` must be a text, a number, true or false")
+    if key == "in" and (not isinstance(wanted, list | tuple) or len(wanted) > MAX_NAMES):
+        raise ConditionError(f"`in` must be a list of at most {MAX_NAMES:,} values")
+    if key == "exists" and not isinstance(wanted, bool):
+        raise ConditionError("`exists` must be true or false")
+
+
+def tested(form: dict[Any, Any], slots: Slots, known_roots: Collection[str], place: str) -> list[str]:
+    """The names of what the operators of this object say about its `var`; `place` tells it from other objects."""
+    if "var" not in form:
+        return []
+    operators = [key for key in TESTS if key in form]
+    try:
+        path = paths.parse(form["var"])
+    except paths.PathError as fault:
+        raise ConditionError(f"`var`: {fault.message}") from None
+    var = Variable(path, not path or path[0] in known_roots)
+    for read in var.paths:
+        slots.reads[read] = None
+    if not operators:
+        return [slots.name(("var", place), lambda data: values.truth(var.value(data, missing=False)))]
+    return [_test(form, key, var, slots, place) for key in operators]
+
+
+def _test(form: dict[Any, Any], key: str, var: Variable, slots: Slots, place: str) -> str:
+    wanted = form[key]
+    missing = key == "exists" or (key in ("equals", "not_equals") and wanted is None)
+
+    def take(data: Any) -> bool:
+        value = var.value(data, missing=missing)
+        if key != "exists" and value is paths.MISSING:
+            value = None
+        try:
+            return TESTS[key](value, wanted)
+        except Unusable as fault:
+            raise Unusable(f"`{var.written}` {fault}") from None
+
+    return slots.name((key, place), take)
+
+
+class Variable:
+    """What a `var` names: a path, or by a bare name a field of the last output, else of the input.
+
+    A bare name that stands nowhere is null, as on the servers that write conditions so.
+    """
+
+    def __init__(self, path: paths.Path, rooted: bool) -> None:
+        self.written = named(path)
+        self.paths = [path] if rooted else [("output", *path), ("input", *path)]
+        self._rooted = rooted
+
+    def value(self, data: Any, *, missing: bool) -> Any:
+        """What stands there; MISSING only if `missing` allows it. Unusable for a missing field."""
+        for path in self.paths:
+            value = paths.lookup(data, path)
+            if value is not paths.MISSING:
+                return value
+        if missing:
+            return paths.MISSING
+        if self._rooted:
+            raise Unusable(f"`{self.written}` is missing")
+        return None
+
+
+def words(form: dict[Any, Any]) -> list[str]:
+    """What the operators of this object say about its `var`, for people."""
+    var = str(form["var"])[:200] if "var" in form else ""
+    told = [f"{var} {_SIGNS.get(key, key)} {paths.shown(form[key])}" for key in TESTS if key in form]
+    return told or ([var] if var else [])

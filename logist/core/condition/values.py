@@ -1,0 +1,159 @@
+"""What conditions make of JSON values: truth, likeness, kinds, and the form in which CEL takes them.
+
+Every number is a float here, as in JavaScript: 80 and 80.0 are one number, and 79.5 lies below both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from logist.core import paths
+from logist.core.condition.fault import Unusable
+
+MAX_SHOWN = 200
+"""Characters of one value in a verdict."""
+MAX_JOINED = 10_000
+"""Characters of a text that `+` joins."""
+MAX_MEMBERS = 10_000
+"""Values in a list or object that is compared as a whole."""
+MAX_NESTING = 50
+
+
+def kind(value: Any) -> str:
+    """The kind of a value, in words."""
+    if value is paths.MISSING:
+        return "missing"
+    if value is None:
+        return "null"
+    for types, word in (
+        (bool, "true or false"),
+        (int | float, "a number"),
+        (str, "text"),
+        (list | tuple, "a list"),
+        (dict, "an object"),
+    ):
+        if isinstance(value, types):
+            return word
+    return f"a {type(value).__name__}"
+
+
+def truth(value: Any) -> bool:
+    """Truth as in JavaScript: "", 0, NaN, null and false are false; a list or object is true, empty or not."""
+    if isinstance(value, list | tuple | dict):
+        return True
+    if isinstance(value, float) and math.isnan(value):
+        return False
+    return isinstance(value, str | int | float) and bool(value)
+
+
+def number(value: int | float) -> float:
+    """The number as a float; one that no float can hold is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def plain(value: Any) -> Any:
+    """The value as CEL takes it: floats for numbers, lists for tuples. Unusable for what is too large or no JSON."""
+    if isinstance(value, list | tuple | dict):
+        return _container(value, [0], 0)
+    return _scalar(value)
+
+
+def _container(value: Any, count: list[int], depth: int) -> Any:
+    """`count` is the one tally of all members on the way."""
+    count[0] += 1
+    if count[0] > MAX_MEMBERS or depth > MAX_NESTING:
+        raise Unusable("is too large to be compared")
+    if isinstance(value, dict):
+        return {_scalar(str(key)): _container(item, count, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_container(item, count, depth + 1) for item in value]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise Unusable("is not valid Unicode text")
+        return value
+    raise Unusable(f"is {kind(value)}, which is not JSON")
+
+
+def term(value: Any) -> Any:
+    """A value to calculate with: a number, or a text for `+` to join."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise Unusable(f"is {kind(value)}, not a number")
+    if isinstance(value, str) and len(value) > MAX_JOINED:
+        raise Unusable(f"is too long to be joined: {len(value):,} characters")
+    return plain(value)
+
+
+def folded(text: str) -> str:
+    """The text as words are compared: without case, and without space around or doubled."""
+    return " ".join(text.split()).casefold()
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two values are the same to a person who writes labels.
+
+    Texts are compared without case and surrounding space; a text is like the number it spells, and like
+    true (false) if it says true or yes (false or no); everything else has to be equal.
+    """
+    if isinstance(one, str) and isinstance(other, str):
+        return folded(one) == folded(other)
+    if isinstance(one, str) or isinstance(other, str):
+        text, value = (one, other) if isinstance(one, str) else (other, one)
+        return _spells(folded(text), value)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    return bool(one == other)
+
+
+def _spells(text: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return text in (("true", "yes") if value else ("false", "no"))
+    if not isinstance(value, int | float) or len(text) > MAX_SHOWN:
+        return False
+    try:
+        return float(text) == number(value)
+    except ValueError:
+        return False
+
+
+def short(value: Any) -> Any:
+    """The value as a verdict keeps it: itself if it is JSON and small, else a text that is cut."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        clean = value[: MAX_SHOWN + 1].encode("utf-8", "backslashreplace").decode("utf-8")
+        return clean if len(clean) <= MAX_SHOWN else f"{clean[:MAX_SHOWN]}..."
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    text = paths.shown(value, MAX_SHOWN)
+    if not isinstance(value, list | tuple | dict):
+        return value if isinstance(value, int | float) and len(text) <= MAX_SHOWN else text
+    if text[0] not in "[{":
+        return f"{kind(value)} that is not JSON"
+    if len(text) <= MAX_SHOWN:
+        return _small(value)
+    return f"{kind(value)} of {len(value):,}: {text}".encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _small(value: Any) -> Any:
+    """A copy of a container whose JSON is known to be short, hence flat enough to walk."""
+    if isinstance(value, dict):
+        return {short(str(key)): _small(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_small(item) for item in value]
+    return short(value)

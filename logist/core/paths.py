@@ -1,0 +1,151 @@
+"""One rule for where a value stands in JSON data: conditions, items paths and templates all read it here.
+
+`output.files[0].path`; a dot before the first name changes nothing (`.Title`). A name may have dashes inside
+(`pr-number`), digits and letters of any script; every other key is quoted: `steps["phase 1.2"].output`. `a.0`
+is `a[0]`. Only keys of objects and indices of lists are followed, never attributes. Where a text, list or
+object has no key `length`, `.length` counts its characters, items or keys.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
+
+MAX_CHARACTERS = 1_000
+"""Of a path as it is written."""
+
+_NAME_CHARACTER = r"""[^\s.\[\](){}'"`<>=!&|?:,;+*/%\\^~-]"""
+NAME = rf"{_NAME_CHARACTER}+(?:-+{_NAME_CHARACTER}+)*"
+"""Pattern of a name that needs no quotes."""
+_NAME = re.compile(NAME)
+_INDEX = re.compile(r"\[\s*([0-9]{1,9})\s*\]")
+_KEY = re.compile(r"""\[\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s*\]""", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_DIGITS = re.compile(r"[0-9]{1,9}")
+
+
+class Missing(Enum):
+    """What a lookup gives where nothing stands."""
+
+    MISSING = "missing"
+
+
+MISSING: Final[Literal[Missing.MISSING]] = Missing.MISSING
+
+
+class PathError(ValueError):
+    """A text that is no path; `column` counts from 1."""
+
+    def __init__(self, message: str, column: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.column = column
+
+
+@lru_cache(maxsize=512)
+def parse(path: str) -> Path:
+    """The keys and indices of a path, outermost first; `.` alone is the data itself. Raises PathError."""
+    if len(path) > MAX_CHARACTERS:
+        raise PathError(f"the path is too long: {len(path):,} characters, at most {MAX_CHARACTERS:,}", 1)
+    text = path.rstrip()
+    start = len(text) - len(text.lstrip())
+    if text[start:] == ".":
+        return ()
+    parts, end = scan(text, start)
+    if end < len(text):
+        raise PathError(_fault(text, end), end + 1)
+    if not parts:
+        raise PathError("the path is empty", 1)
+    return parts
+
+
+def scan(text: str, start: int) -> tuple[Path, int]:
+    """The longest path that begins at `start`, and where it ends; `((), start)` where none begins."""
+    parts: list[str | int] = []
+    here = start
+    while True:
+        dotted = text.startswith(".", here)
+        if (dotted or not parts) and (name := _NAME.match(text, here + dotted)):
+            parts.append(name[0])
+            here = name.end()
+        elif (parts or dotted) and (index := _INDEX.match(text, here + (dotted and not parts))):
+            parts.append(int(index[1]))
+            here = index.end()
+        elif key := _KEY.match(text, here + (dotted and not parts)):
+            parts.append(_ESCAPE.sub(r"\1", key[1][1:-1]))
+            here = key.end()
+        else:
+            return tuple(parts), here
+
+
+def _fault(text: str, here: int) -> str:
+    """What is wrong with the path at that place."""
+    if text[here] == "[":
+        return (
+            'after `[` comes a number from 0, or a key in quotes, then `]`, as in `files[0]` or `["a key"]`'
+        )
+    if text[here] == ".":
+        return "after `.` comes a name"
+    return f'`{text[here]}` can\'t stand in a path; a key that has it is written in quotes, as `["a key"]`'
+
+
+def written(path: Path) -> str:
+    """The path as text that `parse` reads back."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]" if text else f".[{part}]"
+        elif _NAME.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            escaped = part.replace("\\", "\\\\").replace('"', '\\"')
+            text += f'["{escaped}"]'
+    return text or "."
+
+
+def lookup(data: Any, path: str | Path) -> Any:
+    """What stands there, or MISSING. PathError for a text that is no path."""
+    here = data
+    for part in parse(path) if isinstance(path, str) else path:
+        here = _inside(here, part)
+        if here is MISSING:
+            return MISSING
+    return here
+
+
+def _inside(value: Any, part: str | int) -> Any:
+    if isinstance(value, dict):
+        key = str(part)
+        if key in value:
+            return value[key]
+    elif isinstance(value, list | tuple):
+        index = _index(part)
+        if index is not None and index < len(value):
+            return value[index]
+    if part == "length" and isinstance(value, str | list | tuple | dict):
+        return len(value)
+    return MISSING
+
+
+def _index(part: str | int) -> int | None:
+    if isinstance(part, int):
+        return part
+    return int(part) if _DIGITS.fullmatch(part) else None
+
+
+def shown(value: Any, limit: int = 200) -> str:
+    """A value on one line for people, as JSON, cut at `limit` characters."""
+    text = ""
+    try:
+        for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+            text += piece[: limit + 1]
+            if len(text) > limit:
+                return f"{text[:limit]}..."
+    except (TypeError, ValueError, RecursionError):
+        return f"({type(value).__name__})"
+    return text

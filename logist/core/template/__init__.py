@@ -1,0 +1,98 @@
+"""Templates: text with `{{path}}`, `{{if}} {{else}} {{end}}` and `{{range}} {{end}}`, filled from JSON data.
+
+- Paths are those of `core.paths`. `{{.x}}` is a field of what `.` is: the data, or inside `range` the item. `{{x}}` is
+  looked for in the item, then in what is around it. `{{$.x}}` is always a field of the data.
+- What stands nowhere stays as it is written, with a warning, or is an error where rendering is strict. A declared field
+  that is absent is empty. In `if` it is false, in `range` empty.
+- A text comes in as it is; everything else as JSON, indented by two. What came in is never read for actions again.
+- `if` takes a path, `not` and a path, or `eq` / `ne` and two values (`eq .Kind "bug"`); `else if` goes on. What is empty
+  or zero is false, an empty list too, as in Go (conditions on branches count as JavaScript does).
+- `{{-` and `-}}` trim white space, `{{/* ... */}}` is left out, as in Go. An object is ranged over in the order of its keys.
+- What reads like no action (`{{ a b }}`, `{{#each}}`) stays as it is written, with a warning.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from logist.core.template.actions import unclosed
+from logist.core.template.parsing import parsed
+from logist.core.template.rendering import Rendered, Rendering
+from logist.core.template.tree import If, Look, Name, Node, Place, Range, TemplateError, Unknown
+from logist.core.workflow.problem import Problem
+
+MAX_PROBLEMS = 100
+"""Of one kind in one template."""
+
+
+def render(text: str, data: Any, strict: bool = False, declared: Collection[str] = ()) -> Rendered:
+    """The template filled from the data, with warnings for what could not be.
+
+    `declared` are fields of the data that may be absent. Raises TemplateError for a broken block, for a bound that is
+    reached, and if `strict` for what stands nowhere; nothing else, whatever text and data are.
+    """
+    return Rendering(data, strict=strict, declared=declared).result(parsed(text))
+
+
+def problems(text: str, known_roots: Collection[str]) -> list[Problem]:
+    """What is wrong with a template before there is data, each with line and column.
+
+    A broken block and an action that can't be read are errors; a first name that is not known is a warning.
+    """
+    try:
+        nodes = parsed(text)
+    except TemplateError as error:
+        return [Problem("error", "template", error.message, line=error.line, column=error.column)]
+    found = [*islice(_wrong(nodes, known_roots, inside=False), MAX_PROBLEMS)]
+    found += [
+        Problem(
+            "warning",
+            "template",
+            "`{{` is not closed: it stays as it is",
+            line=place.line,
+            column=place.column,
+        )
+        for place in islice(unclosed(text), MAX_PROBLEMS)
+    ]
+    return sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
+
+
+def _wrong(nodes: Iterable[Node], known: Collection[str], *, inside: bool) -> Iterator[Problem]:
+    """`inside` a range, a name may be a field of the item."""
+    for node in nodes:
+        match node:
+            case Look():
+                yield from _unknown(node.name, node.place, known, inside=inside)
+            case Unknown():
+                yield Problem(
+                    "error", "unknown_action", node.message, line=node.place.line, column=node.place.column
+                )
+            case If():
+                for branch in node.branches:
+                    for operand in (branch.holds.left, branch.holds.right):
+                        yield from _unknown(operand, branch.place, known, inside=inside)
+                    yield from _wrong(branch.body, known, inside=inside)
+                yield from _wrong(node.otherwise, known, inside=inside)
+            case Range():
+                yield from _unknown(node.name, node.place, known, inside=inside)
+                yield from _wrong(node.body, known, inside=True)
+                yield from _wrong(node.otherwise, known, inside=inside)
+
+
+def _unknown(operand: object, place: Place, known: Collection[str], *, inside: bool) -> Iterator[Problem]:
+    if not isinstance(operand, Name) or (inside and not operand.from_root):
+        return
+    path = operand.path[1:] if operand.from_root else operand.path
+    if not path or path[0] in known:
+        return
+    root = str(path[0])
+    near = difflib.get_close_matches(root, [*known], n=1)
+    fix = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(sorted(known))}"
+    message = f"unknown name `{root[:40]}` in `{place.written[:80]}`"
+    yield Problem("warning", "unknown_name", message, line=place.line, column=place.column, fix=fix)
+
+
+__all__ = ["Rendered", "TemplateError", "problems", "render"]

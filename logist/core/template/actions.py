@@ -1,0 +1,207 @@
+"""Cuts a template into text and actions, and reads what an action says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from logist.core import paths
+from logist.core.template.tree import Holds, Name, Place, TemplateError
+
+MAX_CHARACTERS = 1 << 18
+"""Of a template."""
+_ACTION = re.compile(r"\{\{([^{}]{0,1000}+)\}\}")
+_QUOTED_ACTION = re.compile(
+    r"""\{\{((?>[^{}"\[]{1,200}+|"(?:[^"\\\n]|\\.){0,200}+"|\['(?:[^'\\\n]|\\.){0,200}+'\]|\[){0,200}+)\}\}"""
+)
+"""An action with braces in a text or key; every quantifier is possessive, so that no text takes long."""
+_COMMENT = re.compile(r"\{\{-?\s{0,100}/\*")
+_COMMENT_END = re.compile(r"\s{0,100}-?\}\}")
+_KEYWORD = re.compile(r"(if|else|end|range|with|define|template|block|break|continue)(?![^\s.])")
+_WORD = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|\S+)""")
+_ESCAPE = re.compile(r"\\(.)")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
+_NAMED: dict[str, bool | None] = {"true": True, "false": False, "nil": None, "null": None}
+_SPACE = " \t\r\n"
+
+Keyword: TypeAlias = Literal["if", "else", "else if", "end", "range", "look", "unknown"]
+
+
+@dataclass(frozen=True)
+class Action:
+    """One `{{...}}`: its keyword and what stands after it, read."""
+
+    keyword: Keyword
+    place: Place
+    name: Name | None = None
+    holds: Holds | None = None
+    message: str = ""
+
+
+def pieces(text: str) -> Iterator[str | Action]:
+    """The texts and actions of a template in order, white space trimmed where `{{-` and `-}}` ask for it."""
+    if len(text) > MAX_CHARACTERS:
+        raise TemplateError(
+            f"the template is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,}", 1, 1
+        )
+    done, trim = 0, False
+    for start, end, place in _found(text):
+        before = text[done:start]
+        inner = text[start + 2 : end - 2]
+        before = before.lstrip(_SPACE) if trim else before
+        before = before.rstrip(_SPACE) if inner.startswith("-") else before
+        if before:
+            yield before
+        body = inner.removeprefix("-")
+        trim, done = body.endswith("-"), end
+        body = body.removesuffix("-").strip()
+        if not body.startswith("/*"):
+            yield _action(body, place)
+    rest = text[done:].lstrip(_SPACE) if trim else text[done:]
+    if rest:
+        yield rest
+
+
+def unclosed(text: str) -> Iterator[Place]:
+    """Where `{{` stands as mere text, because no `}}` follows that could end an action."""
+    counter = _Counter(text)
+    done = 0
+    spans = [*((start, end) for start, end, _ in _found(text)), (len(text), len(text))]
+    for start, end in spans:
+        here = text.find("{{", done, start)
+        if here >= 0:
+            yield counter.place(here, here + 2)
+        done = end
+
+
+def _found(text: str) -> Iterator[tuple[int, int, Place]]:
+    """Where each action or comment begins and ends."""
+    counter = _Counter(text)
+    here = text.find("{{")
+    while here >= 0:
+        end = here + 1
+        if _COMMENT.match(text, here):
+            end = _comment_end(text, here, counter)
+            yield here, end, counter.place(here, end)
+        elif match := _match(text, here):
+            end = match.end()
+            yield here, end, counter.place(here, end)
+        here = text.find("{{", end)
+
+
+def _match(text: str, here: int) -> re.Match[str] | None:
+    plain = _ACTION.match(text, here)
+    if plain and plain[1].count('"') % 2 == 0 and not ("['" in plain[1] and plain[1].count("'") % 2):
+        return plain
+    return _QUOTED_ACTION.match(text, here) or plain
+
+
+def _comment_end(text: str, start: int, counter: _Counter) -> int:
+    close = text.find("*/", start)
+    match = _COMMENT_END.match(text, close + 2) if close >= 0 else None
+    if match is None:
+        place = counter.place(start, start + 2)
+        raise TemplateError("the comment is not closed: `*/}}` is missing", place.line, place.column)
+    return match.end()
+
+
+class _Counter:
+    """Lines and columns of places that only go forward."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._done = 0
+        self._line = 1
+        self._line_start = 0
+
+    def place(self, start: int, end: int) -> Place:
+        """The place of what stands from `start` to `end`."""
+        if breaks := self._text.count("\n", self._done, start):
+            self._line += breaks
+            self._line_start = self._text.rindex("\n", self._done, start) + 1
+        self._done = start
+        return Place(self._line, start - self._line_start + 1, self._text[start:end])
+
+
+def _action(body: str, place: Place) -> Action:
+    match = _KEYWORD.match(body)
+    if match is None:
+        name = _name(body)
+        if name is None:
+            return Action(
+                "unknown", place, message=f"`{place.written[:80]}` is neither a path nor a word of ours"
+            )
+        return Action("look", place, name=name)
+    keyword, rest = match[1], body[match.end() :].strip()
+    if keyword == "else" and re.match(r"if(?!\S)", rest):
+        return Action("else if", place, holds=_holds(rest[2:], place))
+    if keyword == "if":
+        return Action("if", place, holds=_holds(rest, place))
+    if keyword == "range":
+        name = _name(rest)
+        if name is None:
+            raise TemplateError("`range` takes one path, as in `{{range .Items}}`", place.line, place.column)
+        return Action("range", place, name=name)
+    if keyword in ("else", "end"):
+        if rest:
+            raise TemplateError(f"nothing stands after `{keyword}`", place.line, place.column)
+        return Action("else" if keyword == "else" else "end", place)
+    raise TemplateError(
+        f"`{keyword}` is not offered; there are if, else, range and end", place.line, place.column
+    )
+
+
+def _name(text: str) -> Name | None:
+    """A path, or None for a text that is none."""
+    if text == "$":
+        return Name(("$",), dotted=False)
+    try:
+        path = paths.parse(text)
+    except paths.PathError:
+        return None
+    return Name(path, dotted=text.startswith("."))
+
+
+def _holds(text: str, place: Place) -> Holds:
+    """What `if` asks."""
+    words = _words(text)
+    negated = False
+    while words and words[0] == "not":
+        negated = not negated
+        del words[0]
+    if words and words[0] in ("eq", "ne") and len(words) == 3:
+        negated ^= words[0] == "ne"
+        return Holds(_operand(words[1], place), _operand(words[2], place), compares=True, negated=negated)
+    if len(words) != 1:
+        raise TemplateError(
+            '`if` takes a path, `not` and a path, or `eq` with a path and a value, as in `{{if eq .Kind "bug"}}`',
+            place.line,
+            place.column,
+        )
+    return Holds(_operand(words[0], place), negated=negated)
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text; a path whose key is quoted is one word."""
+    words: list[str] = []
+    here = 0
+    while match := _WORD.match(text, here):
+        path, end = paths.scan(text, match.start(1))
+        here = max(end, match.end()) if path else match.end()
+        words.append(text[match.start(1) : here])
+    return words
+
+
+def _operand(word: str, place: Place) -> Name | str | float | bool | None:
+    if word in _NAMED:
+        return _NAMED[word]
+    if word.startswith('"') and word.endswith('"') and len(word) > 1:
+        return _ESCAPE.sub(r"\1", word[1:-1])
+    if _NUMBER.fullmatch(word):
+        return float(word)
+    name = _name(word)
+    if name is None:
+        raise TemplateError(f"`{word[:80]}` is no path", place.line, place.column)
+    return name

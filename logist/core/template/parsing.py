@@ -1,0 +1,89 @@
+"""From the text of a template to its tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from logist.core.template.actions import Action, pieces
+from logist.core.template.tree import Branch, If, Look, Name, Node, Place, Range, TemplateError, Unknown
+
+MAX_DEPTH = 20
+"""Blocks within each other."""
+
+
+@dataclass
+class _Block:
+    """An `if` or `range` that waits for its `end`."""
+
+    action: Action
+    branches: list[tuple[Action, list[Node]]] = field(default_factory=list)
+    """Each with its own body; an `else` closes them."""
+    otherwise: list[Node] | None = None
+
+    @property
+    def body(self) -> list[Node]:
+        return self.branches[-1][1] if self.otherwise is None else self.otherwise
+
+    def node(self) -> If | Range:
+        otherwise = tuple(self.otherwise or ())
+        if self.action.keyword == "range":
+            assert self.action.name is not None
+            return Range(self.action.name, tuple(self.branches[0][1]), otherwise, self.action.place)
+        branches = [
+            Branch(action.holds, tuple(body), action.place)
+            for action, body in self.branches
+            if action.holds is not None
+        ]
+        return If(tuple(branches), otherwise)
+
+
+def parsed(text: str) -> tuple[Node, ...]:
+    """The tree of a template. TemplateError for blocks that do not fit, and for one that is too long or deep."""
+    top: list[Node] = []
+    blocks: list[_Block] = []
+    for piece in pieces(text):
+        body = blocks[-1].body if blocks else top
+        if isinstance(piece, str):
+            body.append(piece)
+        elif piece.keyword == "unknown":
+            body.append(Unknown(piece.message, piece.place))
+        elif piece.keyword == "look":
+            body.append(Look(_named(piece), piece.place))
+        elif piece.keyword in ("if", "range"):
+            _open(blocks, piece)
+        elif not blocks:
+            raise _error(f"`{piece.keyword}` without an `if` or `range` before it", piece.place)
+        elif piece.keyword == "end":
+            node = blocks.pop().node()
+            (blocks[-1].body if blocks else top).append(node)
+        else:
+            _otherwise(blocks[-1], piece)
+    if blocks:
+        raise _error(f"`{blocks[-1].action.keyword}` has no `end`", blocks[-1].action.place)
+    return tuple(top)
+
+
+def _named(action: Action) -> Name:
+    assert action.name is not None
+    return action.name
+
+
+def _open(blocks: list[_Block], action: Action) -> None:
+    if len(blocks) == MAX_DEPTH:
+        raise _error(f"blocks are nested too deep: at most {MAX_DEPTH} levels", action.place)
+    blocks.append(_Block(action, [(action, [])]))
+
+
+def _otherwise(block: _Block, action: Action) -> None:
+    if block.otherwise is not None:
+        raise _error(f"`{action.keyword}` after the `else`", action.place)
+    if action.keyword == "else":
+        block.otherwise = []
+    elif block.action.keyword == "range":
+        raise _error("`else if` belongs to an `if`", action.place)
+    else:
+        block.branches.append((action, []))
+
+
+def _error(message: str, place: Place) -> TemplateError:
+    return TemplateError(message, place.line, place.column)

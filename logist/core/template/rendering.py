@@ -1,0 +1,188 @@
+"""Renders the tree of a template over data, within bounds."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from logist.core import paths
+from logist.core.template.tree import Holds, If, Look, Name, Node, Place, Range, TemplateError, Unknown
+
+MAX_OUTPUT = 1_000_000
+"""Characters of a rendered text."""
+MAX_STEPS = 100_000
+"""Pieces, branches and items of one rendering, all rounds counted."""
+MAX_WARNINGS = 50
+
+_JSON = json.JSONEncoder(ensure_ascii=False, indent=2)
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A rendered text, and what it could not fill in."""
+
+    text: str
+    warnings: tuple[str, ...] = ()
+
+
+class Rendering:
+    """One rendering: its data, what it has written, and what it may still spend."""
+
+    def __init__(self, data: Any, *, strict: bool, declared: Collection[str]) -> None:
+        self._scopes: list[Any] = [data]
+        self._strict = strict
+        self._declared = declared
+        self._texts: list[str] = []
+        self._length = 0
+        self._steps = 0
+        self._warnings: dict[str, None] = {}
+
+    def result(self, nodes: Iterable[Node]) -> Rendered:
+        """The text of these nodes. TemplateError where a bound is reached, or a strict rendering lacks a value."""
+        self._all(nodes)
+        return Rendered("".join(self._texts), tuple(self._warnings))
+
+    def _all(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            match node:
+                case str():
+                    self._write(node, None)
+                case Look():
+                    self._look(node)
+                case Unknown():
+                    self._as_written(node.message, node.place)
+                case If():
+                    self._all(self._chosen(node))
+                case Range():
+                    self._range(node)
+
+    def _write(self, text: str, place: Place | None) -> None:
+        self._step(place)
+        self._length += len(text)
+        if self._length > MAX_OUTPUT:
+            raise _error(f"the text grows too long: more than {MAX_OUTPUT:,} characters", place)
+        self._texts.append(text)
+
+    def _step(self, place: Place | None) -> None:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise _error(f"the template takes too many steps: more than {MAX_STEPS:,}", place)
+
+    def _look(self, node: Look) -> None:
+        value = self._value(node.name)
+        if value is not paths.MISSING:
+            self._write(self._text(value, node.place), node.place)
+        elif not self._is_declared(node.name):
+            self._as_written(f"`{node.place.written[:80]}` is not in the data", node.place)
+
+    def _as_written(self, message: str, place: Place) -> None:
+        if self._strict:
+            raise _error(message, place)
+        self._warn(f"{message}; it stays as it is", place)
+        self._write(place.written, place)
+
+    def _warn(self, message: str, place: Place) -> None:
+        if len(self._warnings) < MAX_WARNINGS:
+            self._warnings[f"line {place.line}, column {place.column}: {message}"] = None
+
+    def _text(self, value: Any, place: Place) -> str:
+        """A text as it is, everything else as indented JSON, no longer than there is room for."""
+        if isinstance(value, str):
+            return value
+        length, pieces = self._length, []
+        try:
+            for piece in _JSON.iterencode(value):
+                length += len(piece)
+                if length > MAX_OUTPUT:
+                    break  # _write says so
+                pieces.append(piece)
+        except (TypeError, ValueError, RecursionError):
+            raise _error(f"`{place.written[:80]}` is no JSON value, or nested too deep", place) from None
+        return "".join(pieces) if length <= MAX_OUTPUT else " " * (MAX_OUTPUT + 1)
+
+    def _value(self, name: Name) -> Any:
+        if name.from_root:
+            return paths.lookup(self._scopes[0], name.path[1:])
+        if name.dotted:
+            return paths.lookup(self._scopes[-1], name.path)
+        for scope in reversed(self._scopes):
+            if paths.lookup(scope, name.path[:1]) is not paths.MISSING or scope is self._scopes[0]:
+                return paths.lookup(scope, name.path)
+        return paths.MISSING
+
+    def _is_declared(self, name: Name) -> bool:
+        """Whether it is a field of the data that may be absent: by its first name, or its whole path."""
+        path = name.path[1:] if name.from_root else name.path
+        of_item = name.dotted and len(self._scopes) > 1
+        return (
+            bool(path)
+            and not of_item
+            and (path[0] in self._declared or paths.written(path) in self._declared)
+        )
+
+    def _chosen(self, node: If) -> Sequence[Node]:
+        for branch in node.branches:
+            self._step(branch.place)
+            if self._holds(branch.holds):
+                return branch.body
+        return node.otherwise
+
+    def _holds(self, holds: Holds) -> bool:
+        left = self._operand(holds.left)
+        held = _equal(left, self._operand(holds.right)) if holds.compares else _truth(left)
+        return held is not holds.negated
+
+    def _operand(self, operand: Name | str | float | bool | None) -> Any:
+        return self._value(operand) if isinstance(operand, Name) else operand
+
+    def _range(self, node: Range) -> None:
+        items = self._items(node)
+        if not items:
+            self._all(node.otherwise)
+        for item in items:
+            self._step(node.place)
+            self._scopes.append(item)
+            self._all(node.body)
+            self._scopes.pop()
+
+    def _items(self, node: Range) -> Sequence[Any]:
+        value = self._value(node.name)
+        if isinstance(value, list | tuple):
+            return value
+        if isinstance(value, dict):
+            return [value[key] for key in sorted(value, key=str)]
+        if value is not paths.MISSING and value is not None:
+            message = f"`{node.place.written[:80]}` is no list"
+            if self._strict:
+                raise _error(message, node.place)
+            self._warn(f"{message}; it counts as empty", node.place)
+        return ()
+
+
+def _truth(value: Any) -> bool:
+    """Truth as in Go's templates: what is empty or zero is false, lists and objects too."""
+    if isinstance(value, float) and math.isnan(value):
+        return True
+    return (
+        value is not paths.MISSING
+        and isinstance(value, str | int | float | list | tuple | dict)
+        and bool(value)
+    )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two texts, numbers, truths or nulls are the same; a missing value equals nothing."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return one == other
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other
+    return one is None and other is None
+
+
+def _error(message: str, place: Place | None) -> TemplateError:
+    return TemplateError(message, place.line if place else 1, place.column if place else 1)

@@ -1,0 +1,22 @@
+"""What is wrong with a workflow, and where; all of it is found in one go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One finding: an error stops a workflow from being used, a warning does not."""
+
+    severity: Literal["error", "warning"]
+    code: str
+    """A word for programs, as `no_branch`, `unknown_field`."""
+    message: str
+    path: str = ""
+    """The field, as `steps[2].agentRole`, or the step, as `@C`."""
+    line: int | None = None
+    """From 1, in the file the workflow was read from."""
+    column: int | None = None
+    fix: str = ""

@@ -1,0 +1,28 @@
+"""Mermaid flowcharts: from text to a graph and back. What mermaid rejects is rejected here."""
+
+from __future__ import annotations
+
+from logist.core.mermaid.builder import MAX_LINKS, build
+from logist.core.mermaid.error import MermaidError
+from logist.core.mermaid.grammar import parse
+from logist.core.mermaid.lexer import MAX_TOKENS
+from logist.core.mermaid.source import MAX_CHARACTERS, Source
+from logist.core.mermaid.writer import is_id, placeless, write
+from logist.core.workflow.graph import Graph
+
+__all__ = [
+    "MAX_CHARACTERS",
+    "MAX_LINKS",
+    "MAX_TOKENS",
+    "MermaidError",
+    "is_id",
+    "placeless",
+    "read",
+    "write",
+]
+
+
+def read(text: str) -> Graph:
+    """The graph of a flowchart; MermaidError, with line and column, for anything else, however large or deep."""
+    source = Source(text)
+    return build(parse(source), source)

@@ -1,0 +1,128 @@
+"""What stands in `A@{ ... }`: a small YAML mapping, on one line or on several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+Value = str | int | float | bool | None
+
+_QUOTED_KEY = r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^']|'')*)')"""
+_PLAIN_KEY = r"""(?P<plain>[^\s"'\[\]{},#&*!|>%@`:?-](?:[^\[\]{},:\n]|:(?!\s|$))*)"""
+_FLOW_PAIR = re.compile(rf"\s*(?:{_QUOTED_KEY}\s*:|{_PLAIN_KEY}(?P<colon>:(?=\s|$))?)", re.DOTALL)
+_BLOCK_PAIR = re.compile(rf"(?P<indent> *)(?:{_QUOTED_KEY}|{_PLAIN_KEY})[ \t]*:(?:[ \t]+|$)(?P<rest>.*)")
+_DOUBLE = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*', re.DOTALL)
+_SINGLE = re.compile(r"\s*'((?:[^']|'')*)'\s*", re.DOTALL)
+_FLOW_PLAIN = re.compile(r"[^,\[\]{}]*")
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
+_ESCAPED_SELF = '"\\/ '
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,15})")
+_FLOAT = re.compile(
+    r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?|[-+]?[0-9]+[eE][-+]?[0-9]{1,3}"
+)
+_WORDS: dict[str, Value] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+
+def read(text: str) -> dict[str, Value]:
+    """Key and value of every pair; ValueError, in words, for what is no mapping of plain values."""
+    pairs = _block(text) if "\n" in text else _flow(text)
+    values: dict[str, Value] = {}
+    for key, value in pairs:
+        if key in values:
+            raise ValueError(f"`{key}` stands twice in the attributes")
+        values[key] = value
+    return values
+
+
+def _flow(text: str) -> Iterator[tuple[str, Value]]:
+    text = re.split(r"(?:^|\s)#", text, maxsplit=1)[0] if '"' not in text and "'" not in text else text
+    position = 0
+    while text[position:].strip():
+        match = _FLOW_PAIR.match(text, position)
+        if match is None:
+            raise ValueError(f"attributes are pairs such as `shape: diamond`, not {_shown(text[position:])}")
+        if match["plain"] is None or match["colon"]:
+            value, position = _flow_value(text, match.end())
+            yield _key(match), value
+        else:
+            position = match.end()
+            yield _key(match), None
+        if position < len(text):
+            if text[position] != ",":
+                raise ValueError(f"a comma is missing before {_shown(text[position:])}")
+            position += 1
+
+
+def _flow_value(text: str, position: int) -> tuple[Value, int]:
+    for pattern, unquote in ((_DOUBLE, _unescape), (_SINGLE, _unpair)):
+        if match := pattern.match(text, position):
+            return unquote(match[1]), match.end()
+    match = _FLOW_PLAIN.match(text, position)
+    plain = match[0] if match else ""
+    return _plain(plain), position + len(plain)
+
+
+def _block(text: str) -> Iterator[tuple[str, Value]]:
+    lines = [(line, line.lstrip(" ")) for line in text.split("\n")]
+    lines = [(line, bare) for line, bare in lines if bare.strip() and not bare.startswith("#")]
+    indent = None
+    for line, _ in lines:
+        match = _BLOCK_PAIR.fullmatch(line)
+        if match is None or indent not in (None, match["indent"]):
+            raise ValueError(f"attributes are lines such as `shape: diamond`, not {_shown(line)}")
+        indent = match["indent"]
+        yield _key(match), _block_value(match["rest"])
+
+
+def _block_value(text: str) -> Value:
+    for pattern, unquote in ((_DOUBLE, _unescape), (_SINGLE, _unpair)):
+        if match := pattern.match(text):
+            if text[match.end() :] and not text[match.end() :].startswith("#"):
+                raise ValueError(f"{_shown(text[match.end() :])} does not belong after the quoted text")
+            return unquote(match[1])
+    return _plain(re.split(r"(?:^|\s)#", text, maxsplit=1)[0])
+
+
+def _key(match: re.Match[str]) -> str:
+    if match["double"] is not None:
+        return _unescape(match["double"])
+    return _unpair(match["single"]) if match["single"] is not None else match["plain"].strip()
+
+
+def _plain(text: str) -> Value:
+    text = text.strip()
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] in "\"'[]{},#&*!|>%@`" or re.match(r"[-?:](?:\s|$)", text) or re.search(r":(?:\s|$)", text):
+        raise ValueError(f"{_shown(text)} has to stand in quotes")
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    mark = match[1]
+    if len(mark) > 1:
+        return chr(min(int(mark[1:], 16), 0x10FFFF))
+    if mark in _ESCAPED_SELF:
+        return mark
+    if mark not in _ESCAPES:
+        raise ValueError(f"`\\{mark}` is no escape of YAML")
+    return _ESCAPES[mark]
+
+
+def _unpair(text: str) -> str:
+    return text.replace("''", "'")
+
+
+def _shown(text: str) -> str:
+    return f"`{text.strip()[:40]}`"

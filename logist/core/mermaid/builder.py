@@ -1,0 +1,344 @@
+"""From the tree of a diagram to its graph, statement by statement, as mermaid acts on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partialmethod
+from typing import Any, NamedTuple
+
+from lark import Token, Tree
+from lark.exceptions import VisitError
+from lark.visitors import Transformer_NonRecursive
+
+from logist.core.mermaid import attributes
+from logist.core.mermaid.arrows import Stroke, ends
+from logist.core.mermaid.error import MermaidError
+from logist.core.mermaid.shapes import SHAPES
+from logist.core.mermaid.source import BLANKS, Source
+from logist.core.mermaid.text import shown
+from logist.core.workflow.graph import Graph, Group, Link, Node, Shape
+
+MAX_LINKS = 20_000
+"""A diagram with more edges is not read: `A & B & ... --> C & D & ...` grows by multiplication."""
+
+_SIGNED = {"<": "RL", "^": "BT", ">": "LR", "v": "TB", "TD": "TB"}
+
+
+class _Name(NamedTuple):
+    """An id, and where it stands."""
+
+    text: str
+    offset: int
+
+
+class _Arrow(NamedTuple):
+    stroke: Stroke
+    heads: tuple[str, str]
+    offset: int
+    label: str = ""
+    id: str = ""
+
+
+class _Chain(NamedTuple):
+    last: list[_Name]
+    """Where the next arrow leaves."""
+    nodes: list[_Name]
+
+
+class _Direction(NamedTuple):
+    value: str
+
+
+class _Subgraph(NamedTuple):
+    id: str
+
+
+@dataclass
+class _Vertex:
+    label: str
+    offset: int
+    shape: Shape = "plain"
+    classes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Diagram:
+    direction: str = "TB"
+    vertices: dict[str, _Vertex] = field(default_factory=dict)
+    links: list[tuple[str, str, _Arrow]] = field(default_factory=list)
+    link_ids: set[str] = field(default_factory=set)
+    between: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many edges lead from one node to another."""
+    groups: list[tuple[int, Group]] = field(default_factory=list)
+    group_ids: set[str] = field(default_factory=set)
+    grouped: set[str] = field(default_factory=set)
+    """What is in a subgraph already: it stays in the first one that ended."""
+
+
+def build(tree: Tree[Token], source: Source) -> Graph:
+    """The graph of a diagram; MermaidError for what only its meaning forbids."""
+    builder = _Builder(source)
+    try:
+        builder.transform(tree)
+    except VisitError as error:
+        if isinstance(error.orig_exc, MermaidError):
+            raise error.orig_exc from None
+        raise
+    return _graph(builder.diagram, source)
+
+
+def _graph(diagram: _Diagram, source: Source) -> Graph:
+    def line(offset: int) -> int:
+        return source.place(offset)[0]
+
+    known = diagram.vertices.keys() | diagram.group_ids
+    return Graph(
+        direction=diagram.direction,
+        nodes=tuple(
+            Node(name, shown(vertex.label), vertex.shape, tuple(vertex.classes), line(vertex.offset))
+            for name, vertex in diagram.vertices.items()
+            if name not in diagram.group_ids
+        ),
+        links=tuple(
+            Link(start, end, shown(arrow.label) or None, arrow.stroke, arrow.heads, line(arrow.offset))
+            for start, end, arrow in diagram.links
+        ),
+        groups=tuple(
+            Group(
+                group.id,
+                shown(group.title),
+                tuple(member for member in group.members if member in known),
+                line(offset),
+                group.direction,
+            )
+            for offset, group in sorted(diagram.groups, key=lambda item: item[0])
+        ),
+        title=source.title,
+    )
+
+
+class _Builder(Transformer_NonRecursive[Token, Any]):
+    """Called for every part of the tree, the inner ones first; `diagram` grows with it."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.diagram = _Diagram()
+        self._source = source
+
+    def start(self, parts: list[Any]) -> None:
+        sign = str(parts[1]).strip(BLANKS)
+        self.diagram.direction = _SIGNED.get(sign, sign or "TB")
+
+    def document(self, parts: list[Any]) -> list[Any]:
+        return [part for part in parts if isinstance(part, _Chain | _Direction | _Subgraph)]
+
+    # Words.
+
+    def spaces(self, parts: list[Any]) -> None:
+        """Nothing: spaces only part the words."""
+
+    space = note = click = class_def = name = spaces
+
+    def id(self, parts: list[Token]) -> _Name:
+        return _Name("".join(parts), parts[0].start_pos or 0)
+
+    def text(self, parts: list[Token]) -> str:
+        return "".join(parts)
+
+    edge_text = title = text
+
+    def attributes(self, parts: list[Token]) -> Token:
+        """A line break in a quoted text, with the spaces after it, is one on the screen."""
+        texts = []
+        for part in parts:
+            if part == "@{":
+                continue
+            lines = part.split("\n") if part.type == "ATTRIBUTE_TEXT" else [str(part)]
+            texts.append("<br/>".join([lines[0], *(line.lstrip(BLANKS) for line in lines[1:])]))
+        return Token("ATTRIBUTES", "".join(texts), start_pos=parts[0].start_pos)
+
+    def numbers(self, parts: list[Token]) -> list[Token]:
+        return [part for part in parts if part.type == "NUMBER"]
+
+    # Nodes.
+
+    def vertex(self, parts: list[Any]) -> _Name:
+        self._vertex(parts[0])
+        return parts[0]  # type: ignore[no-any-return]
+
+    def _shaped(self, shape: Shape, parts: list[Any]) -> _Name:
+        name: _Name = parts[0]
+        label = _label(parts[-1])
+        if vertex := self._vertex(name):
+            vertex.label, vertex.shape, vertex.offset = label, shape, name.offset
+        return name
+
+    square = partialmethod(_shaped, "square")
+    round = partialmethod(_shaped, "round")
+    stadium = partialmethod(_shaped, "stadium")
+    subroutine = partialmethod(_shaped, "subroutine")
+    cylinder = partialmethod(_shaped, "cylinder")
+    circle = partialmethod(_shaped, "circle")
+    doublecircle = partialmethod(_shaped, "doublecircle")
+    ellipse = partialmethod(_shaped, "ellipse")
+    diamond = partialmethod(_shaped, "diamond")
+    hexagon = partialmethod(_shaped, "hexagon")
+    odd = partialmethod(_shaped, "odd")
+    trapezoid = partialmethod(_shaped, "trapezoid")
+    inv_trapezoid = partialmethod(_shaped, "inv_trapezoid")
+    lean_right = partialmethod(_shaped, "lean_right")
+    lean_left = partialmethod(_shaped, "lean_left")
+
+    def _vertex(self, name: _Name) -> _Vertex | None:
+        """The node of that id, a new one if need be; None where it is the id of an edge."""
+        if name.text in self.diagram.link_ids:
+            return None
+        return self.diagram.vertices.setdefault(name.text, _Vertex(name.text, name.offset))
+
+    def styled(self, parts: list[Any]) -> _Name:
+        name, class_name = parts
+        self._classify(name.text, class_name.text)
+        return name  # type: ignore[no-any-return]
+
+    def _classify(self, ids: str, class_name: str) -> None:
+        for name in ids.split(","):
+            if vertex := self.diagram.vertices.get(name):
+                vertex.classes.append(class_name)
+
+    def class_of(self, parts: list[Any]) -> None:
+        ids, class_name = (part for part in parts if isinstance(part, _Name))
+        self._classify(ids.text, class_name.text)
+
+    def style(self, parts: list[Any]) -> None:
+        """It makes the node, if there is none."""
+        self._vertex(parts[2])
+
+    def _attribute(self, name: _Name, text: Token) -> None:
+        """What `@{ ... }` says of a node; of an edge or a subgraph it says nothing that is read."""
+        try:
+            values = attributes.read(text)
+        except ValueError as error:
+            raise self._error(str(error), text.start_pos or 0) from None
+        vertex = None if name.text in self.diagram.group_ids else self._vertex(name)
+        if vertex is None:
+            return
+        if shape := values.get("shape"):
+            if not isinstance(shape, str) or shape not in SHAPES:
+                raise self._error(f"there is no shape `{shape}`", text.start_pos or 0)
+            vertex.shape, vertex.offset = SHAPES[shape], name.offset
+        if label := values.get("label"):
+            vertex.label = _written(label)
+        for picture in ("icon", "img"):
+            if values.get(picture):
+                if not isinstance(label or "", str):
+                    raise self._error(
+                        "beside an icon or a picture, `label` has to be text", text.start_pos or 0
+                    )
+                vertex.shape = "square"
+                if vertex.label == name.text and not str(label or "").strip():
+                    vertex.label = ""
+
+    # Edges.
+
+    def fan(self, parts: list[Any]) -> list[_Name]:
+        """The nodes of `A & B & C`."""
+        names: list[_Name] = [] if isinstance(parts[0], _Name) else parts[0]
+        if len(parts) > 1 and isinstance(parts[1], Token) and parts[1].type == "ATTRIBUTES":
+            self._attribute(names[-1], parts[1])
+        names.append(parts[-1])
+        return names
+
+    def chain(self, parts: list[Any]) -> _Chain:
+        before = parts[0] if isinstance(parts[0], _Chain) else None
+        names = next(part for part in parts if isinstance(part, list))
+        if isinstance(parts[-1], Token):
+            self._attribute(names[-1], parts[-1])
+        if before is None:
+            return _Chain(names, list(names))
+        self._join(before.last, names, next(part for part in parts if isinstance(part, _Arrow)))
+        before.nodes.extend(names)
+        return _Chain(names, before.nodes)
+
+    def link(self, parts: list[Any]) -> _Arrow:
+        tokens = {part.type: part for part in parts if isinstance(part, Token)}
+        end, start, edge_id = tokens["LINK"], tokens.get("LINK_START"), tokens.get("EDGE_ID")
+        label = _label(next((part for part in parts if not isinstance(part, Token)), ""))
+        stroke, heads = ends(end.strip(BLANKS), start.strip(BLANKS) if start else "")
+        first = start or end
+        offset = (first.start_pos or 0) + len(first) - len(first.lstrip(BLANKS))
+        return _Arrow(stroke, heads, offset, label, edge_id.replace("@", "", 1) if edge_id else "")
+
+    def _join(self, sources: list[_Name], targets: list[_Name], arrow: _Arrow) -> None:
+        links = self.diagram.links
+        if len(links) + len(sources) * len(targets) > MAX_LINKS:
+            raise self._error(f"the diagram has more than {MAX_LINKS:,} edges", arrow.offset)
+        for source in sources:
+            for target in targets:
+                named = source.text == sources[-1].text and target.text == targets[0].text
+                self._link(source.text, target.text, arrow, arrow.id if named else "")
+
+    def _link(self, source: str, target: str, arrow: _Arrow, edge_id: str) -> None:
+        """An edge without an id of its own gets one, and no node may then have it."""
+        before = self.diagram.between.get((source, target), 0)
+        if not edge_id or edge_id in self.diagram.link_ids:
+            edge_id = f"L_{source}_{target}_{before + 1 if before else 0}"
+        self.diagram.link_ids.add(edge_id)
+        self.diagram.between[source, target] = before + 1
+        self.diagram.links.append((source, target, arrow))
+
+    def link_style(self, parts: list[Any]) -> None:
+        """It names edges by their number, from 0."""
+        for number in next((part for part in parts if isinstance(part, list)), []):
+            exists = len(number) < 9 and int(number) < len(self.diagram.links)
+            if not exists or str(int(number)) != number:
+                count = len(self.diagram.links)
+                raise self._error(
+                    f"there is no edge {number[:20]}: so far there are {count}, from 0", number.start_pos
+                )
+
+    # Subgraphs.
+
+    def direction(self, parts: list[Token]) -> _Direction:
+        value = parts[0].type.removeprefix("DIRECTION_")
+        return _Direction(_SIGNED.get(value, value))
+
+    def subgraph(self, parts: list[Any]) -> _Subgraph:
+        content = next(part for part in parts if isinstance(part, list))
+        texts = [part for part in parts if isinstance(part, str) and not isinstance(part, Token)]
+        name, title = texts[0].strip(BLANKS), texts[-1].strip(BLANKS)
+        if not name or (len(texts) == 1 and any(blank in texts[0] for blank in BLANKS)):
+            name = f"subGraph{len(self.diagram.groups)}"
+        directions = [part.value for part in content if isinstance(part, _Direction)]
+        members = self._members(content)
+        group = Group(name, title, members, direction=directions[-1] if directions else "")
+        self.diagram.groups.append((parts[0].start_pos, group))
+        self.diagram.group_ids.add(name)
+        return _Subgraph(name)
+
+    def _members(self, content: list[Any]) -> tuple[str, ...]:
+        """What a subgraph has, in the order of the text, without what stands in an inner one."""
+        names: dict[str, None] = {}
+        for part in content:
+            if isinstance(part, _Chain):
+                names.update((name.text, None) for name in part.nodes)
+            elif isinstance(part, _Subgraph):
+                names[part.id] = None
+        free = tuple(name for name in names if name not in self.diagram.grouped)
+        self.diagram.grouped.update(free)
+        return free
+
+    def _error(self, message: str, offset: int) -> MermaidError:
+        return MermaidError(message, *self._source.place(offset))
+
+
+def _label(text: str) -> str:
+    """A label without the spaces and the quotes around it."""
+    text = text.strip(BLANKS)
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+def _written(value: attributes.Value) -> str:
+    """A value of YAML as text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

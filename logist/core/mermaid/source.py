@@ -1,0 +1,148 @@
+"""A diagram's text without what the grammar does not know, and where each character of it came from.
+
+Taken away, in mermaid's order: carriage returns, front matter, directives (`%%{...}%%`), comments, spaces
+after a closing brace. An entity (`#quot;`) keeps its length: only its `#` and `;` become marks, so that its
+semicolon ends no statement. Every step is linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+
+from logist.core.mermaid.error import MermaidError
+
+MAX_CHARACTERS = 1 << 22
+"""A diagram with more, its comments counted, is not read."""
+
+ENTITY_OPEN = "\ufdd0"
+ENTITY_CLOSE = "\ufdd1"
+"""No text has these two: Unicode keeps them for a program's own use."""
+
+SPACE = r"[\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
+"""A character that mermaid takes for a space; for patterns with re.ASCII."""
+
+BLANKS = " \t\n\v\f\r\u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+
+_FRONT_MATTER = re.compile(
+    r"(?P<indent>[^\S\n]*)---\s*\n(?P<body>.*?)\n(?P=indent)---\s*(?:\n|\Z)", re.DOTALL | re.ASCII
+)
+_TITLE = re.compile(r"^title[ \t]*:[ \t]+(.*)$", re.MULTILINE)
+_COMMENT = re.compile(r"^[^\S\n]*%%(?!\{)[^\n]*(?:\n|\Z)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"%%\{\s*\w++(?:\s*:)?\s*(?:\w++|(?:[^}]++|\}(?!%%))*+)\s*(?:\}%%)?", re.ASCII)
+_LEADING = re.compile(rf"\A{SPACE}+", re.ASCII)
+_TAG = re.compile(r"<(\w++)([^<>]*+)>", re.ASCII)
+_ATTRIBUTE = re.compile(r'="([^"]*)"')
+_COLOUR = re.compile(r":[^\s#:]*+#")
+_ENTITY = re.compile(r"#(\w+);", re.ASCII)
+_AFTER_BRACE = re.compile(rf"(?<=\}}){SPACE}*\n", re.ASCII)
+
+
+class Source:
+    """The text that the grammar reads."""
+
+    def __init__(self, text: str) -> None:
+        """MermaidError for a text that is too long."""
+        self._breaks = [match.end() for match in re.finditer(r"\r\n|\r|\n", text)]
+        self._starts, self._origins = [0], [0]
+        self.text = text
+        self.title = ""
+        if len(text) > MAX_CHARACTERS:
+            raise MermaidError(f"the diagram has more than {MAX_CHARACTERS:,} characters", 1, 1)
+        self._clean()
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and column, from 1, in the text as it was given, of a character of `text`."""
+        origin = self._origin(offset)
+        line = bisect_right(self._breaks, origin)
+        return line + 1, origin - (self._breaks[line - 1] if line else 0) + 1
+
+    def _origin(self, offset: int) -> int:
+        piece = bisect_right(self._starts, offset) - 1
+        return self._origins[piece] + offset - self._starts[piece]
+
+    def _clean(self) -> None:
+        self._put(re.compile(r"\A\ufeff"), "")
+        self._put(re.compile(r"\r\n?"), "\n")
+        self.text = _TAG.sub(_single_quotes, self.text)  # as long as before
+        self._take_front_matter()
+        self._put(_DIRECTIVE, "")
+        self._put(_COMMENT, "")
+        self._put(_LEADING, "")
+        self._cut_colours()
+        self.text = _ENTITY.sub(rf"{ENTITY_OPEN}\1{ENTITY_CLOSE}", self.text)  # as long as before
+        self.text += "\n"
+        self._put(_AFTER_BRACE, "\n")
+
+    def _take_front_matter(self) -> None:
+        match = _FRONT_MATTER.match(self.text)
+        if match is None:
+            return
+        if title := _TITLE.search(match["body"]):
+            self.title = _scalar(title[1])
+        self._replace([(0, match.end(), "")])
+
+    def _cut_colours(self) -> None:
+        """Takes off the last semicolon of lines such as `style A fill:#f9f;`: `#f9f;` there is no entity."""
+        for word in ("style", "classDef"):
+            cuts = []
+            for line in re.finditer(rf"{word}([^\n]*)", self.text):
+                if colour := _COLOUR.search(line[1]):
+                    end = line[1].rfind(";", colour.end())
+                    if end >= 0:
+                        cuts.append((line.start(1) + end, line.start(1) + end + 1, ""))
+            self._replace(cuts)
+
+    def _put(self, pattern: re.Pattern[str], new: str) -> None:
+        self._replace([(match.start(), match.end(), new) for match in pattern.finditer(self.text)])
+
+    def _replace(self, changes: list[tuple[int, int, str]]) -> None:
+        """Puts texts in place of spans; `changes` are in order and do not overlap."""
+        pieces: list[str] = []
+        starts: list[int] = []
+        origins: list[int] = []
+        end = length = 0
+        for start, stop, new in [*changes, (len(self.text), len(self.text), "")]:
+            self._keep(end, start, length, starts, origins)
+            pieces += (self.text[end:start], new)
+            length += start - end
+            if new:
+                starts.append(length)
+                origins.append(self._origin(start))
+                length += len(new)
+            end = stop
+        starts.append(length)
+        origins.append(self._origin(len(self.text)))
+        self.text, self._starts, self._origins = "".join(pieces), starts, origins
+
+    def _keep(self, start: int, stop: int, length: int, starts: list[int], origins: list[int]) -> None:
+        """Notes where the kept span from `start` to `stop` came from, when it comes to stand at `length`."""
+        if start == stop:
+            return
+        starts.append(length)
+        origins.append(self._origin(start))
+        first = bisect_right(self._starts, start)
+        last = bisect_right(self._starts, stop - 1)
+        starts += [length + piece - start for piece in self._starts[first:last]]
+        origins += self._origins[first:last]
+
+
+def _single_quotes(tag: re.Match[str]) -> str:
+    """A quote inside an HTML tag would end the label that the tag stands in."""
+    return "<" + tag[1] + _ATTRIBUTE.sub(r"='\1'", tag[2]) + ">"
+
+
+def _scalar(text: str) -> str:
+    """A YAML scalar on one line, as far as titles need it."""
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            return text[1:-1]
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    return re.split(r"\s#", text, maxsplit=1)[0].rstrip()

@@ -1,0 +1,58 @@
+"""Labels: from what mermaid keeps to what a reader sees, and back."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from logist.core.mermaid.source import BLANKS, ENTITY_CLOSE, ENTITY_OPEN
+
+_ENTITY = re.compile(rf"{ENTITY_OPEN}(\w+){ENTITY_CLOSE}|&#?\w+;", re.ASCII)
+_LARGEST = 7
+"""No character has a number of more digits."""
+_WINDOWS = range(0x80, 0xA0)
+_SURROGATES = range(0xD800, 0xE000)
+_UNSAFE = re.compile(
+    r'["\x01-\x1f\x7f\ufdd0\ufdd1]|\A`|=\Z|#(?=\w+;)|&(?=#?\w+;)|%(?=%\{)|(?<=direction)\s(?=\s*(?:TB|BT|RL|LR|TD))',
+    re.ASCII,
+)
+"""What would end the quotes, or be read as something else than itself."""
+
+
+def shown(text: str) -> str:
+    """`text` with its entities as the characters they stand for; an unknown one reads `&name;`."""
+    return _ENTITY.sub(_character, text)
+
+
+def _character(match: re.Match[str]) -> str:
+    name = match[1]
+    entity = match[0] if name is None else f"&{'#' * name.isdigit()}{name};"
+    number = entity[2:-1]
+    if not entity.startswith("&#") or not number.isdigit():
+        return html.unescape(entity)
+    if len(number.lstrip("0")) > _LARGEST:
+        return "\ufffd"
+    value = int(number)
+    if value in _WINDOWS:
+        return html.unescape(entity)
+    if value == 0 or value in _SURROGATES or value > 0x10FFFF:
+        return "\ufffd"
+    return chr(value)
+
+
+def quoted(text: str) -> str:
+    """`text` as it is written between quotes in a diagram, the quotes included; never empty between them."""
+    bare = text.strip(BLANKS)
+    start = text.find(bare) if bare else len(text)
+    before, after = text[:start], text[start + len(bare) :]
+    inner = _numbers(before) + _UNSAFE.sub(_number, bare) + _numbers(after)
+    return f'"{inner or " "}"'
+
+
+def _number(match: re.Match[str]) -> str:
+    return _numbers(match[0])
+
+
+def _numbers(text: str) -> str:
+    """Every character as an entity."""
+    return "".join("#quot;" if character == '"' else f"#{ord(character)};" for character in text)

@@ -1,0 +1,143 @@
+"""From a graph to a diagram that reads back to it: nodes first, then subgraphs, then edges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+from logist.core.mermaid.builder import build
+from logist.core.mermaid.error import MermaidError
+from logist.core.mermaid.grammar import parse
+from logist.core.mermaid.lexer import Lexer
+from logist.core.mermaid.source import Source
+from logist.core.mermaid.text import quoted
+from logist.core.workflow.graph import Graph, Group, Link, Node
+
+_BRACKETS = {
+    "square": ("[", "]"),
+    "round": ("(", ")"),
+    "stadium": ("([", "])"),
+    "subroutine": ("[[", "]]"),
+    "cylinder": ("[(", ")]"),
+    "circle": ("((", "))"),
+    "doublecircle": ("(((", ")))"),
+    "odd": (">", "]"),
+    "diamond": ("{", "}"),
+    "hexagon": ("{{", "}}"),
+    "lean_right": ("[/", "/]"),
+    "lean_left": ("[\\", "\\]"),
+    "trapezoid": ("[/", "\\]"),
+    "inv_trapezoid": ("[\\", "/]"),
+    "ellipse": ("(-", "-)"),
+}
+_LINES = {"normal": ("--", "-"), "thick": ("==", "="), "dotted": ("-.-", ""), "invisible": ("~~~", "")}
+_LEFT = {"": "", "arrow": "<", "circle": "o", "cross": "x"}
+_RIGHT = {"arrow": ">", "circle": "o", "cross": "x"}
+_ID_WORDS = frozenset(
+    ["NUMBER", "NAME", "V", "MINUS", "DEFAULT", "COMMA", "COLON", "AMPERSAND", "HASH", "STAR", "LETTERS"]
+)
+_DEEPEST_INDENT = 8
+
+
+def write(graph: Graph) -> str:
+    """The diagram of a graph, places aside; ValueError for what no diagram can say, such as an id with a space."""
+    for node in graph.nodes:
+        if not is_id(node.id):
+            raise ValueError(f"{node.id!r} cannot be an id in a mermaid diagram")
+    text = "\n".join([*_head(graph), *map(_guarded, _body(graph))]) + "\n"
+    _check(graph, text)
+    return text
+
+
+def is_id(text: str) -> bool:
+    """Whether a node can have this id: `end`, for one, and whatever has a space in it, cannot be one."""
+    try:
+        kinds = [token.type for token in Lexer(Source(f"{text}\n")).tokens()]
+    except MermaidError:
+        return False
+    return len(kinds) > 2 and _ID_WORDS.issuperset(kinds[:-2]) and Source(f"{text}\n").text == f"{text}\n\n"
+
+
+def placeless(graph: Graph) -> Graph:
+    """The graph without the lines its parts stand in."""
+    return replace(
+        graph,
+        nodes=tuple(replace(node, line=0) for node in graph.nodes),
+        links=tuple(replace(link, line=0) for link in graph.links),
+        groups=tuple(replace(group, line=0) for group in graph.groups),
+    )
+
+
+def _check(graph: Graph, text: str) -> None:
+    source = Source(text)
+    try:
+        again = placeless(build(parse(source), source))
+    except MermaidError as error:
+        raise ValueError(f"this graph cannot be written as a diagram: {error.message}") from None
+    wanted = placeless(graph)
+    for name in ("title", "direction", "nodes", "groups", "links"):
+        if getattr(again, name) != getattr(wanted, name):
+            raise ValueError(
+                f"this graph cannot be written as a diagram: its {name} would read back differently"
+            )
+
+
+def _head(graph: Graph) -> Iterator[str]:
+    if graph.title:
+        yield from ("---", f"title: {json.dumps(graph.title)}", "---")
+    yield f"flowchart {graph.direction}"
+
+
+def _body(graph: Graph) -> Iterator[str]:
+    for node in graph.nodes:
+        yield f"    {_node(node)}"
+        yield from (f"    {node.id}:::{name}" for name in node.classes)
+    yield from _groups(graph)
+    yield from (f"    {_link(link)}" for link in graph.links)
+
+
+def _guarded(line: str) -> str:
+    """Mermaid takes the last semicolon off a line that looks as if it styled something: give it one to take."""
+    return line + ";" * ("style" in line) + ";" * ("classDef" in line) if "#" in line else line
+
+
+def _node(node: Node) -> str:
+    if node.shape == "plain":
+        label = quoted(node.label).replace("\\", "#92;")
+        return node.id if node.label == node.id else f"{node.id}@{{ label: {label} }}"
+    before, after = _BRACKETS[node.shape]
+    return f"{node.id}{before}{quoted(node.label)}{after}"
+
+
+def _link(link: Link) -> str:
+    left, right = link.heads
+    line, open_end = _LINES[link.stroke]
+    arrow = _LEFT[left] + line + _RIGHT.get(right, open_end)
+    label = "" if link.label is None else f"|{quoted(link.label)}|"
+    return f"{link.source} {arrow}{label} {link.target}"
+
+
+def _groups(graph: Graph) -> Iterator[str]:
+    """A group that follows the one it stands in is written inside it; another one is only named there."""
+    waiting = iter(graph.groups)
+    following = next(waiting, None)
+    opened: list[Iterator[str]] = []
+    while opened or following:
+        member = next(opened[-1], None) if opened else None
+        indent = "    " * (min(len(opened), _DEEPEST_INDENT) + 1)
+        if following and (not opened or member == following.id):
+            yield from _opening(following, indent)
+            opened.append(iter(following.members))
+            following = next(waiting, None)
+        elif member is not None:
+            yield f"{indent}{member}"
+        else:
+            opened.pop()
+            yield f"{indent[4:]}end"
+
+
+def _opening(group: Group, indent: str) -> Iterator[str]:
+    yield f"{indent}subgraph {group.id} [{quoted(group.title)}]"
+    if group.direction:
+        yield f"{indent}    direction {group.direction}"

@@ -1,0 +1,242 @@
+"""The comments of a diagram that configure its steps.
+
+    %% === WORKFLOW_CONFIG ===
+    %% @review: {
+    %%   "stepType": "task"
+    %% }
+    %% === END_CONFIG ===
+
+An entry spans as many `%%` lines as its JSON needs. `%% @step(ID): {...}` says the same, and may also stand
+on one line anywhere in the diagram. Mermaid reads none of this.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from logist.core.workflow.graph import Entry
+from logist.core.workflow.problem import Problem
+
+_BEGIN = re.compile(r"[ \t]*%%[ \t]*=+[ \t]*WORKFLOW_CONFIG[ \t]*=+[ \t]*")
+_END = re.compile(r"[ \t]*%%[ \t]*=+[ \t]*END_CONFIG[ \t]*=+[ \t]*")
+_STEP = re.compile(r"[ \t]*%%[ \t]*@step\([ \t]*(?P<id>[^\s()]+)[ \t]*\)[ \t]*:")
+_ID = re.compile(r"[ \t]*%%[ \t]*@(?P<id>[^\s()]+?)[ \t]*:(?=[\s{\[\"]|$)")
+_MARKED = re.compile(r"[ \t]*%%[ \t]*@")
+_PREFIX = re.compile(r"[ \t]*%%")
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+_BLANK = " \t\r\n"
+_SPELLING = 'write an entry as `%% @ID: {"key": "value"}`'
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line without its break; `start` is its offset in the text, `number` counts from 1."""
+
+    text: str
+    start: int
+    number: int
+
+
+class _BrokenError(ValueError):
+    """JSON that is none; `position` is an offset in it."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+def entries(text: str) -> tuple[list[Entry], list[Problem]]:
+    """The entries of a diagram in the order of the text, and all that is wrong with them. Never raises."""
+    lines = _lines(text)
+    span, problems = _block_lines(lines)
+    found: dict[str, Entry] = {}
+    for piece in _pieces(lines, span, problems):
+        entry = _entry(piece, problems)
+        if entry is None:
+            continue
+        if entry.id in found:
+            where = f"it stands in line {found[entry.id].line} already"
+            problems.append(
+                _error(
+                    "config_twice", f"there are two entries for `{entry.id}`: {where}", entry.id, entry.line
+                )
+            )
+        else:
+            found[entry.id] = entry
+    return list(found.values()), sorted(
+        problems, key=lambda problem: (problem.line or 0, problem.column or 0)
+    )
+
+
+def block(text: str) -> str | None:
+    """The block as it stands, from its first to its last line, without the last line's break; None without one."""
+    span = _span(text)
+    return None if span is None else text[span[0] : span[1]]
+
+
+def replace_block(text: str, new: str) -> str:
+    """The text with `new` as its block, all else as it was; at the end where there was none.
+
+    ValueError where the block of the text is not closed.
+    """
+    span = _span(text)
+    if span is not None:
+        return text[: span[0]] + new + text[span[1] :]
+    if any(_BEGIN.fullmatch(line.text) for line in _lines(text)):
+        raise ValueError("the config block is not closed with `%% === END_CONFIG ===`")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    return text + ("" if not text or text.endswith(("\n", "\r")) else newline) + new + newline
+
+
+def _span(text: str) -> tuple[int, int] | None:
+    lines = _lines(text)
+    span, _ = _block_lines(lines)
+    if span is None or span[1] == len(lines):
+        return None
+    return lines[span[0]].start, lines[span[1]].start + len(lines[span[1]].text)
+
+
+def _lines(text: str) -> list[_Line]:
+    matches = [match for match in _LINE.finditer(text) if match[0]]
+    lines = [_Line(match[1], match.start(), number) for number, match in enumerate(matches, 1)]
+    if lines and lines[0].text.startswith("\ufeff"):
+        lines[0] = _Line(lines[0].text[1:], 1, 1)
+    return lines
+
+
+def _block_lines(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[Problem]]:
+    """Indices of the first and the last line of the block; the second is past the end if it is not closed."""
+    problems: list[Problem] = []
+    begin = end = None
+    for index, line in enumerate(lines):
+        if _BEGIN.fullmatch(line.text):
+            if begin is None:
+                begin = index
+            else:
+                problems.append(_error("config_block", "there is a second config block", "", line.number))
+        elif _END.fullmatch(line.text) and begin is None:
+            problems.append(
+                _error("config_block", "END_CONFIG has no WORKFLOW_CONFIG before it", "", line.number)
+            )
+        elif _END.fullmatch(line.text) and end is None:
+            end = index
+    if begin is None:
+        return None, problems
+    if end is None:
+        fix = "end it with the line `%% === END_CONFIG ===`"
+        problems.append(
+            _error("config_block", "the config block is not closed", "", lines[begin].number, fix=fix)
+        )
+    return (begin, len(lines) if end is None else end), problems
+
+
+def _pieces(
+    lines: list[_Line], span: tuple[int, int] | None, problems: list[Problem]
+) -> Iterator[list[_Line]]:
+    """The lines of each entry: of the block, up to the next entry; elsewhere, the one line."""
+    begin, end = span or (len(lines), len(lines))
+    piece: list[_Line] = []
+    idle = False
+    for index, line in enumerate(lines):
+        inside = begin < index < end
+        if _STEP.match(line.text) or (inside and _ID.match(line.text)):
+            yield from filter(None, [piece])
+            piece = [line]
+        elif inside and _MARKED.match(line.text):
+            column = line.text.index("@") + 1
+            problems.append(
+                _error("config_entry", "this is no entry", "", line.number, column, fix=_SPELLING)
+            )
+        elif inside and piece:
+            piece.append(line)
+        elif inside and not idle and _PREFIX.sub("", line.text, count=1).strip():
+            problems.append(_text_between(line))
+            idle = True
+        if piece and not inside:
+            yield piece
+            piece = []
+    yield from filter(None, [piece])
+
+
+def _entry(piece: list[_Line], problems: list[Problem]) -> Entry | None:
+    """The entry of these lines; what follows its JSON on later lines is passed over with a warning."""
+    first = piece[0]
+    head = _STEP.match(first.text) or _ID.match(first.text)
+    if head is None:
+        return None
+    starts, texts = _json_lines(piece, head.end())
+    try:
+        data, end = _read("\n".join(texts))
+        row = bisect_right(starts, end - 1) - 1
+        if rest := texts[row][end - starts[row] :].strip():
+            raise _BrokenError(f"`{rest[:20]}` stands after the end of its JSON", end)
+    except _BrokenError as error:
+        row = bisect_right(starts, error.position) - 1
+        line = piece[row]
+        column = len(line.text) - len(texts[row]) + error.position - starts[row] + 1
+        column += line.number == 1 and line.start == 1  # the byte order mark
+        message = f"the entry of `{head['id']}`: {error}"
+        problems.append(_error("config_json", message, head["id"], line.number, column))
+        return None
+    later = zip(piece[row + 1 :], texts[row + 1 :], strict=True)
+    problems.extend(_text_between(line) for line in [line for line, rest in later if rest.strip()][:1])
+    return Entry(head["id"], data, first.number)
+
+
+def _read(text: str) -> tuple[dict[str, object], int]:
+    """The object a text begins with, and where it ends."""
+    begin = len(text) - len(text.lstrip(_BLANK))
+    try:
+        data, end = _DECODER.raw_decode(text, begin)
+    except json.JSONDecodeError as error:
+        position = min(error.pos, max(len(text) - 1, 0))
+        raise _BrokenError(f"broken JSON: {error.msg.removesuffix(' at')}", position) from None
+    except RecursionError:
+        raise _BrokenError("its JSON is nested too deep", begin) from None
+    except ValueError as error:
+        raise _BrokenError(str(error), begin) from None
+    if not isinstance(data, dict):
+        raise _BrokenError("it has to be a JSON object", begin)
+    return data, end
+
+
+def _json_lines(piece: list[_Line], start: int) -> tuple[list[int], list[str]]:
+    """What stands after `%%` in each line, and where it begins when joined by line breaks."""
+    texts = [piece[0].text[start:]]
+    for line in piece[1:]:
+        prefix = _PREFIX.match(line.text)
+        texts.append(line.text[prefix.end() if prefix else 0 :])
+    starts = [0]
+    for text in texts[:-1]:
+        starts.append(starts[-1] + len(text) + 1)
+    return starts, texts
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for key, item in pairs:
+        if key in value:
+            raise ValueError(f"the key `{key}` stands twice")
+        value[key] = item
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"`{name}` is no JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+
+
+def _text_between(line: _Line) -> Problem:
+    message = "this text of the config block belongs to no entry"
+    return Problem("warning", "config_text", message, line=line.number, column=1, fix=_SPELLING)
+
+
+def _error(code: str, message: str, step: str, line: int, column: int = 1, fix: str = "") -> Problem:
+    return Problem("error", code, message, f"@{step}" if step else "", line, column, fix)

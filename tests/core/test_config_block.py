@@ -1,0 +1,140 @@
+"""The config block: its entries, what is wrong with it, and its bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from logist.core.workflow.config_block import block, entries, replace_block
+from logist.core.workflow.graph import Entry
+
+BEGIN, END = "%% === WORKFLOW_CONFIG ===\n", "%% === END_CONFIG ===\n"
+
+
+def within(lines: str) -> str:
+    """A diagram with these lines in its block, which begin in line 4."""
+    return f"graph TD\nA --> B\n{BEGIN}{lines}\n{END}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (within('%% @A: {"stepType": "task"}'), [Entry("A", {"stepType": "task"}, 4)]),
+        (within('%% @A: {\n%%   "a": [1,\n%%   2]\n%% }'), [Entry("A", {"a": [1, 2]}, 4)]),
+        (within("%% @A:\n%% {}\n%%\n%% @B: { }"), [Entry("A", {}, 4), Entry("B", {}, 7)]),
+        (within('%% @step(A): {"a": 1}'), [Entry("A", {"a": 1}, 4)]),
+        (within("%%@step.one-a: {}\n  %%  @审查 : {}\n%% @ns:x: {}"), [Entry("step.one-a", {}, 4), Entry("审查", {}, 5), Entry("ns:x", {}, 6)]),
+        (within('%% @A: {"a": "%% @B: {} "}'), [Entry("A", {"a": "%% @B: {} "}, 4)]),
+        (within('%% @A: {"a": "line\\nbreak \\u00e9 \u2028"}'), [Entry("A", {"a": "line\nbreak é \u2028"}, 4)]),
+        ('%% @step(A): {"a": 1}\ngraph TD\nA\n  %% @step( B ) : {}\n', [Entry("A", {"a": 1}, 1), Entry("B", {}, 4)]),
+        ('\ufeff%% @step(A): {}\r\ngraph TD\r\n', [Entry("A", {}, 1)]),
+        (within('%% @A: {\n%%   "a": 1\n%% }').replace("\n", "\r\n"), [Entry("A", {"a": 1}, 4)]),
+        (within('%% @A: {\n%%   "a": 1\n%% }').replace("\n", "\r"), [Entry("A", {"a": 1}, 4)]),
+        ("%%===WORKFLOW_CONFIG===\n%% @A: {}\n%%===END_CONFIG===", [Entry("A", {}, 2)]),
+        ("graph TD\n%% @A: {}\n%% a comment\n", []),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_entries_are_read_without_a_word(text: str, expected: list[Entry]) -> None:
+    assert entries(text) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "path", "place", "message"),
+    [
+        (within('%% @A: {"a": tru}'), "config_json", "@A", (4, 14), "broken JSON: Expecting value"),
+        (within('%% @A: {\n%%   "a": 1\n%%   "b": 2\n%% }'), "config_json", "@A", (6, 6), "broken JSON"),
+        (within('%% @A: {\n%%   "a" 1\n%% }'), "config_json", "@A", (5, 10), "Expecting ':'"),
+        (within('%% @a.b-é: {"a": "x\n%% y"}'), "config_json", "@a.b-é", (4, 20), "control character"),
+        (within("%% @A: {"), "config_json", "@A", (4, 8), "broken JSON"),
+        (within("%% @A:"), "config_json", "@A", (4, 7), "broken JSON"),
+        (within('%% @A: {"a": 1, "a": 2}'), "config_json", "@A", (4, 8), "the key `a` stands twice"),
+        (within('%% @A: {"a": NaN}'), "config_json", "@A", (4, 8), "`NaN` is no JSON"),
+        (within("%% @A: [1]"), "config_json", "@A", (4, 8), "has to be a JSON object"),
+        (within("%% @A: {} }"), "config_json", "@A", (4, 10), "`}` stands after the end"),
+        (within("%% @A: " + '{"a":' * 50_000), "config_json", "@A", (4, 8), "nested too deep"),
+        (within("%% @A: {'a': 1}"), "config_json", "@A", (4, 9), "property name"),
+        (within("%% @A: {}\n%% @A: {}"), "config_twice", "@A", (5, 1), "it stands in line 4 already"),
+        (within("%% @A {}"), "config_entry", "", (4, 4), "this is no entry"),
+        (f"graph TD\n{BEGIN}%% @A: {{}}\n", "config_block", "", (2, 1), "is not closed"),
+        (f"graph TD\n{END}", "config_block", "", (2, 1), "no WORKFLOW_CONFIG before it"),
+        (within("%% @A: {}") + within(""), "config_block", "", (8, 1), "a second config block"),
+        ('\ufeff%% @step(A): {"a": x}', "config_json", "@A", (1, 21), "Expecting value"),
+        ("graph TD\r\n%% @step(A): {", "config_json", "@A", (2, 14), "broken JSON"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_step_and_place(
+    text: str, code: str, path: str, place: tuple[int, int], message: str
+) -> None:
+    _, problems = entries(text)
+    (problem,) = problems
+    assert (problem.severity, problem.code, problem.path) == ("error", code, path)
+    assert (problem.line, problem.column) == place
+    assert message in problem.message
+
+
+def test_all_that_is_wrong_is_told_in_one_go_and_the_rest_is_read() -> None:
+    found, problems = entries(within('%% @A: {\n%% @B: {"b": 1}\n%% @C: [\n%% @B: {}'))
+    assert found == [Entry("B", {"b": 1}, 5)]
+    assert [(problem.path, problem.line) for problem in problems] == [("@A", 4), ("@C", 6), ("@B", 7)]
+
+
+@pytest.mark.parametrize(
+    "lines", ["%% a note\n%% @A: {}", "%% @A: {}\n%% a note\n%% and more", "%% @A: {}\nA --> C"]
+)
+def test_text_between_entries_is_a_warning(lines: str) -> None:
+    found, (problem,) = entries(within(lines))
+    assert [entry.id for entry in found] == ["A"]
+    assert (problem.severity, problem.code) == ("warning", "config_text")
+
+
+BLOCK = '%%  === WORKFLOW_CONFIG ===  \r\n%% @A: { "a" : 1 }\n%% odd   \n\t%% === END_CONFIG === '
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("", ""), ("graph TD\nA\n", "\r\n%% end\n"), ("\ufeffgraph TD\r\n", "\n")]
+)
+def test_the_block_is_kept_byte_for_byte(before: str, after: str) -> None:
+    text = before + BLOCK + after
+    assert block(text) == BLOCK
+    assert replace_block(text, BLOCK) == text
+    assert replace_block(text, "%% new") == f"{before}%% new{after}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("graph TD\nA\n", "graph TD\nA\n%% b\n"),
+        ("graph TD\nA", "graph TD\nA\n%% b\n"),
+        ("graph TD\r\nA", "graph TD\r\nA\r\n%% b\r\n"),
+        ("", "%% b\n"),
+    ],
+)
+def test_a_text_without_a_block_gets_it_at_its_end(text: str, expected: str) -> None:
+    assert block(text) is None
+    assert replace_block(text, "%% b") == expected
+
+
+def test_a_block_that_is_not_closed_is_not_replaced() -> None:
+    assert block(BEGIN) is None
+    with pytest.raises(ValueError, match="not closed"):
+        replace_block(BEGIN, "%% b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BEGIN + "%% @A: {\n" * 5_000,
+        BEGIN + "%% @A: {}\n" + "%% x\n" * 50_000,
+        BEGIN + "%% @A: " + "[" * 500_000,
+        BEGIN + '%% @A: {"a": ' + "9" * 100_000 + "}",
+        " " * 1_000_000,
+        "%%" * 500_000,
+        "%% @" + "a" * 1_000_000,
+        "%% @step(" + " " * 1_000_000,
+    ],
+    ids=range(8),
+)
+def test_a_text_made_to_hurt_ends(text: str) -> None:
+    found, problems = entries(text)
+    assert len(found) <= 1
+    assert len(problems) <= 5_001

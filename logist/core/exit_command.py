@@ -80,7 +80,7 @@ class _Candidate:
 
 def judge(text: str, schema: JsonObject) -> Verdict:
     """What an answer says. `schema` is llm-chat-schema.json, parsed. Never raises, whatever the text."""
-    if fault := _unreadable(text):
+    if fault := unreadable(text):
         return Verdict(reason=fault)
     found = outermost(text)
     if any(span.ending == "text" for span in found.spans):
@@ -106,7 +106,8 @@ def clean(text: str) -> tuple[str, bool]:
     return cleaned, len(cleaned) != len(text)
 
 
-def _unreadable(text: str) -> str | None:
+def unreadable(text: str) -> str | None:
+    """Why an answer is not even looked at, or None."""
     if len(text) > MAX_CHARACTERS:
         return f"the answer is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,} are read"
     if not text.strip("\ufeff \t\r\n"):
@@ -195,7 +196,7 @@ def _verdict(text: str, candidates: list[_Candidate]) -> Verdict:
     response = candidates[0].response
     command = ExitCommand(
         action=ExitAction(response["action"]),
-        evidence_files=tuple(_plain(path) for path in response["evidence_files"]),
+        evidence_files=tuple(plain_path(path) for path in response["evidence_files"]),
         summary=response["summary_for_supervisor"],
         output=response.get("output"),
         metadata=response.get("metadata"),
@@ -203,7 +204,7 @@ def _verdict(text: str, candidates: list[_Candidate]) -> Verdict:
     return Verdict(command, warnings=tuple(_warnings(text, candidates, command)))
 
 
-def _plain(path: str) -> str:
+def plain_path(path: str) -> str:
     """A valid path without its empty and `.` segments."""
     return "/".join(segment for segment in path.split("/") if segment not in ("", "."))
 
@@ -215,8 +216,8 @@ def _warnings(text: str, candidates: list[_Candidate], command: ExitCommand) -> 
     if len(candidates) > 1:
         yield f"the exit command is given {len(candidates)} times"
     for path in candidates[0].response["evidence_files"]:
-        if path != _plain(path):
-            yield f"evidence {answer_faults.shown(path)} is read as {answer_faults.shown(_plain(path))}"
+        if path != plain_path(path):
+            yield f"evidence {answer_faults.shown(path)} is read as {answer_faults.shown(plain_path(path))}"
     if (count := _sentences(command.summary)) > 3:
         yield f"`summary_for_supervisor` has {count} sentences; two or three are asked for"
 

@@ -1,0 +1,131 @@
+"""Orders a graph of steps for drawing: what stands below what, and which edges only refer.
+
+A step that only one edge leads to stands below that edge. A step where several meet stands below the last
+step that all ways to it have in common (its dominator), at that step's own depth. So does the longest branch
+of a decision, where it is long, and every branch where there is no room to indent further: a drawing grows
+down and not to the right.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from logist.core.model import Edge, Workflow
+
+LONG = 6
+"""Steps: a branch of this length is drawn at its decision's own depth."""
+
+
+@dataclass
+class Layout:
+    """The places of a workflow's steps."""
+
+    roots: list[str] = field(default_factory=list)
+    """The start, then one step for each part that the start does not lead to."""
+    leaving: dict[str, list[Edge]] = field(default_factory=dict)
+    back: set[int] = field(default_factory=set)
+    """Edges (by `id`) that lead back to a step on the way here."""
+    below: dict[str, list[str]] = field(default_factory=dict)
+    """By dominator, in the order of drawing."""
+    size: dict[str, int] = field(default_factory=dict)
+    """How many steps stand below a step, itself included."""
+    forward: set[int] = field(default_factory=set)
+    """Edges (by `id`) whose target comes later in the order of drawing."""
+    entering: Counter[str] = field(default_factory=Counter)
+    """How many forward edges lead to a step."""
+
+    def is_inline(self, edge: Edge) -> bool:
+        """Whether the target stands directly below this edge, and below no other."""
+        return id(edge) in self.forward and self.entering[edge.target] == 1
+
+    def hoisted(self, step: str, *, room: bool) -> set[str]:
+        """The branch targets that are drawn at the depth of the step itself."""
+        targets = [edge.target for edge in self.leaving[step] if self.is_inline(edge)]
+        if not room:
+            return set(targets)
+        longest = max(targets, key=lambda target: self.size[target], default=None)
+        return {longest} if longest is not None and self.size[longest] >= LONG else set()
+
+
+def laid_out(workflow: Workflow) -> Layout:
+    """The layout of a workflow, in time nearly linear in its steps and edges."""
+    layout = Layout(leaving={step.id: [] for step in workflow.steps})
+    for edge in workflow.edges:
+        if edge.source in layout.leaving:
+            layout.leaving[edge.source].append(edge)
+    order: list[str] = []
+    seen: set[str] = set()
+    entered = {edge.target for edge in workflow.edges if edge.source != edge.target}
+    unentered = [step.id for step in workflow.steps if step.id not in entered]
+    for root in (workflow.start, *unentered, *layout.leaving):
+        if root in layout.leaving and root not in seen:
+            layout.roots.append(root)
+            order += _visited(root, layout, seen)
+    _count_forward(layout, order)
+    _place(layout, order)
+    return layout
+
+
+def _visited(root: str, layout: Layout, seen: set[str]) -> list[str]:
+    """What is reached from `root` for the first time, each step after all that lead to it; finds what leads back.
+
+    The last edge is followed first: the order is turned round at the end.
+    """
+    seen.add(root)
+    open_steps = {root}
+    finished: list[str] = []
+    stack = [(root, reversed(layout.leaving[root]))]
+    while stack:
+        step, edges = stack[-1]
+        edge = next(edges, None)
+        if edge is None:
+            stack.pop()
+            open_steps.discard(step)
+            finished.append(step)
+        elif edge.target in open_steps:
+            layout.back.add(id(edge))
+        elif edge.target in layout.leaving and edge.target not in seen:
+            seen.add(edge.target)
+            open_steps.add(edge.target)
+            stack.append((edge.target, reversed(layout.leaving[edge.target])))
+    return finished[::-1]
+
+
+def _count_forward(layout: Layout, order: list[str]) -> None:
+    position = {step: number for number, step in enumerate(order)}
+    for step in order:
+        for edge in layout.leaving[step]:
+            if position.get(edge.target, -1) > position[step]:
+                layout.forward.add(id(edge))
+                layout.entering[edge.target] += 1
+
+
+def _place(layout: Layout, order: list[str]) -> None:
+    """Gives every step its dominator, and counts what stands below it."""
+    dominator: dict[str, str | None] = {}
+    depth: dict[str, int] = {}
+    layout.below = {step: [] for step in order}
+    for step in order:
+        above = dominator.setdefault(step, None)
+        depth[step] = 0 if above is None else depth[above] + 1
+        if above is not None:
+            layout.below[above].append(step)
+        for edge in layout.leaving[step]:
+            if id(edge) in layout.forward:
+                known = dominator.get(edge.target, step)
+                dominator[edge.target] = _common(step, known, dominator, depth)
+    for step in reversed(order):
+        layout.size[step] = 1 + sum(layout.size[other] for other in layout.below[step])
+
+
+def _common(
+    one: str | None, other: str | None, dominator: dict[str, str | None], depth: dict[str, int]
+) -> str | None:
+    """The last step that both have above them; both were reached from one root, so there is one."""
+    while one is not None and other is not None and one != other:
+        if depth[one] >= depth[other]:
+            one = dominator[one]
+        else:
+            other = dominator[other]
+    return one

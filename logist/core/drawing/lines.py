@@ -1,0 +1,217 @@
+"""Draws a workflow as lines of text: one a step, its branches indented below it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from logist.core.drawing.columns import columns, one_line, shortened
+from logist.core.drawing.layout import Layout, laid_out
+from logist.core.drawing.marks import Child, Line, Mark, Segment
+from logist.core.model import Edge, Execution, Step, StepType, Workflow
+
+MOST_CHILDREN = 20
+"""Lines for the children of one step; the others are counted."""
+DEEPEST = 12
+UNREACHED = "not reached from the start:"
+
+
+@dataclass(frozen=True)
+class Signs:
+    """The characters of a drawing."""
+
+    standing: Mapping[str, str]
+    step: str
+    decision: str
+    branch: str
+    last: str
+    through: str
+    to: str
+    back: str
+    dot: str
+    cut: str
+
+
+UNICODE = Signs(
+    {"done": "✓", "running": "●", "waiting": "◌", "stuck": "!", "failed": "✗", "skipped": "–", "next": "▸"},
+    *("○", "◇", "├─ ", "└─ ", "│  ", "→ ", "↩ ", "·", "…"),
+)
+ASCII = Signs(
+    {"done": "+", "running": "*", "waiting": "~", "stuck": "!", "failed": "x", "skipped": "-", "next": ">"},
+    *("o", "?", "|- ", "`- ", "|  ", "-> ", "^ ", "-", "~"),
+)
+
+
+def drawn(workflow: Workflow, marks: Mapping[str, Mark], width: int, *, unicode: bool = True) -> list[Line]:
+    """The lines of a drawing, none wider than `width` columns.
+
+    Every step is there once, with its id, its name, its kind where it is not an automated task, and how it
+    stands. `→ X` goes on with a step that stands elsewhere, `↩ X` goes back to one passed before. Nothing
+    that only agents may see is in it.
+    """
+    return list(_Drawing(workflow, marks, max(1, width), unicode).lines())
+
+
+def plain(lines: list[Line]) -> list[str]:
+    """The lines as text without styles."""
+    return ["".join(segment.text for segment in line) for line in lines]
+
+
+class _Drawing:
+    def __init__(self, workflow: Workflow, marks: Mapping[str, Mark], width: int, unicode: bool) -> None:
+        self.steps = {step.id: step for step in workflow.steps}
+        self.layout: Layout = laid_out(workflow)
+        self.start = workflow.start
+        self.marks = marks
+        self.width = width
+        self.unicode = unicode
+        self.signs = UNICODE if unicode else ASCII
+        self.deepest = min(DEEPEST, max(0, (width - 24) // 6))
+
+    def lines(self) -> Iterator[Line]:
+        told = False
+        for root in self.layout.roots:
+            if root != self.start and not told:
+                told = True
+                yield from ((), self._fitted("", [Segment(UNREACHED, "text")]))
+            yield from self._sequence(root, "", "", 0)
+
+    def _sequence(self, first: str, head: str, indent: str, depth: int) -> Iterator[Line]:
+        """A step and all that stands below it; `head` comes before its line, `indent` before the others."""
+        waiting = [first]
+        while waiting:
+            step = waiting.pop()
+            inside = [edge for edge in self.layout.leaving[step] if self.layout.is_inline(edge)]
+            edges = self.layout.leaving[step]
+            yield self._step(step, head)
+            head = indent
+            yield from self._children(step, indent)
+            if len(edges) == 1:
+                yield from self._label(edges[0], indent)
+                waiting += reversed(self.layout.below[step])
+                continue
+            hoisted = self.layout.hoisted(step, room=depth < self.deepest)
+            nested = {edge.target for edge in inside} - hoisted
+            for edge in edges:
+                yield from self._branch(edge, indent, depth, edge is edges[-1], edge.target in nested)
+            waiting += [below for below in reversed(self.layout.below[step]) if below not in nested]
+
+    def _label(self, edge: Edge, indent: str) -> Iterator[Line]:
+        """What the only edge of a step says; where it only refers, the step's own line says it."""
+        text = self._condition(edge)
+        if text and self.layout.is_inline(edge):
+            yield self._fitted(indent, [Segment(self.signs.through, "line"), Segment(text, "condition")])
+
+    def _branch(self, edge: Edge, indent: str, depth: int, last: bool, nested: bool) -> Iterator[Line]:
+        corner = self.signs.last if last else self.signs.branch
+        below = indent + ("   " if last else self.signs.through)
+        label = self._condition(edge)
+        condition = [Segment(label, "condition")] if label else []
+        if not nested:
+            gap = [Segment("  ")] if label else []
+            yield self._fitted(indent + corner, [*condition, *gap, *self._reference(edge)], shrink=0)
+        elif label:
+            yield self._fitted(indent + corner, condition)
+            yield from self._sequence(edge.target, below, below, depth + 1)
+        else:
+            yield from self._sequence(edge.target, indent + corner, below, depth + 1)
+
+    def _step(self, step_id: str, head: str) -> Line:
+        step = self.steps[step_id]
+        mark = self.marks.get(step_id)
+        edges = self.layout.leaving[step_id]
+        sign = self.signs.decision if step.step_type is StepType.DECISION else self.signs.step
+        style = mark.state if mark else ""
+        shown, name = self._id(step_id), one_line(step.name, unicode=self.unicode)
+        segments = [
+            Segment(f"{self.signs.standing[mark.state] if mark else sign} ", style),
+            Segment(shown, "id"),
+            Segment(f"  {name}" if name and name != step_id else "", "name"),
+        ]
+        segments += [Segment(f" {self.signs.dot} {words}", "kind") for words in self._kinds(step)]
+        if mark:
+            segments.append(Segment(f" {self.signs.dot} {self._standing(mark)}", style))
+        if len(edges) == 1 and not self.layout.is_inline(edges[0]):
+            label = self._condition(edges[0])
+            segments.append(Segment(f"  {label}" if label else "", "condition"))
+            segments += [Segment("  "), *self._reference(edges[0])]
+        elif not edges:
+            segments.append(Segment(f" {self.signs.dot} end", "kind"))
+        return self._fitted(head, segments, shrink=2)
+
+    def _kinds(self, step: Step) -> Iterator[str]:
+        """The kind of a step, and the workflow it stands for; an automated task is nothing special."""
+        if step.step_type is StepType.TASK:
+            if step.execution is Execution.MANUAL:
+                yield "manual"
+            return
+        named = f" {one_line(step.subflow, unicode=self.unicode)}" if step.subflow else ""
+        yield one_line(str(step.step_type), unicode=self.unicode) + named
+
+    def _standing(self, mark: Mark) -> str:
+        count = mark.counted()
+        words = [
+            mark.state,
+            f"{count[0]}/{count[1]}" if count else "",
+            one_line(mark.text, unicode=self.unicode),
+        ]
+        return " ".join(word for word in words if word)
+
+    def _children(self, step_id: str, indent: str) -> Iterator[Line]:
+        children = self.marks[step_id].children if step_id in self.marks else ()
+        for child in children[:MOST_CHILDREN]:
+            yield self._fitted(indent + "    ", self._child(child), shrink=1)
+        more = len(children) - MOST_CHILDREN
+        if more > 0:
+            yield self._fitted(indent + "    ", [Segment(f"and {more} more", "text")])
+
+    def _child(self, child: Child) -> list[Segment]:
+        text = f" {one_line(child.text, unicode=self.unicode)}" if child.text else ""
+        return [
+            Segment(f"{self.signs.standing[child.state]} ", child.state),
+            Segment(one_line(child.name, unicode=self.unicode), "name"),
+            Segment(f" {self.signs.dot} {child.state}{text}", child.state),
+        ]
+
+    def _reference(self, edge: Edge) -> list[Segment]:
+        sign = self.signs.back if id(edge) in self.layout.back else self.signs.to
+        missing = "" if edge.target in self.steps else " (no such step)"
+        return [Segment(f"{sign}{self._id(edge.target)}{missing}", "reference")]
+
+    def _id(self, step_id: str) -> str:
+        return shortened(
+            one_line(step_id, unicode=self.unicode), max(8, self.width // 3), unicode=self.unicode
+        )
+
+    def _condition(self, edge: Edge) -> str:
+        """The label as it is written, else the condition."""
+        if edge.label:
+            return one_line(edge.label, unicode=self.unicode)
+        if edge.condition is None or edge.condition == "":
+            return ""
+        written = edge.condition if isinstance(edge.condition, str) else json.dumps(edge.condition)
+        return one_line(written, unicode=self.unicode)
+
+    def _fitted(self, head: str, segments: list[Segment], shrink: int | None = None) -> Line:
+        """The line in the width: the segment `shrink` is shortened first, then whatever is too far right."""
+        line = [Segment(head, "line"), *(segment for segment in segments)]
+        if shrink is not None:
+            over = sum(columns(segment.text) for segment in line) - self.width
+            text, style = line[shrink + 1]
+            if over > 0:
+                least = min(columns(text), 10)
+                line[shrink + 1] = Segment(self._cut(text, max(least, columns(text) - over)), style)
+        fitted: list[Segment] = []
+        left = self.width
+        for text, style in line:
+            cut = self._cut(text, left)
+            left -= columns(cut)
+            if cut and not (fitted and cut == self.signs.cut == fitted[-1].text[-1:]):
+                fitted.append(Segment(cut, style))
+            if cut != text:
+                break
+        return tuple(fitted)
+
+    def _cut(self, text: str, width: int) -> str:
+        return shortened(text, width, unicode=self.unicode)

@@ -1,0 +1,46 @@
+"""What a drawing shows of a job that runs: how each step stands, and each of its children."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Standing = Literal["done", "running", "waiting", "stuck", "failed", "skipped", "next"]
+
+
+@dataclass(frozen=True)
+class Child:
+    """A job that a foreach or a subflow started."""
+
+    name: str
+    state: Standing
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How a step stands; a step without a mark was not reached."""
+
+    state: Standing
+    text: str = ""
+    """A few words beside it, as `attempt 2 of 3`."""
+    count: tuple[int, int] | None = None
+    """How many of its children are done, and how many there are; None: as `children` say."""
+    children: tuple[Child, ...] = ()
+
+    def counted(self) -> tuple[int, int] | None:
+        """How many children are done, and how many there are; None without children."""
+        if self.count is not None or not self.children:
+            return self.count
+        return sum(child.state == "done" for child in self.children), len(self.children)
+
+
+class Segment(NamedTuple):
+    """A piece of a line. `style` says what it is, not how it looks: `line`, `id`, `name`, `kind`,
+    `condition`, `reference`, `text`, or how a step stands (`done`, `running`, ...)."""
+
+    text: str
+    style: str = ""
+
+
+Line = tuple[Segment, ...]

@@ -1,0 +1,171 @@
+"""What stands in the sections that decide nothing alone: output, metadata, evidence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from logist.core import answer_faults
+from logist.core.answer_faults import UnreadableError, shown
+from logist.core.model import JsonObject
+from logist.core.outermost import Span, outermost
+
+_FENCED = re.compile(r"[ \t]*(`{3,}|~{3,})[^`\n]*\n(?P<inside>.*)\n[ \t]*\1[`~]*[ \t]*", re.DOTALL)
+_FIRST_FENCE = re.compile(r"\s*+(```|~~~)[^\n]*\n(?P<inside>.*?)(?<=\n)[ \t]*\1", re.DOTALL)
+_NESTING = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_COMMENT = re.compile(r'("(?:[^"\\\n]++|\\.)*+")|//[^\n]*|(?<=[\s,])#[^\n]*')
+_LAST_COMMA = re.compile(r'("(?:[^"\\\n]++|\\.)*+")|,(?=\s*+[}\]])')
+_PLACEHOLDER = re.compile(r":\s*0\.0\s*[-–]\s*1\.0")
+
+_NONE = re.compile(r"(?:none|n/?a|nothing|null|no files?\b.*|\[\s*\])\.?|", re.IGNORECASE)
+_BULLET = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
+_QUOTED = re.compile(r"`([^`]+)`")
+_BOLD = re.compile(r"\*\*([^*]+)\*\*")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_COMMA = re.compile(r"\s*+,\s*+")
+_REMARK = re.compile(r"\s+(?:[-–—(#]|←|->).*|:\s.*|:$", re.DOTALL)
+
+KNOWN = frozenset({"confidence", "suggested_tags", "suggested_next_stage"})
+PLACEHOLDERS = frozenset({"stage_name_or_null", "id of a step, or null", "null", "none", "n/a", ""})
+"""What stands for no stage: the words of the templates, and how models spell nothing."""
+
+
+def output(text: str, head: str) -> tuple[Any, list[str]]:
+    """The value and the warnings: JSON if the whole text or its only fence is, or what stands before `head` ends."""
+    warnings: list[str] = []
+    if not text:
+        return None, warnings
+    for piece in dict.fromkeys((text, head)):
+        fenced = _FENCED.fullmatch(piece)
+        inside = (fenced["inside"] if fenced else piece).strip()
+        try:
+            value = _json(inside)
+        except UnreadableError as error:
+            if inside.startswith(("{", "[")) and not warnings:
+                warnings.append(f"`Output` {error}; it is taken as text")
+        else:
+            return value, []
+    return text, warnings
+
+
+def metadata(text: str, *, open_fence: bool = False) -> tuple[JsonObject, list[str], bool]:
+    """The values that can be read, the warnings, and whether the text breaks off inside the JSON.
+
+    Where it starts with a fence, what follows the fence does not count.
+    """
+    if fence := _FIRST_FENCE.match(text):
+        text = fence["inside"]
+    spans = [span for span in outermost(text).spans if text[span.start] == "{"]
+    if not spans:
+        return {}, [] if open_fence else ["`Metadata` has no JSON object; it is left out"], open_fence
+    if spans[-1].ending == "text" and not fence:
+        return {}, [], True
+    found: list[JsonObject] = []
+    warnings: list[str] = []
+    for span in spans:
+        try:
+            found.append(_lenient(text[span.start : span.end], span))
+        except UnreadableError as error:
+            why = "still has the words of the template" if _PLACEHOLDER.search(text) else error
+            warnings.append(f"`Metadata` {why}; it is left out")
+    if len(found) > 1:
+        return {}, [f"`Metadata` has {len(found)} JSON objects; none is taken"], False
+    if warnings or not found:
+        return {}, warnings[:1], False
+    values, warnings = _checked({_key(key): value for key, value in found[0].items()})
+    return values, warnings, False
+
+
+def evidence(text: str) -> list[str]:
+    """The paths that a list names, as they are written; of lines with and without bullets only the first count."""
+    if (whole := _whole_list(text)) is not None:
+        return whole
+    lines = [line for line in text.split("\n") if line.strip() and not re.match(r"\s*(?:```|~~~)", line)]
+    bulleted = [line for line in lines if _BULLET.match(line)]
+    return [path for line in bulleted or lines for path in _paths(_BULLET.sub("", line, count=1).strip())]
+
+
+def _whole_list(text: str) -> list[str] | None:
+    fenced = _FENCED.fullmatch(text)
+    try:
+        value = _json((fenced["inside"] if fenced else text).strip())
+    except UnreadableError:
+        return None
+    return value if isinstance(value, list) and all(isinstance(path, str) for path in value) else None
+
+
+def _paths(line: str) -> Iterator[str]:
+    """A path, or several in backticks with commas between; what follows it is a remark."""
+    if bold := _BOLD.match(line):
+        line = f"`{bold[1].strip('`')}`{line[bold.end() :]}"
+    if link := _LINK.match(line):
+        yield link[1]
+        return
+    position = 0
+    while quoted := _QUOTED.match(line, position):
+        yield quoted[1].strip()
+        comma = _COMMA.match(line, quoted.end())
+        if comma is None:
+            return
+        position = comma.end()
+    path = _REMARK.sub("", line[position:], count=1).strip()
+    parts = _COMMA.split(path)
+    for part in parts if all(" " not in part for part in parts) else [path]:
+        if not _NONE.fullmatch(part):
+            yield part
+
+
+def _json(text: str) -> Any:
+    """Any JSON value, by the rules of the exit command."""
+    try:
+        return answer_faults.parse(text, Span(0, len(text), _depth(text), "closed"))
+    except ValueError as error:  # what the decoder itself refuses, as a number of too many digits
+        raise UnreadableError(f"is not valid JSON: {error}") from None
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for mark in _NESTING.finditer(text):
+        depth += (mark[0] in "[{") - (mark[0] in "]}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _lenient(text: str, span: Span) -> JsonObject:
+    """An object with what models leave in it: comments, and commas before a closing bracket."""
+    try:
+        return answer_faults.parse(text, span)
+    except UnreadableError:
+        plain = _COMMENT.sub(lambda found: found[1] or "", text)
+        return answer_faults.parse(_LAST_COMMA.sub(lambda found: found[1] or "", plain), span)
+
+
+def _key(key: str) -> str:
+    return re.sub(r"[\s-]+", "_", key.strip().lower())
+
+
+def _checked(given: JsonObject) -> tuple[JsonObject, list[str]]:
+    """The values of the right kind; each other one gets a warning and is left out."""
+    values = {key: value for key, value in given.items() if key not in KNOWN}
+    warnings = []
+    for key in sorted(KNOWN & given.keys()):
+        value = _value(key, given[key])
+        if value is not None:
+            values[key] = value
+        elif given[key] is not None and not _is_placeholder(given[key]):
+            warnings.append(f"`{key}` is {shown(given[key])}; it is left out")
+    return values, warnings
+
+
+def _is_placeholder(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().lower() in PLACEHOLDERS
+
+
+def _value(key: str, value: Any) -> Any:
+    if key == "confidence":
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return value if number and 0 <= value <= 1 else None
+    if key == "suggested_tags":
+        return value if isinstance(value, list) and all(isinstance(tag, str) for tag in value) else None
+    return value.strip() if isinstance(value, str) and not _is_placeholder(value) else None

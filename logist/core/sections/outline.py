@@ -1,0 +1,223 @@
+"""Cuts an answer into its sections: which lines are headings, which are inside code fences.
+
+Models write headings in several manners (`MANNERS`), so an answer is cut in several ways, the strictest
+first; whoever reads it takes the first in which nothing is missing. Where that leaves something missing,
+fences are read as standing within each other: a fence with a language opens another inside the first,
+which Markdown itself does not say, but models do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Name = Literal["status", "summary", "output", "next action", "metadata", "evidence"]
+Manner = Literal["level", "headings", "bold", "plain"]
+
+
+MANNERS: tuple[Manner, ...] = ("level", "headings", "bold", "plain")
+"""What counts as a heading: a Markdown heading as high as that of the status, any Markdown heading, also a
+line that starts in bold, also a line that starts with the name."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section: its name (None for one that nobody asked for), its text, and where the text ends in a fence."""
+
+    name: Name | None
+    lines: tuple[str, ...]
+    open_fence: bool = False
+    extra: int | None = None
+    """Of an output: how many lines stand before the first heading inside it."""
+
+    @property
+    def text(self) -> str:
+        """Without the empty lines and rules around it."""
+        return "\n".join(_trimmed(self.lines))
+
+    @property
+    def head(self) -> str:
+        """The text up to the first heading inside it."""
+        return "\n".join(_trimmed(self.lines[: self.extra]))
+
+
+@dataclass(frozen=True)
+class _Head:
+    """A heading: the first manner that counts it, what it names (None: nothing we ask for) and says."""
+
+    line: int
+    manner: Manner
+    name: Name | None
+    value: str
+    level: int = 0
+
+
+_NAMES: dict[str, Name] = {
+    "status": "status",
+    "summary": "summary",
+    "output": "output",
+    "nextaction": "next action",
+    "nextactions": "next action",
+    "metadata": "metadata",
+    "evidence": "evidence",
+    "evidencefiles": "evidence",
+}
+# After its name a heading has decoration (bold, brackets, emojis), then perhaps a colon or a dash, then a value.
+_TITLE = re.compile(
+    r"""
+    [\W\d_]*+
+    (?P<name> status | summary | output | next[\s_-]*actions? | meta[\s_-]?data | evidence (?:[\s_-]*files)? )
+    (?![^\W_])
+    (?P<close> [^\w:：=–—-]*+ _* \s*+ )
+    (?P<colon> [:：=] | (?<=\s)[–—-](?=\s) )?
+    (?(colon) [*_]{0,3} )
+    \s*+ (?P<value> .* )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_WORD = re.compile(r"(?:SUCCESS|PARTIAL|BLOCKED|FAILED|COMPLETE|CONTINUE|ESCALATE|HOLD)\b")
+# Possessive (`++`) where two parts could share the same characters, so that a hostile line takes linear time.
+_ATX = re.compile(r" {0,3}(#{1,4})(?!#)(.*)")
+_MARKED = r"""\s{0,3}(?:[-*+•]\s++)?(?:\(?\d{1,2}[.):]\s*+)?[^\w\s*#"'{\[(]*+\s*+"""
+_BOLD = re.compile(rf"{_MARKED}(?:\*\*|__)(.*)")
+_PLAIN = re.compile(rf"{_MARKED}(\w.*)")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
+_RULE = re.compile(r"\s*+(?:-{3,}|={3,}|\*{3,}|_{3,})?\s*+")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of an answer, whatever ends them."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def cuts(lines: list[str]) -> Iterator[list[Section]]:
+    """The sections in their order, by every way that may differ from the one before it.
+
+    What stands before the first heading is a section without a name.
+    """
+    heads = [head for number, line in enumerate(lines) if (head := _head(number, line))]
+    before: tuple[list[bool], bool] | None = None
+    for nested in (False, True):
+        fences = in_fences(lines, nested=nested)
+        if fences == before:
+            return
+        before = fences
+        outside = [head for head in heads if not fences[0][head.line]]
+        counted: list[_Head] | None = None
+        for manner in MANNERS:
+            if (more := list(_counted(outside, manner))) != counted:
+                yield _cut(lines, more, open_fence=fences[1])
+            counted = more
+
+
+def _cut(lines: list[str], heads: list[_Head], *, open_fence: bool) -> list[Section]:
+    sections: list[Section] = []
+    name: Name | None = None
+    content: list[str] = []
+    extra: int | None = None
+    position = 0
+    for head in heads:
+        content += lines[position : head.line]
+        position = head.line
+        if head.name is None and name == "output":
+            extra = len(content) if extra is None else extra
+            continue
+        sections.append(Section(name, tuple(content), extra=extra))
+        name, content, extra, position = head.name, [head.value], None, head.line + 1
+    return [*sections, Section(name, (*content, *lines[position:]), open_fence, extra)]
+
+
+def unwrapped(lines: list[str]) -> list[str] | None:
+    """The lines without the code fence that the whole answer stands in; None if it stands in none."""
+    opener, mark = 0, ""
+    for number, line in enumerate(lines):
+        fence = _fence(line)
+        if fence and not mark:
+            opener, mark = number, fence[0]
+        elif fence and fence[0].startswith(mark) and not fence[1]:
+            mark = ""
+        elif mark and _says_status(line):
+            return _without_fence(lines, opener)
+    return None
+
+
+def _without_fence(lines: list[str], opener: int) -> list[str]:
+    """Without the mark at `opener`, and without the last one if that is its partner."""
+    rest = lines[opener + 1 :]
+    marks = [number for number, line in enumerate(rest) if _fence(line)]
+    if len(marks) % 2:
+        del rest[marks[-1]]
+    return lines[:opener] + rest
+
+
+def in_fences(lines: list[str], *, nested: bool) -> tuple[list[bool], bool]:
+    """Of each line whether it belongs to a code fence, its marks included; and whether one is left open."""
+    inside: list[bool] = []
+    stack: list[str] = []
+    for line in lines:
+        mark = _fence(line)
+        before = bool(stack)
+        if mark and not stack:
+            stack.append(mark[0])
+        elif mark and mark[0].startswith(stack[-1]) and not mark[1]:
+            stack.pop()
+        elif mark and nested and mark[1]:
+            stack.append(mark[0])
+        inside.append(before or bool(stack))
+    return inside, bool(stack)
+
+
+def _fence(line: str) -> tuple[str, str] | None:
+    """The marks and the language of a line that opens or closes a fence."""
+    found = _FENCE.fullmatch(line)
+    if found is None or "`" in found[2]:
+        return None
+    return found[1], found[2].strip()
+
+
+def _head(number: int, line: str) -> _Head | None:
+    if atx := _ATX.fullmatch(line):
+        name, value = _named(atx[2].rstrip(" \t#")) or (None, "")
+        return _Head(number, "headings", name, value, len(atx[1]))
+    if (bold := _BOLD.fullmatch(line)) and (named := _named(bold[1])):
+        return _Head(number, "bold", *named)
+    if (plain := _PLAIN.fullmatch(line)) and (named := _named(plain[1])):
+        return _Head(number, "plain", *named)
+    return None
+
+
+def _counted(heads: list[_Head], manner: Manner) -> Iterator[_Head]:
+    """The headings that count in a manner."""
+    statuses = (head.level for head in heads if head.name == "status" and head.manner == "headings")
+    deepest = next(statuses, 4) if manner == "level" else 4
+    last = MANNERS.index(manner)
+    for head in heads:
+        if head.level <= deepest and MANNERS.index(head.manner) <= max(last, 1):
+            yield head
+
+
+def _says_status(line: str) -> bool:
+    head = _head(0, line)
+    return head is not None and head.name == "status" and (not head.value or bool(_WORD.search(head.value)))
+
+
+def _named(title: str) -> tuple[Name, str] | None:
+    """The section that a title names and what it says beside the name: nothing, or after a colon."""
+    found = _TITLE.fullmatch(title)
+    if found is None:
+        return None
+    value = found["value"].strip()
+    if value and not found["colon"] and not _WORD.match(value):
+        return None
+    return _NAMES[re.sub(r"[\W_]", "", found["name"]).lower()], value
+
+
+def _trimmed(lines: tuple[str, ...]) -> tuple[str, ...]:
+    first, last = 0, len(lines)
+    while first < last and _RULE.fullmatch(lines[first]):
+        first += 1
+    while last > first and _RULE.fullmatch(lines[last - 1]):
+        last -= 1
+    return lines[first:last]

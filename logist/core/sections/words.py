@@ -1,0 +1,108 @@
+"""The words of the sections format, and how one is read out of a section without a guess."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TypeVar
+
+from logist.core.answer_faults import shown
+
+
+class Status(StrEnum):
+    """How far the agent came."""
+
+    SUCCESS = "SUCCESS"
+    PARTIAL = "PARTIAL"
+    BLOCKED = "BLOCKED"
+    FAILED = "FAILED"
+
+
+class NextAction(StrEnum):
+    """What the agent says should happen next."""
+
+    COMPLETE = "COMPLETE"
+    CONTINUE = "CONTINUE"
+    ESCALATE = "ESCALATE"
+    HOLD = "HOLD"
+
+
+Word = TypeVar("Word", bound=StrEnum)
+
+# Before the word: bullets, numbers, bold, a bracket, a ticked box, an emoji. Never what may deny it (`!`, `~~`).
+_DECORATION = r"""(?:\[[xX✓]\]|[\s>*+•\-_`"'“”\[(:：]|\d{1,2}[.)]|[^\w\s!-~¬≠])*+"""
+_SAID = re.compile(rf"{_DECORATION}(?P<word>[A-Za-z]+)(?P<rest>.*)")
+_CLOSED = re.compile(
+    r"""(?:[\s*_`"'”)]++|[^\w\s!-~–—])*+(?P<mark>\][\s*_`]*+[–—:：.,-]?|[–—:：.,;!(]|-(?=\s)|$)(?P<reason>.*)"""
+)
+_TAKEN_BACK = re.compile(r"\W*not\b", re.IGNORECASE)
+_BECAUSE = re.compile(r"\s+(?:with|to|by|until|for|because|since)\b.*")
+_PURSUED = frozenset({NextAction.CONTINUE, NextAction.ESCALATE, NextAction.HOLD})
+"""May be followed by an explanation without a mark between, if they are in capitals."""
+_CONDITIONAL = re.compile(
+    rf"{_DECORATION}if\s+(?P<word>[A-Za-z]+)[*_`]*\s*[:：]\s*(?P<reason>.*)", re.IGNORECASE
+)
+_UNTICKED = re.compile(r"\s*(?:[-*+]\s+)?(?:\[ ?\]|☐)\s")
+_NO_WORD = re.compile(r"[\W_]*")
+
+
+def word_of(text: str, kind: type[Word], title: str) -> tuple[Word, str] | str:
+    """The one word a section says, and the explanation beside it; or, as a string, why there is no such word.
+
+    The word is the first thing of the first line that has one. A second word of the kind makes it ambiguous:
+    on that line in capitals or right beside the first, or as the start of a later line.
+    """
+    lines = [line for line in text.split("\n") if not _UNTICKED.match(line) and not _NO_WORD.fullmatch(line)]
+    plain = [line for line in lines if not _CONDITIONAL.fullmatch(line)]
+    if not plain:
+        return f"`{title}` is empty; expected one of {', '.join(kind)}"
+    first = _said(plain[0], kind)
+    if first is None:
+        return f"`{title}` is {shown(plain[0].strip())}; expected one of {', '.join(kind)}"
+    word, reason = first
+    if others := _others(plain, kind, word):
+        named = ", ".join(dict.fromkeys([word, *others]))
+        return f"`{title}` names several of its words ({named}); expected exactly one"
+    pieces = [reason, *_conditional(lines, word), *(_explanation(line, kind) for line in plain[1:])]
+    return word, "\n".join(piece for piece in pieces if piece)
+
+
+def _said(line: str, kind: type[Word]) -> tuple[Word, str] | None:
+    found = _SAID.fullmatch(line)
+    word = _word(found["word"], kind) if found else None
+    if found is None or word is None:
+        return None
+    closed = _CLOSED.fullmatch(found["rest"])
+    if closed and not _TAKEN_BACK.match(closed["reason"]):
+        reason = closed["reason"].strip()
+        return word, reason.removesuffix(")") if closed["mark"] == "(" else reason
+    if found["word"] in _PURSUED and _BECAUSE.fullmatch(found["rest"]):
+        return word, found["rest"].strip()
+    return None
+
+
+def _explanation(line: str, kind: type[Word]) -> str:
+    """A later line; where it says the word again, what stands beside it."""
+    said = _said(line, kind)
+    return said[1] if said else line.strip()
+
+
+def _word(written: str, kind: type[Word]) -> Word | None:
+    upper = written.upper()
+    return kind(upper) if upper in set(kind) else None
+
+
+def _others(lines: list[str], kind: type[Word], word: Word) -> list[Word]:
+    named = [kind(found) for found in re.findall(r"\b[A-Z]+\b", lines[0]) if found in set(kind)]
+    first = _said(lines[0], kind)
+    starts = [said[0] for line in [first[1] if first else "", *lines[1:]] if (said := _said(line, kind))]
+    return [other for other in [*named, *starts] if other != word]
+
+
+def _conditional(lines: list[str], word: Word) -> Iterator[str]:
+    """What the line `- If CONTINUE: ...` of the template says, for the word that was chosen."""
+    for line in lines:
+        found = _CONDITIONAL.fullmatch(line)
+        if found and found["word"].upper() == word:
+            yield found["reason"].strip()

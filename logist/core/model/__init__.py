@@ -1,6 +1,7 @@
 """The nouns of Logist as frozen values, spelled as they stand in the files."""
 
 from logist.core.model.base import FORMAT, Frozen, JsonObject, Open, Recorded
+from logist.core.model.flow import END, MAX_DEPTH, MAX_ITEMS, Edge, Step, Workflow
 from logist.core.model.permissions import EVERYTHING, Permission, Permissions
 from logist.core.model.record import (
     Call,
@@ -21,6 +22,7 @@ from logist.core.model.record import (
 )
 from logist.core.model.spec import (
     ConfiguredLimits,
+    Doer,
     EffectiveSpec,
     JobId,
     JobSpec,
@@ -29,34 +31,42 @@ from logist.core.model.spec import (
     PartialLimits,
     Role,
 )
-from logist.core.model.state import Head, Last, State
+from logist.core.model.state import Head, Last, Spawned, State
 from logist.core.model.words import (
     HALTED,
     TERMINAL,
     Actor,
     Approval,
     ErrorKind,
+    Execution,
     ExitAction,
     Kind,
     Phase,
     Status,
+    StepType,
     StuckKind,
     Word,
 )
 
 __all__ = [
+    "END",
     "EVERYTHING",
     "FORMAT",
     "HALTED",
+    "MAX_DEPTH",
+    "MAX_ITEMS",
     "TERMINAL",
     "Actor",
     "Approval",
     "Call",
     "Change",
     "ConfiguredLimits",
+    "Doer",
+    "Edge",
     "EffectiveSpec",
     "ErrorKind",
     "Evidence",
+    "Execution",
     "ExitAction",
     "Frozen",
     "Head",
@@ -81,8 +91,11 @@ __all__ = [
     "Request",
     "Response",
     "Role",
+    "Spawned",
     "State",
     "Status",
+    "Step",
+    "StepType",
     "Steward",
     "Stuck",
     "StuckKind",
@@ -90,4 +103,5 @@ __all__ = [
     "TransportError",
     "Usage",
     "Word",
+    "Workflow",
 ]

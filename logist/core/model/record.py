@@ -65,6 +65,8 @@ class Place(Recorded):
     """Of a suspended or halted job: the place it goes back to."""
     halted_at: float | None = None
     """Of a halted job: the limit that was reached; it has to be raised above this."""
+    spawns: bool | None = None
+    """Of a pending job: the step is given to other jobs, so no agent is asked here."""
 
 
 class Part(Recorded):

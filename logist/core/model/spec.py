@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from logist.core.ids import JOB_ID_PATTERN
 from logist.core.model.base import Frozen, Open, Recorded
+from logist.core.model.flow import Workflow
 from logist.core.model.permissions import EVERYTHING, Permissions
 from logist.core.model.words import Approval
 
@@ -63,6 +64,15 @@ class JobSpec(Frozen):
     parent: JobId | None = None
 
 
+class Doer(Recorded):
+    """Who does a step, why, and how listings show that."""
+
+    role: str
+    source: str
+    badge: str | None = None
+    color: str | None = None
+
+
 class EffectiveSpec(Recorded):
     """The whole spec a job runs under: job.yaml over config over defaults, roles by hash."""
 
@@ -88,6 +98,16 @@ class EffectiveSpec(Recorded):
     on_doubt: Open[Literal["stuck", "retry"]] = "stuck"
     roles: dict[str, str] = {}
     """sha256 of each role the job uses, by name."""
+    workflow: Workflow | None = None
+    """Frozen when the job was made; None is the built-in one, a single task."""
+    doers: dict[str, Doer] | None = None
+    """Who does each step of the workflow that names a role of its own."""
+    input: Any = None
+    """What the workflow was given."""
+    parent: str | None = None
+    """The job that this one does a part of."""
+    response_format: Open[Literal["json", "sections"]] | None = None
+    """How agents answer where the step does not say; None is the JSON exit command."""
 
 
 class Role(Frozen):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from logist.core.model.base import FORMAT, Open, Recorded
 from logist.core.model.record import Place, Stuck, Totals
-from logist.core.model.spec import Limits
+from logist.core.model.spec import Doer, Limits
 from logist.core.model.words import ExitAction, Phase, Status
 
 
@@ -30,6 +30,20 @@ class Last(Recorded):
     evidence_files: list[str] = []
     missing: list[str] = []
     output: Any = None
+
+
+class Spawned(Recorded):
+    """The jobs that a step was given to."""
+
+    sequence: int
+    """Of the interaction that made them."""
+    step: str
+    tag: str
+    total: int
+    checkpoint: str
+    """What they began with."""
+    booked: Totals = Totals()
+    """What they have used, as far as this job has booked it."""
 
 
 class State(Recorded):
@@ -69,7 +83,31 @@ class State(Recorded):
     """What the steward said, for the next prompt."""
     artefacts: list[str] = []
     outputs: dict[str, Any] = {}
+    parent: str | None = None
+    """The job that this one does a part of."""
     children: list[str] = []
+    """Of a job that waits: the jobs it waits for."""
+    spawned: Spawned | None = None
+    """Where the children come from; kept until the next ones are made."""
+    results: list[Any] | None = None
+    """What the children of the last foreach or subflow gave, in the order of the items."""
+    output_of: str | None = None
+    """The step whose output is the last one."""
+    summaries: dict[str, str] | None = None
+    """What was said of each step that is done, in the order they were done."""
+    asked_at: dict[str, int] | None = None
+    """Requests to agents at each step."""
+    visits: dict[str, int] | None = None
+    """How often each decision was taken."""
+    forced: bool | None = None
+    """The steward wants what there is of the children, however little."""
+    unsure: bool | None = None
+    """A steward is to confirm what the doer has done, when the reviewer has seen it."""
+    workflow: str | None = None
+    """Its name; None is the built-in one."""
+    doers: dict[str, Doer] | None = None
+    """Who does the steps of the workflow that have a role of their own, and by "" the others."""
+    spawns: bool | None = None
     checkpoint: str | None = None
     start_checkpoint: str | None = None
     spec_hash: str = ""
@@ -84,4 +122,5 @@ class State(Recorded):
             attempts=self.attempts,
             before=self.before,
             halted_at=self.halted_at,
+            spawns=self.spawns,
         )

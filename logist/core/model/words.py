@@ -88,6 +88,23 @@ class Phase(Word):
     REVIEWER = "reviewer"
 
 
+class StepType(Word):
+    """What kind of node a step of a workflow is."""
+
+    TASK = "task"
+    DECISION = "decision"
+    FOREACH = "foreach"
+    JOIN = "join"
+    SUBFLOW = "subflow"
+
+
+class Execution(Word):
+    """Who does a task."""
+
+    AUTOMATED = "automated"
+    MANUAL = "manual"
+
+
 class ExitAction(StrEnum):
     """What an agent may end with."""
 

@@ -1,0 +1,99 @@
+"""A workflow: the graph of steps that a job follows, as it is frozen into the job."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from logist.core.model.base import JsonObject, Open, Recorded
+from logist.core.model.words import Execution, StepType
+
+AgentRole = Annotated[str, StringConstraints(min_length=10, max_length=1024)]
+"""Characters, not bytes."""
+
+MAX_ITEMS = 100
+MAX_DEPTH = 5
+"""Workflows within each other, the job's own counted as one."""
+END = ""
+"""The target of an edge that ends the workflow, as a branch of a decision may."""
+
+
+class Step(Recorded):
+    """A node: what is done there, by whom, and how it is waited for."""
+
+    id: str
+    name: str
+    step_type: Open[StepType] = StepType.TASK
+    execution: Open[Execution] = Execution.AUTOMATED
+    """Of a task: an agent does it, or a steward."""
+    prompt: str = ""
+    agent_role: AgentRole | None = None
+    """How the agent should behave; shown to no person."""
+    guidance: tuple[str, ...] = ()
+    """Hints, one line each."""
+    role: str | None = None
+    """Who does it; None leaves that to the job."""
+    review: bool = False
+    review_role: str | None = None
+    confirm: Any = False
+    """Whether a steward has to approve the result: a boolean or a condition."""
+    response_format: Open[Literal["json", "sections"]] | None = None
+    """None is what the config says."""
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    """An answer less sure than this goes to a steward."""
+    when: Any = None
+    """A condition; where it does not hold, the step is passed over."""
+    max_visits: Annotated[int, Field(ge=1)] | None = None
+    """Of a decision: after so many times it takes its default."""
+    items_path: str | None = None
+    item_variable: str = "item"
+    max_items: Annotated[int, Field(ge=1)] = MAX_ITEMS
+    min_success_percent: Annotated[float, Field(ge=0, le=100)] = 100
+    await_tag: str | None = None
+    subflow: str | None = None
+    """Of a subflow, and of a foreach whose items are done by a workflow: its name."""
+    input_mapping: dict[str, str] = {}
+    """Of a subflow: path in this job's data, by name in the child's input."""
+    rendered: bool = False
+    """Its prompt is no template any more: it was filled when the job was made."""
+    external: bool = False
+    """Drawn as something outside: it is a task like any other."""
+    config: JsonObject = {}
+    """What its author wrote beside all this; nothing is decided on it."""
+
+
+class Edge(Recorded):
+    """From one step to another, in the order of the diagram."""
+
+    source: str
+    target: str
+    """The id of a step, or END."""
+    label: str | None = None
+    """As it is written, without its quotes."""
+    condition: Any = None
+    """What has to hold: text or an object (see core.condition); None always does, or is the default."""
+
+
+class Workflow(Recorded):
+    """Steps and edges; `start` is where a job begins."""
+
+    name: str
+    description: str = ""
+    steps: tuple[Step, ...]
+    edges: tuple[Edge, ...] = ()
+    start: str
+    subflows: dict[str, Workflow] = {}
+    """Every workflow that its steps name, frozen with it; only the outermost has them all."""
+    foreign: bool = False
+    """From a server of agent guidance: braces in its prompts that are no template of ours stay as they are."""
+    mermaid: str | None = None
+    """The diagram it was read from, byte for byte; None where it came from steps."""
+
+    def step(self, step_id: str) -> Step | None:
+        """The step of that id."""
+        return next((step for step in self.steps if step.id == step_id), None)
+
+    def leaving(self, step_id: str) -> list[Edge]:
+        """The edges that leave a step, in the order of the diagram."""
+        return [edge for edge in self.edges if edge.source == step_id]

@@ -1,0 +1,69 @@
+"""The branches of a decision stand in the diagram, and may stand in its config too: they have to agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from logist.core.condition import rendered
+from logist.core.model import END
+from logist.core.workflow.form import BranchForm, StepForm
+from logist.core.workflow.places import Place, problem
+from logist.core.workflow.problem import Problem
+from logist.core.workflow.shapes import is_default_word
+
+Way = tuple[str, str | None]
+"""The target of an edge, and its label."""
+
+
+def agreed(
+    step_id: str, ways: Sequence[Way], form: StepForm, place: Place
+) -> tuple[list[Any], list[Problem]]:
+    """The condition of every edge, from the config where it says one, and where the two do not agree."""
+    branches = [*(form.branches or ())]
+    if form.default_branch is not None and all(branch.condition is not None for branch in branches):
+        branches.append(BranchForm(condition=None, target_step_id=form.default_branch))
+    problems: list[Problem] = []
+
+    def differ(message: str) -> None:
+        fix = "let the diagram say it: remove the branches from the config"
+        problems.append(problem("error", "disagree", f"decision `{step_id}`: {message}", place, fix))
+
+    conditions: list[Any] = []
+    left = list(branches)
+    for target, label in ways:
+        found = next((branch for branch in left if _is_for(branch, target, label)), None)
+        if found is None:
+            shown = f" labelled `{label}`" if label else ""
+            if form.branches is not None:
+                differ(
+                    f"the diagram has an edge to `{target or 'the end'}`{shown}, the config has no such branch"
+                )
+            conditions.append(None if label is None or is_default_word(label) else label)
+            continue
+        left.remove(found)
+        conditions.append(found.condition)
+    for branch in left:
+        condition = rendered(branch.condition)
+        differ(f"the config has a branch to `{branch.target_step_id}` on `{condition}`, the diagram has none")
+    firm = [condition for condition in conditions if condition is not None]
+    told = [branch.condition for branch in branches if branch.condition is not None]
+    if form.branches is not None and not problems and firm != told:
+        differ("the branches of the config stand in another order than in the diagram")
+    return conditions, problems
+
+
+def _is_for(branch: BranchForm, target: str, label: str | None) -> bool:
+    """Whether a branch is that edge: same target, and the same condition or a label that is only a caption."""
+    wanted = END if branch.target_step_id == "end" else branch.target_step_id
+    if wanted != target and branch.target_step_id != target:
+        return False
+    if branch.condition is None:
+        return label is None or is_default_word(label)
+    if label is None:
+        return True
+    return _plain(label) == _plain(rendered(branch.condition)) or label.replace(" ", "").isalpha()
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split())

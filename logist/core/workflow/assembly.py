@@ -1,0 +1,121 @@
+"""Steps and edges, as they are read one by one, put together to a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from logist.core.condition import rendered
+from logist.core.model import END, Edge, Step, Workflow
+from logist.core.workflow.form import StepForm
+from logist.core.workflow.places import Place, Places, Read, meant, problem
+from logist.core.workflow.problem import Problem
+from logist.core.workflow.steps import StepRead
+
+
+@dataclass
+class Assembly:
+    """What was read so far; a broken step leaves a gap that `finished` knows of."""
+
+    lines: Mapping[str, int]
+    steps: list[Step] = field(default_factory=list)
+    forms: dict[str, StepForm] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+    edges: list[Edge] = field(default_factory=list)
+    edge_places: list[Place] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    whole: bool = True
+    """Whether every step could be read."""
+
+    def add(self, read: StepRead, path: str) -> Step | None:
+        """Takes a step, unless there is one of its id already."""
+        self.problems.extend(read.problems)
+        if read.step is None or read.form is None:
+            self.whole = False
+            return None
+        step = read.step
+        place = (f"{path}.id" if f"{path}.id" in self.lines else path, self.line(path))
+        if step.id in self.paths:
+            line = self.line(self.paths[step.id])
+            first = f"{self.paths[step.id]}{f' (line {line})' if line else ''}"
+            message = f"the id `{step.id}` is there twice: first at {first}"
+            self.problems.append(problem("error", "duplicate_id", message, place, "give it another id"))
+            self.whole = False
+            return None
+        if not step.id.isprintable() or step.id != step.id.strip():
+            message = "an id must be printable text without spaces around it"
+            self.problems.append(problem("error", "bad_id", message, place))
+        self.steps.append(step)
+        self.forms[step.id] = read.form
+        self.paths[step.id] = path
+        return step
+
+    def line(self, path: str) -> int | None:
+        """The line of a field, or of what it stands in."""
+        return self.lines.get(path) or self.lines.get(path.rpartition(".")[0])
+
+    def link(
+        self, source: str, target: str, place: Place, condition: Any = None, label: str | None = None
+    ) -> None:
+        """An edge; its target may be read later."""
+        if label is None and condition is not None:
+            label = rendered(condition).strip() or None
+        self.edges.append(Edge(source=source, target=target, label=label, condition=condition))
+        self.edge_places.append(place)
+
+    def places(self) -> Places:
+        """Where everything stands."""
+        return Places(self.paths, self.lines, tuple(self.edge_places))
+
+    def finished(self, name: str, description: str, start: str | None, **more: Any) -> Read:
+        """The workflow as far as it could be read, or None where a step of it could not be."""
+        self._targets()
+        start = start or self._declared_start()
+        if start is not None and self.whole and start not in self.paths:
+            message = f"`start` names `{start}`, which is no step"
+            self.problems.append(
+                problem("error", "unknown_step", message, ("start", self.line("start")), self._meant(start))
+            )
+            start = None
+        workflow = None
+        if self.whole and self.steps:
+            workflow = Workflow(
+                name=name,
+                description=description,
+                steps=tuple(self.steps),
+                edges=tuple(self.edges),
+                start=start or entrance(self.steps, self.edges),
+                **more,
+            )
+        return Read(name, workflow, tuple(self.problems), self.places())
+
+    def _targets(self) -> None:
+        for edge, place in zip(self.edges, self.edge_places, strict=True):
+            if edge.target == END or edge.target in self.paths or not self.whole:
+                continue
+            message = f"`{edge.source}` leads to `{edge.target}`, which is no step"
+            self.problems.append(problem("error", "unknown_step", message, place, self._meant(edge.target)))
+
+    def _declared_start(self) -> str | None:
+        declared = [step_id for step_id, form in self.forms.items() if form.start]
+        if len(declared) > 1:
+            place = (self.paths[declared[1]], self.line(self.paths[declared[1]]))
+            message = f"{len(declared)} steps say `start`: {', '.join(declared)}"
+            self.problems.append(problem("error", "several_starts", message, place, "keep one of them"))
+        return declared[0] if declared else None
+
+    def _meant(self, word: str) -> str:
+        return meant(word, self.paths)
+
+
+def entrances(steps: list[Step] | tuple[Step, ...], edges: list[Edge] | tuple[Edge, ...]) -> list[str]:
+    """The steps that no other step leads to, in their order."""
+    reached = {edge.target for edge in edges if edge.source != edge.target}
+    return [step.id for step in steps if step.id not in reached]
+
+
+def entrance(steps: list[Step] | tuple[Step, ...], edges: list[Edge] | tuple[Edge, ...]) -> str:
+    """Where a workflow begins that doesn't say it: its one entrance, else its first step."""
+    found = entrances(steps, edges)
+    return found[0] if found else steps[0].id

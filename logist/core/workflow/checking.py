@@ -1,0 +1,176 @@
+"""Everything that is wrong with a workflow before any job follows it: all of it, in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from logist.core import paths
+from logist.core.condition import ROOTS, ConditionError, compiled
+from logist.core.model import Step, StepType, Workflow
+from logist.core.workflow import graph_checks, roots
+from logist.core.workflow.nesting import Find, Nested, named, nested
+from logist.core.workflow.places import Place, Places, meant, problem
+from logist.core.workflow.problem import Problem
+from logist.core.workflow.template_checks import template_problems
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a workflow is checked against."""
+
+    roles: Collection[str] | None = None
+    """The names of all roles; None if they are not known."""
+    delegates: Mapping[str, Collection[str]] | None = None
+    """The roles that a role may give work to, by its name; one that is not there may give it to any."""
+    job_role: str | None = None
+    """Whose steps name no role."""
+    find: Find | None = None
+    """Looks for other workflows; None finds only those within this one."""
+    roots: Collection[str] = ()
+    """Names that templates and conditions know besides the usual ones."""
+
+
+def check(workflow: Workflow, around: Around | None = None, places: Places | None = None) -> list[Problem]:
+    """Every problem of a workflow, and the errors of those within it; in the order of its steps where they have one."""
+    around, places = around or Around(), places or Places()
+    inside = nested(workflow, around.find, places)
+    found = [
+        *_own(workflow, around, places),
+        *inside.problems,
+        *_delegated(workflow, inside, around, places),
+        *_within(workflow, inside, around, places),
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[Problem]:
+    """What can be said of it alone."""
+    names = roots.known(workflow, around.roots)
+    yield from graph_checks.graph_problems(workflow, places)
+    for step in workflow.steps:
+        yield from _fields(step, places)
+        yield from _roles(step, around, places)
+        for field, form in (("when", step.when), ("confirm", step.confirm)):
+            if form is not None:
+                yield from _condition(form, names, places.of(step.id, field), step.id)
+        yield from template_problems(step, names, places, lenient=workflow.foreign)
+        yield from _mapping(step, names, places)
+    for number, edge in enumerate(workflow.edges):
+        if edge.condition is not None:
+            yield from _condition(edge.condition, names, places.edge(number), edge.source)
+
+
+def _fields(step: Step, places: Places) -> Iterator[Problem]:
+    if step.step_type == StepType.FOREACH:
+        place = places.of(step.id, "itemsPath")
+        if not step.items_path:
+            message = f"foreach `{step.id}` has no `itemsPath`: it has to say where its list is"
+            yield problem("error", "missing", message, place, "as in itemsPath: output.files")
+        else:
+            yield from _path(step.items_path, step, place)
+        if step.item_variable in roots.TASK_FIELDS | ROOTS:
+            message = f"the item can't be called `{step.item_variable}`: that name means something else"
+            yield problem("error", "bad_name", message, places.of(step.id, "itemVariable"), "call it `item`")
+    if step.step_type == StepType.SUBFLOW and not step.subflow:
+        message = f"subflow `{step.id}` has no `subflowId`: it has to name another workflow"
+        yield problem("error", "missing", message, places.of(step.id, "subflowId"))
+
+
+def _path(text: str, step: Step, place: Place) -> Iterator[Problem]:
+    try:
+        path = paths.parse(text)
+    except paths.PathError as error:
+        message = f"`{text}` of step `{step.id}` is no path: column {error.column}: {error.message}"
+        yield problem("error", "bad_path", message, place)
+        return
+    if not path or path[0] not in ROOTS:
+        known = ", ".join(sorted(ROOTS))
+        message = f"`{text}` of step `{step.id}` begins with nothing that is known: {known}"
+        yield problem(
+            "error", "unknown_root", message, place, f"a field of the last answer is `output.{text}`"
+        )
+
+
+def _mapping(step: Step, names: Collection[str], places: Places) -> Iterator[Problem]:
+    for name, source in step.input_mapping.items():
+        place = places.of(step.id, "inputMapping")
+        try:
+            path = paths.parse(source)
+        except paths.PathError as error:
+            yield problem("error", "bad_path", f"inputMapping: `{source}` is no path: {error.message}", place)
+            continue
+        if not path or path[0] not in names:
+            turned = paths.scan(name, 0)[0][:1]
+            fix = f'the other way round? "{name}": "{source}"' if turned and turned[0] in names else ""
+            message = f"inputMapping: `{source}` begins with nothing that is known"
+            yield problem("error", "unknown_root", message, place, fix)
+
+
+def _roles(step: Step, around: Around, places: Places) -> Iterator[Problem]:
+    for field, role in (("role", step.role), ("reviewRole", step.review_role)):
+        if role and around.roles is not None and role not in around.roles:
+            place = places.of(step.id, field)
+            message = f"step `{step.id}` names the role `{role}`, which nobody knows"
+            yield problem("error", "unknown_role", message, place, meant(role, around.roles))
+
+
+def _condition(form: Any, names: Collection[str], place: Place, step_id: str) -> Iterator[Problem]:
+    try:
+        compiled(form, names)
+    except ConditionError as error:
+        text = f" `{form}`" if isinstance(form, str) and len(form) <= 100 else ""
+        column = f", column {error.column}" if error.column else ""
+        message = f"step `{step_id}`, condition{text}{column}: {error.message}"
+        yield problem("error", "condition", message, place)
+
+
+def _delegated(workflow: Workflow, inside: Nested, around: Around, places: Places) -> Iterator[Problem]:
+    """P48: work that a role gives to one it may not give it to."""
+    for step in workflow.steps:
+        if step.step_type == StepType.FOREACH and not step.subflow and step.role:
+            yield from _given(around.job_role, {step.role}, step, around, places)
+        elif step.subflow in inside.subflows:
+            inner = inside.subflows[str(step.subflow)]
+            targets = {name for child in inner.steps for name in (child.role, child.review_role) if name}
+            yield from _given(step.role or around.job_role, targets, step, around, places)
+
+
+def _given(
+    giver: str | None, targets: Collection[str], step: Step, around: Around, places: Places
+) -> Iterator[Problem]:
+    if giver is None or around.delegates is None or giver not in around.delegates:
+        return
+    allowed = {*around.delegates[giver], giver}
+    for target in sorted({*targets} - allowed):
+        listed = ", ".join(sorted(around.delegates[giver])) or "none"
+        message = f"step `{step.id}`: the role `{giver}` may not give work to `{target}`; it may to: {listed}"
+        fix = f"add it to can_delegate_to_roles of `{giver}`, or name another role"
+        yield problem("error", "delegation", message, places.of(step.id), fix)
+
+
+def _within(workflow: Workflow, inside: Nested, around: Around, places: Places) -> Iterator[Problem]:
+    """The errors of the workflows within this one, at the step that leads to them."""
+    leads = _leading(workflow, inside)
+    for name, inner in inside.subflows.items():
+        step = leads[name]
+        item = [step.item_variable] if step.step_type == StepType.FOREACH else []
+        given = replace(around, roots=(*around.roots, *roots.known(workflow), *item))
+        for found in (*_own(inner, given, Places()), *_delegated(inner, inside, around, Places())):
+            if found.severity == "error":
+                message = f"in the workflow `{name}`: {found.message}"
+                yield problem("error", found.code, message, places.of(step.id), found.fix)
+
+
+def _leading(workflow: Workflow, inside: Nested) -> dict[str, Step]:
+    """The step of the outermost workflow that leads to each one within it."""
+    leads: dict[str, Step] = {}
+    for step in named(workflow):
+        waiting = [str(step.subflow)]
+        while waiting:
+            name = waiting.pop()
+            if name in inside.subflows and name not in leads:
+                leads[name] = step
+                waiting.extend(str(child.subflow) for child in named(inside.subflows[name]))
+    return leads

@@ -1,0 +1,156 @@
+"""A diagram and its config block to workflows: shapes and prefixes to types, labels to conditions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from logist.core.model import END, JsonObject, Step, StepType
+from logist.core.workflow.agreement import agreed
+from logist.core.workflow.assembly import Assembly
+from logist.core.workflow.drawing import is_drawn
+from logist.core.workflow.form import MAX_STEPS
+from logist.core.workflow.graph import Entry, Graph, Link, Node
+from logist.core.workflow.groups import Part, parts, resolved
+from logist.core.workflow.places import Read, meant, problem
+from logist.core.workflow.problem import Problem
+from logist.core.workflow.shapes import is_default_word, is_end, said
+from logist.core.workflow.steps import StepRead, read_step
+
+_WORDS = re.compile(r"[^\W\d_][\w'’ ,?!-]*")
+MAX_LINKS = 5000
+
+
+def read_diagram(
+    graph: Graph, entries: Sequence[Entry], text: str, name: str, description: str = ""
+) -> list[Read]:
+    """The workflows of a diagram: one, or one for each of several subgraphs that no edge connects.
+
+    `name` is for a diagram without a title; a subgraph's own title names its workflow. The first reading
+    holds what belongs to no workflow in particular, as an entry for a node that is not there.
+    """
+    name = graph.title or name
+    if not graph.nodes:
+        return [Read(name, None, (problem("error", "no_steps", "the diagram has no node", ("", 1)),))]
+    if len(graph.nodes) > MAX_STEPS or len(graph.links) > MAX_LINKS:
+        message = f"{len(graph.nodes):,} nodes and {len(graph.links):,} edges are too many"
+        return [Read(name, None, (problem("error", "too_large", message, ("", 1)),))]
+    whole, problems = resolved(graph)
+    problems += _homeless(whole, entries)
+    found = [_read(part, entries, text, name, description) for part in parts(whole, name)]
+    first = found[0]
+    found[0] = Read(first.name, first.workflow, (*problems, *first.problems), first.places)
+    return found
+
+
+def _homeless(graph: Graph, entries: Sequence[Entry]) -> list[Problem]:
+    """Entries for no node, or for the end."""
+    nodes = {node.id: node for node in graph.nodes}
+    problems = []
+    for entry in entries:
+        place = (f"@{entry.id}", entry.line)
+        if entry.id not in nodes:
+            message = f"the config names `{entry.id}`, which is no node of the diagram"
+            fix = meant(entry.id, nodes) or "remove it, or draw the node"
+            problems.append(problem("error", "no_node", message, place, fix))
+        elif is_end(nodes[entry.id]):
+            message = f"`{entry.id}` is drawn as the end, (((...))), which is no step"
+            problems.append(problem("error", "no_node", message, place, "give it another shape"))
+    return problems
+
+
+def _read(part: Part, entries: Sequence[Entry], text: str, name: str, description: str) -> Read:
+    by_id: dict[str, Entry] = {}
+    for entry in entries:
+        by_id.setdefault(entry.id, entry)
+    nodes = [node for node in part.nodes if not is_end(node)]
+    assembly = Assembly(_lines(nodes, by_id))
+    ids = {node.id: END for node in part.nodes}
+    for node in nodes:
+        data = by_id[node.id].data if node.id in by_id else {}
+        step = assembly.add(_step_read(node, data, assembly.lines), f"@{node.id}")
+        ids[node.id] = step.id if step else node.id
+        if node.shape == "subroutine" and step and step.step_type == StepType.TASK and "stepType" not in data:
+            message = f"`[[{node.label}]]` is a task, as it has no prefix"
+            fix = "write [[Each: ...]] for a foreach, [[Run: ...]] for a subflow, or [...]"
+            place = (f"@{node.id}", node.line)
+            assembly.problems.append(problem("warning", "no_prefix", message, place, fix))
+    links = [replace(link, source=ids[link.source], target=ids[link.target]) for link in part.links]
+    for step in assembly.steps:
+        _leave(assembly, step, [link for link in links if link.source == step.id])
+    _in_order(assembly, links)
+    own = part.title or name
+    return assembly.finished(own, description, None, mermaid=None if part.title or is_drawn(text) else text)
+
+
+def _lines(nodes: Sequence[Node], entries: Mapping[str, Entry]) -> dict[str, int]:
+    """The line of every step, of its entry where it has one; and of the fields in it."""
+    lines: dict[str, int] = {}
+    for node in nodes:
+        entry = entries.get(node.id)
+        lines[f"@{node.id}"] = entry.line if entry else node.line
+        for key in entry.data if entry else ():
+            lines[f"@{node.id}.{key}"] = entry.line if entry else node.line
+    return lines
+
+
+def _step_read(node: Node, data: Mapping[str, object], lines: Mapping[str, int]) -> StepRead:
+    given = {"id": node.id, **said(node)}
+    own: JsonObject = dict(data)
+    kind = own.get("stepType") or own.get("step_type") or own.get("type")
+    drawn = given.get("stepType", "task")
+    if kind and ("subflow" if kind == "flow" else kind) not in {drawn, "automated", "manual"}:
+        given = {key: value for key, value in given.items() if key in {"id", "name"}}
+    elif own.get("execution") or kind in {"automated", "manual"}:
+        given.pop("execution", None)
+    return read_step(own, f"@{node.id}", lines, given=given)
+
+
+def _leave(assembly: Assembly, step: Step, links: Sequence[Link]) -> None:
+    """The edges of one step, in the order of the diagram, with what its config says of them."""
+    told = [(link.target, _label(link)) for link in links]
+    form = assembly.forms[step.id]
+    if "next" in form.model_fields_set:
+        message = "`next` is for lists of steps: in a diagram, the edges say it"
+        place = assembly.places().of(step.id, "next")
+        assembly.problems.append(problem("error", "other_type", message, place, "remove it"))
+    if step.step_type == StepType.DECISION and (form.branches is not None or form.default_branch is not None):
+        conditions, problems = agreed(step.id, told, form, assembly.places().of(step.id, "branches"))
+        assembly.problems.extend(problems)
+    else:
+        conditions = [_condition(step, label, len(told)) for _, label in told]
+    for link, (target, label), condition in zip(links, told, conditions, strict=True):
+        place = (assembly.paths[step.id], link.line)
+        if label is not None and condition is None and not is_default_word(label):
+            message = (
+                f"the label `{label}` has no effect: it is the only way on from a step that decides nothing"
+            )
+            assembly.problems.append(problem("warning", "label_no_effect", message, place))
+        if target != END or step.step_type == StepType.DECISION or len(told) > 1 or condition is not None:
+            assembly.link(step.id, target, place, condition, label)
+
+
+def _label(link: Link) -> str | None:
+    return (link.label or "").strip() or None
+
+
+def _condition(step: Step, label: str | None, ways: int) -> str | None:
+    """What a label says: nothing or a default is no condition; nor are words on the only way on from a task."""
+    if label is None or is_default_word(label):
+        return None
+    if ways == 1 and step.step_type != StepType.DECISION and _WORDS.fullmatch(label):
+        return None
+    return label
+
+
+def _in_order(assembly: Assembly, links: Sequence[Link]) -> None:
+    """Puts the edges in the order of the diagram: they were taken step by step."""
+    order: dict[str, list[int]] = {}
+    for number, link in enumerate(links):
+        order.setdefault(link.source, []).append(number)
+    pairs = list(zip(assembly.edges, assembly.edge_places, strict=True))
+    numbers = [order[edge.source].pop(0) for edge, _ in pairs]
+    ordered = [pair for _, pair in sorted(zip(numbers, pairs, strict=True), key=lambda each: each[0])]
+    assembly.edges = [edge for edge, _ in ordered]
+    assembly.edge_places = [place for _, place in ordered]

@@ -1,0 +1,100 @@
+"""A workflow as a diagram with a config block, from which the same workflow is read."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from logist.core import mermaid
+from logist.core.model import END, JsonObject, Step, StepType, Workflow
+from logist.core.workflow.graph import Graph, Link, Node
+from logist.core.workflow.shapes import drawn, said
+from logist.core.workflow.written import written
+from logist.errors import Refused
+
+DRAWN = "%% Drawn by Logist from the steps"
+"""Stands in a diagram that nobody wrote: what is read from it keeps no text of its own."""
+
+
+_ID = re.compile(r"(?=.{1,64}\Z)[^\W\d_]\w*(?:-\w+)*")
+"""An id that a drawing keeps, if mermaid takes it."""
+
+
+def is_drawn(text: str) -> bool:
+    """Whether a diagram was drawn from steps."""
+    return DRAWN in text
+
+
+def source(workflow: Workflow) -> str:
+    """The diagram a workflow was read from, byte for byte, or one that says the same. Refused if it is too large."""
+    return workflow.mermaid if workflow.mermaid is not None else _drawn(workflow)
+
+
+def _drawn(workflow: Workflow) -> str:
+    ids = _ids(workflow)
+    nodes = [_node(step, ids) for step in workflow.steps]
+    ends = [Node(ids[END], "End", "doublecircle")] if END in ids else []
+    links = [
+        Link(ids[edge.source], ids[edge.target], edge.label) for edge in workflow.edges if edge.target in ids
+    ]
+    try:
+        graph = mermaid.write(Graph("TB", (*nodes, *ends), tuple(links)))
+    except ValueError as error:
+        raise Refused(f"`{workflow.name}` can't be drawn: {error}") from error
+    entries = [_entry(node, step, workflow) for node, step in zip(nodes, workflow.steps, strict=True)]
+    block = ["%% === WORKFLOW_CONFIG ===", *entries, "%% === END_CONFIG ==="]
+    return "\n".join([graph.rstrip("\n"), "", DRAWN, *block, ""])
+
+
+def _ids(workflow: Workflow) -> dict[str, str]:
+    """A name for every node: the step's id where a diagram can have it."""
+    ids = {step.id: step.id for step in workflow.steps if _ID.fullmatch(step.id) and mermaid.is_id(step.id)}
+    taken = set(ids.values())
+    names = [step.id for step in workflow.steps if step.id not in ids]
+    if any(edge.target == END for edge in workflow.edges):
+        names.append(END)
+    for name in names:
+        number = 1
+        wanted = "finish" if name == END else "step"
+        while f"{wanted}{number}" in taken:
+            number += 1
+        ids[name] = f"{wanted}{number}"
+        taken.add(ids[name])
+    return ids
+
+
+def _node(step: Step, ids: dict[str, str]) -> Node:
+    shape, label = drawn(step)
+    return Node(ids[step.id], label, shape)
+
+
+def _entry(node: Node, step: Step, workflow: Workflow) -> str:
+    data = written(step)
+    if node.id == step.id:
+        del data["id"]
+    if said(node)["name"] == step.name:
+        data.pop("name", None)
+    if said(node).get("subflowId") and step.subflow is None:
+        data["subflowId"] = ""
+    if _start_is_unclear(workflow) and step.id == workflow.start:
+        data["start"] = True
+    if step.step_type == StepType.DECISION:
+        data |= _branches(step, workflow)
+    text = json.dumps(data, ensure_ascii=False, indent=2)
+    return "\n".join(f"%% {line}" for line in f"@{node.id}: {text}".split("\n"))
+
+
+def _branches(step: Step, workflow: Workflow) -> JsonObject:
+    """The branches, where a label does not say a condition."""
+    edges = workflow.leaving(step.id)
+    if all(edge.condition in (None, edge.label) for edge in edges):
+        return {}
+    return {
+        "branches": [{"condition": edge.condition, "targetStepId": edge.target or "end"} for edge in edges]
+    }
+
+
+def _start_is_unclear(workflow: Workflow) -> bool:
+    reached = {edge.target for edge in workflow.edges if edge.source != edge.target}
+    entrances = [step.id for step in workflow.steps if step.id not in reached]
+    return entrances != [workflow.start]

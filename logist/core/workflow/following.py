@@ -1,0 +1,119 @@
+"""The step that comes next for an agent that follows a workflow by itself, without a job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from logist.core.condition import Condition, ConditionError, compiled
+from logist.core.model import END, MAX_DEPTH, JsonObject, Step, StepType, Workflow
+from logist.core.workflow import roots
+from logist.core.workflow.composing import composed
+from logist.core.workflow.places import meant
+from logist.errors import InvalidFile, Refused, UsageError
+
+COMPLETE = "Workflow complete."
+MAX_IDLE = 10_000
+
+
+def following(workflow: Workflow, completed: Iterable[str], context: Mapping[str, Any]) -> JsonObject:
+    """`{"step", "guidance": {"prompt"}, "isComplete"}`; at the end, the step is null.
+
+    `completed` names what has been done, a step once for each time it was; `context` is what is known by now:
+    conditions find it as `input` and as `output`, or by root, if it has these. UsageError for an unknown step;
+    Refused where no branch holds.
+    """
+    done = Counter(completed)
+    _all_known(workflow, done)
+    data = {"input": dict(context), "output": dict(context), "steps": {}, **context}
+    step = _Walk(data, done).next_of(workflow)
+    if step is None:
+        return {"step": None, "guidance": {"prompt": COMPLETE}, "isComplete": True}
+    return {"step": _shown(step), "guidance": {"prompt": composed(step)}, "isComplete": False}
+
+
+def _shown(step: Step) -> JsonObject:
+    role = {"agentRole": step.agent_role} if step.agent_role else {}
+    return {"id": step.id, "title": step.name, "prompt": step.prompt, **role, "guidance": list(step.guidance)}
+
+
+def _all_known(workflow: Workflow, done: Counter[str]) -> None:
+    ids = {step.id for flow in (workflow, *workflow.subflows.values()) for step in flow.steps}
+    for step_id in done:
+        if step_id not in ids:
+            raise UsageError(f"`{step_id}` is no step of `{workflow.name}`", fix=meant(step_id, ids) or None)
+
+
+def _patience(workflow: Workflow) -> int:
+    """How many steps may be passed with nothing to do: a loop of which all is passed over ends by itself."""
+    visits = max((step.max_visits or 0 for step in workflow.steps), default=0)
+    return min(MAX_IDLE, len(workflow.steps) * (visits + 2))
+
+
+class _Walk:
+    """A walk from the start that takes away what is done, one time for each time it comes by."""
+
+    def __init__(self, data: JsonObject, done: Counter[str]) -> None:
+        self.data = data
+        self.left = done
+        self.visits: Counter[str] = Counter()
+        self.subflows: dict[str, Workflow] = {}
+        self.compiled: dict[tuple[str, frozenset[str]], Condition] = {}
+
+    def next_of(self, workflow: Workflow, depth: int = 1) -> Step | None:
+        self.subflows |= workflow.subflows
+        steps = {step.id: step for step in workflow.steps}
+        names = roots.known(workflow, self.data)
+        here, idle = workflow.start, 0
+        patience = _patience(workflow)
+        while here in steps:
+            step = steps[here]
+            before = self.left.total()
+            if found := self._due(step, names, depth):
+                return found
+            idle = 0 if self.left.total() < before else idle + 1
+            if idle > patience:
+                message = f"the steps of `{workflow.name}` go round in circles from `{here}` on: nothing is left to do"
+                raise Refused(message, fix="tell more: what the last step found out")
+            here = self._after(step, workflow, names)
+        return None
+
+    def _due(self, step: Step, names: frozenset[str], depth: int) -> Step | None:
+        """The step that is to be done here, if any; one that is done is taken away."""
+        if step.step_type == StepType.DECISION or not self._holds(step.when, names):
+            return None
+        if self.left[step.id]:
+            self.left[step.id] -= 1
+            return None
+        inner = self.subflows.get(step.subflow or "")
+        if inner is None or depth >= MAX_DEPTH:
+            return step
+        return self.next_of(inner, depth + 1)
+
+    def _after(self, step: Step, workflow: Workflow, names: frozenset[str]) -> str:
+        """Where the way goes on; END where it doesn't."""
+        ways = workflow.leaving(step.id)
+        self.visits[step.id] += 1
+        spent = step.max_visits is not None and self.visits[step.id] > step.max_visits
+        for edge in ways:
+            if edge.condition is not None and not spent and self._holds(edge.condition, names):
+                return edge.target
+        for edge in ways:
+            if edge.condition is None:
+                return edge.target
+        if not ways:
+            return END
+        seen = "; ".join(f"`{edge.label}`" for edge in ways)
+        raise Refused(f"no branch of `{step.id}` holds: {seen}", fix="tell what the last step found out")
+
+    def _holds(self, form: Any, names: frozenset[str]) -> bool:
+        if form is None:
+            return True
+        try:
+            key = (repr(form), names)
+            if key not in self.compiled:
+                self.compiled[key] = compiled(form, names)
+            return self.compiled[key].judge(self.data).taken
+        except ConditionError as error:
+            raise InvalidFile(f"the condition `{form}` can't be read: {error.message}") from error

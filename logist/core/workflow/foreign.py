@@ -1,0 +1,258 @@
+"""Workflows of agent-guidance servers: a sequence of steps with conditions, loops and blocks of prompt.
+
+Nothing in them has to be changed to load them; what has no counterpart here is kept and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from logist.core.model import END, JsonObject, Workflow
+from logist.core.workflow.assembly import Assembly
+from logist.core.workflow.foreign_words import confirmation, own_path, prompt_of
+from logist.core.workflow.places import Place, Read, problem
+from logist.core.workflow.shapes import DEFAULT
+from logist.core.workflow.spelling import SPELLINGS
+from logist.core.workflow.steps import KEPT, StepRead, read_step
+
+_TOP = frozenset({"metaGuidance", "preconditions", "clarificationPrompts", "functionDefinitions"})
+_STEP = frozenset(
+    {"title", "requireConfirmation", "runCondition", "promptBlocks", "loop", "templateCall", "askForFiles"}
+)
+_OURS = frozenset(
+    written for written, name in SPELLINGS.items() if name in {"stepType", "branches", "next", "execution"}
+)
+_CONTINUE: JsonObject = {"var": "output.decision", "equals": "continue"}
+"""What a loop asks whose end an agent decides: the artifact `loop_control` has this field."""
+_MAX_ITERATIONS = 100
+
+
+def is_foreign(data: JsonObject) -> bool:
+    """Whether a list of steps speaks the words of an agent-guidance server, and none of ours."""
+    steps = [step for step in data["steps"] if isinstance(step, dict)]
+    if any(step.keys() & _OURS for step in steps):
+        return False
+    return bool(data.keys() & _TOP) or any(step.keys() & _STEP for step in steps)
+
+
+def read_foreign(
+    steps: list[Any], lines: Mapping[str, int], prefix: str, name: str, description: str
+) -> Read:
+    """The sequence as a graph; the bodies of its forEach loops become workflows of their own."""
+    reader = _Reader(lines, name)
+    reader.sequence(_placed(steps, f"{prefix}steps"))
+    assembly = reader.assembly
+    first = assembly.steps[0].id if assembly.steps else None
+    return assembly.finished(name, description, reader.first or first, subflows=reader.subflows, foreign=True)
+
+
+@dataclass(frozen=True)
+class _Raw:
+    path: str
+    data: Any
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """A part of the sequence: where it begins, and the steps that go on from it."""
+
+    first: str
+    last: str
+
+
+@dataclass
+class _Reader:
+    lines: Mapping[str, int]
+    name: str
+    assembly: Assembly = field(init=False)
+    subflows: dict[str, Workflow] = field(default_factory=dict)
+    first: str | None = None
+
+    def __post_init__(self) -> None:
+        self.assembly = Assembly(self.lines)
+
+    def sequence(self, raws: list[_Raw]) -> _Segment | None:
+        """The steps one after the other, without those that are only the body of a loop."""
+        bodies = {
+            raw.data["body"] for raw in raws if _is_loop(raw.data) and isinstance(raw.data["body"], str)
+        }
+        by_id = {raw.data["id"]: raw for raw in raws if isinstance(raw.data, dict) and _named(raw.data)}
+        segments = [
+            segment
+            for raw in raws
+            if not (isinstance(raw.data, dict) and _named(raw.data) and raw.data["id"] in bodies)
+            if (segment := self._segment(raw, by_id))
+        ]
+        for before, after in pairwise(segments):
+            self._on(before.last, after.first)
+        if not segments:
+            return None
+        self.first = self.first or segments[0].first
+        self._close(segments[-1].last)
+        return _Segment(segments[0].first, segments[-1].last)
+
+    def _close(self, last: str) -> None:
+        """A decision at the very end needs a way out; a sequence inside a loop is linked on by its loop."""
+        if self._is_loop_end(last):
+            self._on(last, END)
+
+    def _on(self, source: str, target: str) -> None:
+        label = DEFAULT if self._is_loop_end(source) else None
+        self.assembly.link(source, target, self._place(source), label=label)
+
+    def _is_loop_end(self, step_id: str) -> bool:
+        return self.assembly.forms[step_id].step_type == "decision"
+
+    def _segment(self, raw: _Raw, by_id: Mapping[str, _Raw]) -> _Segment | None:
+        if not _is_loop(raw.data):
+            step = self.assembly.add(self._read(raw), raw.path)
+            return _Segment(step.id, step.id) if step else None
+        body = self._body(raw, by_id)
+        if raw.data["loop"].get("type") == "forEach":
+            return self._for_each(raw, body)
+        return self._while(raw, body)
+
+    def _read(self, raw: _Raw, **given: Any) -> StepRead:
+        return read_step(_translated(raw.data), raw.path, self.lines, lenient=True, given=given)
+
+    def _body(self, raw: _Raw, by_id: Mapping[str, _Raw]) -> list[_Raw]:
+        body = raw.data["body"]
+        if isinstance(body, list):
+            return _placed(body, f"{raw.path}.body")
+        if body in by_id:
+            return [by_id[body]]
+        place = (f"{raw.path}.body", self.lines.get(f"{raw.path}.body"))
+        message = f"the loop's body `{body}` is no step"
+        self.assembly.problems.append(problem("error", "unknown_step", message, place))
+        self.assembly.whole = False
+        return []
+
+    def _for_each(self, raw: _Raw, body: list[_Raw]) -> _Segment | None:
+        loop = raw.data["loop"]
+        inner = _Reader(self.lines, f"{self.name}#{raw.data.get('id')}")
+        inner.sequence(body)
+        found = inner.assembly.finished(inner.name, "", inner.first, foreign=True)
+        self.assembly.problems.extend(found.problems)
+        given = {
+            "stepType": "foreach",
+            "itemsPath": own_path(str(loop.get("items", ""))),
+            "itemVariable": loop.get("itemVar") or "currentItem",
+            "maxItems": _whole(loop.get("maxIterations")) or _MAX_ITERATIONS,
+            "subflowId": inner.name,
+        }
+        step = self.assembly.add(self._read(raw, **given), raw.path)
+        if step is None or found.workflow is None:
+            self.assembly.whole = False
+            return None
+        self.subflows |= {**inner.subflows, inner.name: found.workflow}
+        return _Segment(step.id, step.id)
+
+    def _while(self, raw: _Raw, body: list[_Raw]) -> _Segment | None:
+        """A decision with an edge back; one that an agent ends is asked after the body, others before it."""
+        loop = raw.data["loop"]
+        condition, after = self._condition(raw)
+        times = _times(loop)
+        given: JsonObject = {"stepType": "decision"}
+        if not after or times > 1:
+            given["maxVisits"] = times - after
+        step = self.assembly.add(self._read(raw, **given), raw.path)
+        outer = self.first
+        inside = self.sequence(body)
+        self.first = outer
+        if step is None or inside is None:
+            self.assembly.whole = False
+            return None
+        place = self._place(step.id)
+        self._unclose(inside.last)
+        self._on(inside.last, step.id)
+        if not after or times > 1:
+            self.assembly.link(step.id, inside.first, place, condition)
+        return _Segment(inside.first if after else step.id, step.id)
+
+    def _unclose(self, last: str) -> None:
+        """Takes back the way out that the body's last decision got."""
+        edges = self.assembly.edges
+        if edges and (edges[-1].source, edges[-1].target) == (last, END):
+            edges.pop()
+            self.assembly.edge_places.pop()
+
+    def _condition(self, raw: _Raw) -> tuple[Any, bool]:
+        """What has to hold for another round, and whether that is asked only after a first one."""
+        loop = raw.data["loop"]
+        source = loop.get("conditionSource")
+        condition = source.get("condition") if isinstance(source, dict) else loop.get("condition")
+        by_contract = isinstance(source, dict) and source.get("kind") == "artifact_contract"
+        if by_contract or (isinstance(condition, dict) and "artifact" in condition):
+            self._note(raw, "an agent ends this loop: it goes on while `output.decision` is `continue`")
+            return _CONTINUE, True
+        if loop.get("type") == "for":
+            if _whole(loop.get("count")) is None:
+                self._note(raw, f"`count` is no number: it runs {_times(loop)} times, as maxIterations says")
+            return True, False
+        if condition is None:
+            self._note(raw, "the loop has no condition: it goes on until maxIterations")
+            return True, False
+        return ({"not": condition} if loop.get("type") == "until" else condition), False
+
+    def _note(self, raw: _Raw, message: str) -> None:
+        place = (f"{raw.path}.loop", self.lines.get(f"{raw.path}.loop"))
+        self.assembly.problems.append(problem("warning", "loop", message, place))
+
+    def _place(self, step_id: str) -> Place:
+        path = self.assembly.paths[step_id]
+        return path, self.assembly.line(path)
+
+
+def _placed(steps: list[Any], path: str) -> list[_Raw]:
+    return [_Raw(f"{path}[{number}]", step) for number, step in enumerate(steps)]
+
+
+def _named(step: JsonObject) -> bool:
+    return isinstance(step.get("id"), str)
+
+
+def _is_loop(step: Any) -> bool:
+    """Whether it is one we can follow; anything else is a step like others."""
+    return (
+        isinstance(step, dict)
+        and step.get("type") == "loop"
+        and isinstance(step.get("loop"), dict)
+        and isinstance(step.get("body"), str | list)
+        and bool(step["body"])
+    )
+
+
+def _translated(step: Any) -> Any:
+    """A step with its confirmation and its blocks of prompt in our terms."""
+    return dict(_fields(step)) if isinstance(step, dict) else step
+
+
+def _fields(step: JsonObject) -> Iterator[tuple[str, Any]]:
+    blocks = step.get("promptBlocks")
+    prompt = prompt_of(blocks) if isinstance(blocks, dict) and not step.get("prompt") else ""
+    used = {"loop", "body", "type"} if _is_loop(step) else {"promptBlocks"} if prompt else set()
+    for key, value in step.items():
+        if key == "requireConfirmation":
+            yield from confirmation(value).items()
+        elif key not in used:
+            yield key, value
+    if prompt:
+        yield "prompt", prompt
+    if kept := {key: step[key] for key in used & {"loop", "promptBlocks"}}:
+        yield KEPT, kept
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, str) and value.isdecimal() and len(value) < 6:
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _times(loop: JsonObject) -> int:
+    """How often a loop may run."""
+    most = _whole(loop.get("maxIterations")) or _MAX_ITERATIONS
+    count = _whole(loop.get("count")) if loop.get("type") == "for" else None
+    return min(most, count) if count else most

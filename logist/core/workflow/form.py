@@ -1,0 +1,139 @@
+"""What a workflow file of our own may say: the model that `schemas/workflow.json` is made from."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from logist.core.model import MAX_ITEMS, JsonObject
+from logist.core.model.flow import AgentRole
+from logist.core.workflow.spelling import BRANCH_SPELLINGS, SPELLINGS
+
+MAX_CHILDREN = 1000
+"""What `maxItems` may be raised to."""
+TITLE = "Logist workflow"
+MAX_STEPS = 1000
+"""Of one workflow."""
+Condition = str | bool | dict[str, Any] | None
+
+_ROLE = (
+    "Optional behavioral instructions for AI agents defining how they should approach and execute this step. "
+    "This content is not shown to users."
+)
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="allow", strict=True
+    )
+
+
+class BranchForm(_Form):
+    """A way out of a decision."""
+
+    condition: Condition = Field(None, description="What has to hold; null is the default.")
+    target_step_id: str = Field(min_length=1, description="The step to go to, or `end`.")
+
+
+class StepForm(_Form):
+    """A step as it is written; `config` and every key that is not known are kept, and decide nothing."""
+
+    id: str = Field(min_length=1, max_length=128, description="Unique in the workflow.")
+    name: str | None = Field(None, description="What people call it; the id where it is missing.")
+    step_type: Literal["task", "decision", "foreach", "join", "subflow", "flow"] | None = Field(
+        None, description="What kind of node it is: `task` where it is missing; `flow` is `subflow`."
+    )
+    execution: Literal["automated", "manual"] | None = Field(
+        None, description="Of a task: an agent does it, or a person."
+    )
+    description: str | None = Field(None, description="For those who read the file.")
+    prompt: str | None = Field(None, description="The work, as people and agents read it.")
+    agent_role: AgentRole = Field("", description=_ROLE)
+    guidance: list[str] = Field([], description="Hints for the agent, one line each.")
+    role: str | None = Field(None, description="Who does it; the job's role where it is missing.")
+    review: bool | None = Field(None, description="Whether a reviewer looks at the result.")
+    review_role: str | None = Field(None, description="Who reviews it.")
+    confirm: bool | str | dict[str, Any] | None = Field(
+        None, description="Whether a steward approves the result: true, or a condition."
+    )
+    start: bool | None = Field(None, description="Whether the workflow begins here.")
+    next: str | list[str] | None = Field(
+        None,
+        description="The step after it: the following one where it is missing; null or `end` is the end.",
+    )
+    branches: list[BranchForm] | None = Field(None, description="Of a decision: tried in this order.")
+    default_branch: str | None = Field(None, description="Of a decision: where to go if no branch holds.")
+    items_path: str | None = Field(None, description="Of a foreach: where its list is, as `output.files`.")
+    item_variable: str | None = Field(
+        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Of a foreach: what templates call the item."
+    )
+    max_items: int | None = Field(
+        None, ge=1, le=MAX_CHILDREN, description=f"Of a foreach: more are refused; {MAX_ITEMS} if missing."
+    )
+    min_success_percent: float | None = Field(
+        None, ge=0, le=100, description="Of a foreach or join: the share of children that must succeed."
+    )
+    await_tag: str | None = Field(None, description="Of a join: the tag of the children it waits for.")
+    subflow_id: str | None = Field(None, description="Of a subflow, or for each item: the other workflow.")
+    input_mapping: dict[str, str] | None = Field(
+        None, description="Of a subflow: path in this job's data to name in the child's input."
+    )
+    response_format: Literal["json", "sections"] | None = Field(None, description="How the agent answers.")
+    confidence: float | None = Field(
+        None, ge=0, le=1, description="An answer less sure than this goes to a steward."
+    )
+    when: Condition = Field(None, description="Where it does not hold, the step is passed over.")
+    max_visits: int | None = Field(
+        None, ge=1, description="Of a decision: after so many visits it takes its default."
+    )
+    external: bool | None = Field(None, description="Drawn as something outside.")
+
+
+class HeadForm(_Form):
+    """What a workflow says beside its steps."""
+
+    name: str | None = Field(None, min_length=1, description="The file's name where it is missing.")
+    description: str | None = None
+    start: str | None = Field(None, description="The step it begins with: the first where it is missing.")
+
+
+class WorkflowForm(HeadForm):
+    """A workflow as a list of steps."""
+
+    steps: list[StepForm] = Field(min_length=1, max_length=MAX_STEPS)
+
+
+def json_schema() -> JsonObject:
+    """The JSON schema of a workflow file, every spelling of a field in it."""
+    schema = WorkflowForm.model_json_schema(by_alias=True)
+    step, branch = schema["$defs"]["StepForm"], schema["$defs"]["BranchForm"]
+    step["properties"] = _spelled(step["properties"], SPELLINGS)
+    branch["properties"] = _spelled(branch["properties"], BRANCH_SPELLINGS)
+    branch["anyOf"] = [{"required": [name]} for name in branch["properties"] if name != "condition"]
+    del branch["required"]
+    schema["title"] = TITLE
+    described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return cast(JsonObject, _without_noise(described))
+
+
+def _spelled(properties: JsonObject, table: Any) -> JsonObject:
+    every = dict(properties)
+    for written, name in table.items():
+        if name in properties and written not in every:
+            every[written] = {**properties[name], "description": f"The same as `{name}`."}
+    return every
+
+
+def _without_noise(value: Any) -> Any:
+    """Without the titles and defaults that pydantic adds: a default of the form is no default of the step."""
+    if isinstance(value, list):
+        return [_without_noise(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _without_noise(item) for key, item in value.items() if key != "default"}
+    is_schema = any(key in kept for key in ("type", "anyOf", "$ref"))
+    if is_schema and isinstance(kept.get("title"), str) and kept["title"] != TITLE:
+        del kept["title"]
+    return kept

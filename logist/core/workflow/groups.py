@@ -1,0 +1,110 @@
+"""Subgraphs: workflows of their own where nothing connects them, else only a frame around steps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from logist.core.workflow.graph import Graph, Link, Node
+from logist.core.workflow.places import problem
+from logist.core.workflow.problem import Problem
+
+
+@dataclass(frozen=True)
+class Part:
+    """The nodes and edges of one workflow of a diagram; `title` is empty where it is the whole diagram."""
+
+    title: str
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+
+
+def resolved(graph: Graph) -> tuple[Graph, list[Problem]]:
+    """The diagram with edges between steps only, each in the way it points.
+
+    An edge to a subgraph goes to the step it begins with, one from it leaves where it ends; an invisible edge is
+    no edge, one with two heads is two.
+    """
+    inside = _members(graph)
+    nodes = tuple(node for node in graph.nodes if node.id not in inside)
+    known = inside.keys() | {node.id for node in graph.nodes}
+    links: list[Link] = []
+    problems: list[Problem] = []
+    for link in graph.links:
+        if link.stroke == "invisible" or not _has_ends(link, known, problems):
+            continue
+        for found in _steps(link, inside, graph, problems):
+            links.append(found)
+            if found.heads[0] == found.heads[1] == "arrow":
+                links.append(replace(found, source=found.target, target=found.source))
+    return replace(graph, nodes=nodes, links=tuple(links)), problems
+
+
+def _has_ends(link: Link, known: Collection[str], problems: list[Problem]) -> bool:
+    """Whether both ends are nodes: mermaid lets an edge name the id of another edge, and draws nothing."""
+    nothing = [end for end in (link.source, link.target) if end not in known]
+    for end in nothing:
+        message = f"an edge names `{end}`, which is the id of an edge and no node"
+        problems.append(problem("error", "no_node", message, (f"@{end}", link.line), "draw it to a step"))
+    return not nothing
+
+
+def _members(graph: Graph) -> dict[str, frozenset[str]]:
+    """The steps in each subgraph, those of the subgraphs in it too."""
+    direct = {group.id: group.members for group in graph.groups}
+    found: dict[str, frozenset[str]] = {}
+    for name in direct:
+        seen: set[str] = set()
+        waiting = [name]
+        while waiting:
+            for member in direct.get(waiting.pop(), ()):
+                if member not in seen:
+                    seen.add(member)
+                    waiting.append(member)
+        found[name] = frozenset(seen - direct.keys())
+    return found
+
+
+def _steps(
+    link: Link, inside: dict[str, frozenset[str]], graph: Graph, problems: list[Problem]
+) -> Iterator[Link]:
+    sources, targets = [link.source], [link.target]
+    if link.source in inside:
+        sources = _border(graph, inside[link.source], leaving=True)
+    if link.target in inside:
+        targets = _border(graph, inside[link.target], leaving=False)
+    if len(targets) != 1 or not sources:
+        name = link.target if len(targets) != 1 else link.source
+        message = f"an edge ends at the subgraph `{name}`, in which it fits no single step"
+        place = (f"@{link.source}", link.line)
+        problems.append(problem("error", "edge_to_group", message, place, "draw it to a step"))
+        return
+    for source in sources:
+        yield replace(link, source=source, target=targets[0])
+
+
+def _border(graph: Graph, members: frozenset[str], *, leaving: bool) -> list[str]:
+    """The steps of a subgraph that no edge in it leaves, or none leads to."""
+    drawn = [link for link in graph.links if link.stroke != "invisible"]
+    within = [link for link in drawn if link.source in members and link.target in members]
+    taken = {link.source if leaving else link.target for link in within}
+    return [node.id for node in graph.nodes if node.id in members and node.id not in taken]
+
+
+def parts(graph: Graph, name: str) -> list[Part]:
+    """The workflows of a diagram in which all edges are between steps."""
+    inside = _members(graph)
+    nested = {member for group in graph.groups for member in group.members}
+    outermost = [group for group in graph.groups if group.id not in nested and inside[group.id]]
+    home = {node: group.id for group in outermost for node in inside[group.id]}
+    apart = len(outermost) > 1 and all(node.id in home for node in graph.nodes)
+    if not apart or any(home[link.source] != home[link.target] for link in graph.links):
+        return [Part("", graph.nodes, graph.links)]
+    return [
+        Part(
+            group.title or group.id,
+            tuple(node for node in graph.nodes if home[node.id] == group.id),
+            tuple(link for link in graph.links if home[link.source] == group.id),
+        )
+        for group in outermost
+    ]

@@ -1,0 +1,40 @@
+"""What an author should know of a workflow that works: nothing here stops a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from logist.core.model import Execution, Step, StepType, Workflow
+from logist.core.workflow.mixed import MENTION
+from logist.core.workflow.places import Places, problem
+from logist.core.workflow.problem import Problem
+
+
+def lint(workflow: Workflow, places: Places | None = None) -> list[Problem]:
+    """The warnings about its steps, and about those of the loops in it; what reading it found comes beside it."""
+    places = places or Places()
+    found = [problem for step in workflow.steps for problem in _of(step, places)]
+    for inner in workflow.subflows.values():
+        found += [problem for step in inner.steps for problem in _of(step, places)]
+    return found
+
+
+def _of(step: Step, places: Places) -> Iterator[Problem]:
+    if MENTION.search(step.prompt):
+        message = f"the prompt of `{step.id}` tells people how the agent should behave"
+        fix = "move it to agentRole: logist workflow migrate"
+        yield problem("warning", "mixed_prompt", message, places.of(step.id, "prompt"), fix)
+    if not step.prompt.strip() and _is_asked(step):
+        message = f"`{step.id}` has no prompt: all its agent gets is the task and the name `{step.name}`"
+        yield problem("warning", "no_prompt", message, places.of(step.id), "say what is to be done")
+    if "." in step.id:
+        message = f'the id `{step.id}` has a dot, so its output is read as `steps["{step.id}"].output`'
+        yield problem("warning", "dotted_id", message, places.of(step.id, "id"))
+    if step.agent_role and step.execution == Execution.MANUAL and step.step_type == StepType.TASK:
+        message = f"agentRole of `{step.id}` has no effect: a person does this step"
+        yield problem("warning", "no_effect", message, places.of(step.id, "agentRole"))
+
+
+def _is_asked(step: Step) -> bool:
+    """Whether somebody gets the prompt of a step."""
+    return step.step_type != StepType.DECISION and not step.subflow

@@ -1,0 +1,77 @@
+"""Diagrams in Markdown: the blocks fenced as mermaid, and the front matter of the page."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_FENCE = re.compile(
+    r"^(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<fence>`{3,}|~{3,})[ \t]*\{?\.?(?P<word>[\w-]*)[^\n`]*$"
+)
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$")
+_FLOW = re.compile(r"^\s*(?:flowchart|graph)\b", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One diagram: its text, how many lines of the page stand before it, and the heading above it."""
+
+    text: str
+    before: int
+    heading: str = ""
+
+    @property
+    def is_flow(self) -> bool:
+        """Whether it is a flowchart, and not a diagram of another kind."""
+        return _FLOW.search(self.text) is not None
+
+
+@dataclass(frozen=True)
+class Page:
+    """The diagrams of a page, and its front matter as text."""
+
+    blocks: tuple[Block, ...]
+    front: str = ""
+
+
+def page(text: str) -> Page:
+    """What a Markdown text holds. A fence that is never closed reaches to the end."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    front, here = _front(lines)
+    blocks: list[Block] = []
+    heading = ""
+    while here < len(lines):
+        opened = _FENCE.match(lines[here])
+        here += 1
+        if opened is None:
+            if found := _HEADING.match(lines[here - 1]):
+                heading = found[1]
+            continue
+        start = here
+        while here < len(lines) and not _closes(lines[here], opened["fence"]):
+            here += 1
+        if opened["word"].lower() == "mermaid":
+            inside = "\n".join(_unindented(line, opened["indent"]) for line in lines[start:here])
+            blocks.append(Block(inside + "\n", start, heading))
+        here += 1
+    return Page(tuple(blocks), front)
+
+
+def _front(lines: list[str]) -> tuple[str, int]:
+    """The front matter, and where the page goes on."""
+    if lines and lines[0].rstrip() == "---":
+        for number, line in enumerate(lines[1:], start=1):
+            if line.rstrip() in {"---", "..."}:
+                return "\n".join(lines[1:number]) + "\n", number + 1
+    return "", 0
+
+
+def _closes(line: str, fence: str) -> bool:
+    bare = line.strip(" \t>")
+    return len(bare) >= len(fence) and set(bare) == {fence[0]}
+
+
+def _unindented(line: str, indent: str) -> str:
+    if line.startswith(indent):
+        return line[len(indent) :]
+    return line.lstrip(" \t") if not indent.strip() else line.lstrip(" \t>")

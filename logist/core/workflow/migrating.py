@@ -1,0 +1,177 @@
+"""Moves words to the agent out of prompts, in JSON and in the config block of a diagram; nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from logist.core.workflow.mixed import mixed, refusal
+from logist.core.workflow.problem import Problem
+
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]')
+_UNIT = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL
+)
+_ENTRY = re.compile(r"^[ \t]*%%[ \t]*@(?:step\()?([^\s:(){}]+)\)?[ \t]*:[ \t]*(?=\{)", re.MULTILINE)
+_SOURCE = re.compile(r'("mermaidSource"\s*:\s*)("(?:[^"\\\n]|\\.)*")')
+_MARGIN = re.compile(r"^[ \t]*%%", re.MULTILINE)
+_ROLES = frozenset({"agentRole", "agent_role"})
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """The new text, the steps whose prompt changed, and those that have to be mended by hand."""
+
+    text: str
+    moved: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt in a JSON text: where its key begins, and its value between the quotes."""
+
+    key: int
+    start: int
+    end: int
+    path: str
+    has_role: bool
+
+
+def migrate_json(text: str) -> Migrated:
+    """A JSON document; each object in it that has a text `prompt` counts as a step."""
+    found = _migrated(text, list(_prompts(text, "")))
+    return _migrated_sources(found)
+
+
+def migrate_mermaid(text: str) -> Migrated:
+    """A diagram: the prompts in its config block. What is no JSON there stays as it is."""
+    blank = _MARGIN.sub(lambda margin: " " * len(margin[0]), text)
+    found: list[Prompt] = []
+    for entry in _ENTRY.finditer(text):
+        try:
+            _, end = json.JSONDecoder().raw_decode(blank, entry.end())
+        except (ValueError, RecursionError):
+            continue
+        inside = " " * entry.end() + blank[entry.end() : end]
+        found += [
+            prompt for prompt in _prompts(inside, f"@{entry[1]}") if prompt.path == f"@{entry[1]}.prompt"
+        ]
+    return _migrated(text, found)
+
+
+def _migrated_sources(found: Migrated) -> Migrated:
+    """The same for the diagrams that an export holds as text."""
+    for source in reversed(list(_SOURCE.finditer(found.text))):
+        inner = migrate_mermaid(json.loads(source[2]))
+        if inner.moved:
+            new = json.dumps(inner.text, ensure_ascii=source[2].isascii())
+            text = found.text[: source.start(2)] + new + found.text[source.end(2) :]
+            found = Migrated(text, (*found.moved, *inner.moved), found.problems)
+        found = Migrated(found.text, found.moved, (*found.problems, *inner.problems))
+    return found
+
+
+def _migrated(text: str, prompts: list[Prompt]) -> Migrated:
+    """Changes from the end on, so that the places before stay right."""
+    moved: list[str] = []
+    problems: list[Problem] = []
+    for prompt in sorted(prompts, key=lambda prompt: prompt.start, reverse=True):
+        raw = text[prompt.start : prompt.end]
+        value = json.loads(f'"{raw}"')
+        found = mixed(value)
+        if found is None:
+            continue
+        if reason := refusal(value, found, prompt.has_role):
+            line = text.count("\n", 0, prompt.start) + 1
+            problems.append(
+                Problem("warning", "not_moved", f"`{prompt.path}` stays: {reason}", prompt.path, line)
+            )
+            continue
+        cuts = _raw_places(raw, (found.role_start, found.role_end, found.rest))
+        role, rest = raw[cuts[0] : cuts[1]], raw[cuts[2] :]
+        pair = f'{_before_next(text, prompt.key)}"agentRole": "{role}"'
+        text = f'{text[: prompt.start]}{rest}"{pair}{text[prompt.end + 1 :]}'
+        moved.append(prompt.path)
+    return Migrated(text, tuple(reversed(moved)), tuple(reversed(problems)))
+
+
+def _before_next(text: str, key: int) -> str:
+    """What stands between one pair and the next: a new line like the one the key is on, or just a space."""
+    line = text.rfind("\n", 0, key) + 1
+    margin = text[line:key]
+    newline = "\r\n" if text[:line].endswith("\r\n") else "\n"
+    return f",{newline}{margin}" if not margin.strip(" \t%") and line else ", "
+
+
+def _raw_places(raw: str, places: tuple[int, ...]) -> list[int]:
+    """Where characters of the decoded text stand in the text with escapes."""
+    starts = [unit.start() for unit in _UNIT.finditer(raw)]
+    starts.append(len(raw))
+    return [starts[place] for place in places]
+
+
+def _prompts(text: str, path: str) -> Iterator[Prompt]:
+    """Every `prompt` with a text value, innermost objects first where one is in another."""
+    reader = _Reader(path)
+    for token in _TOKEN.finditer(text):
+        yield from reader.take(token)
+
+
+@dataclass
+class _Object:
+    path: str
+    key: str = ""
+    key_at: int = 0
+    index: int = -1
+    """Of a list: the item it is at; -1 in an object."""
+    wants_key: bool = True
+    prompt: tuple[int, int, int] | None = None
+    has_role: bool = False
+
+    def inner(self) -> str:
+        """The path of the value that comes now."""
+        if self.index >= 0:
+            return f"{self.path}[{self.index}]"
+        return f"{self.path}.{self.key}" if self.path else self.key
+
+
+class _Reader:
+    """Goes through the tokens of valid JSON."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.open: list[_Object] = []
+
+    def take(self, token: re.Match[str]) -> Iterator[Prompt]:
+        sign = token[0]
+        here = self.open[-1] if self.open else None
+        if sign in "{[":
+            inner = here.inner() if here else self.path
+            self.open.append(_Object(inner, index=0 if sign == "[" else -1))
+        elif sign in "}]":
+            closed = self.open.pop()
+            if closed.prompt:
+                key, start, end = closed.prompt
+                path = f"{closed.path}.prompt" if closed.path else "prompt"
+                yield Prompt(key, start, end, path, closed.has_role)
+        elif here is None:
+            return
+        elif sign == ",":
+            here.index += here.index >= 0
+            here.wants_key = True
+        elif sign == ":":
+            here.wants_key = False
+        else:
+            self._string(here, token)
+
+    def _string(self, here: _Object, token: re.Match[str]) -> None:
+        if here.index >= 0:
+            return
+        if here.wants_key:
+            here.key, here.key_at = json.loads(token[0]), token.start()
+            here.has_role = here.has_role or here.key in _ROLES
+        elif here.key == "prompt":
+            here.prompt = (here.key_at, token.start() + 1, token.end() - 1)

@@ -1,0 +1,46 @@
+"""Prompts that begin with `**Agent's Role:** ...`: where that ends, and what is left."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MENTION = re.compile(r"\*\*\s*Agent(?:['’]?s)?\s+Role\s*(?::\s*\*\*|\*\*\s*:)", re.IGNORECASE)
+"""Words to the agent, anywhere in a prompt."""
+_LEADING = re.compile(rf"\s*{MENTION.pattern}[ \t]*", re.IGNORECASE)
+_PARAGRAPH_END = re.compile(r"\s*(?:\r?\n[ \t]*){2,}|\s*\Z")
+MIN, MAX = 10, 1024
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A prompt that begins with a role: `prompt[role_start:role_end]`; the rest begins at `rest`."""
+
+    role_start: int
+    role_end: int
+    rest: int
+
+
+def mixed(prompt: str) -> Mixed | None:
+    """Where the leading role stands, or None if the prompt begins with none."""
+    lead = _LEADING.match(prompt)
+    if lead is None:
+        return None
+    end = _PARAGRAPH_END.search(prompt, lead.end())
+    assert end is not None
+    start = lead.end()
+    while start < end.start() and prompt[start].isspace():
+        start += 1
+    return Mixed(start, end.start(), end.end())
+
+
+def refusal(prompt: str, found: Mixed, has_role: bool) -> str:
+    """Why the role can't be moved, or nothing."""
+    length = found.role_end - found.role_start
+    if has_role:
+        return "the step has an agentRole already: put the two together by hand"
+    if not MIN <= length <= MAX:
+        return f"the role has {length} characters; an agentRole has {MIN} to {MAX}"
+    if not prompt[found.rest :].strip():
+        return "nothing would be left of the prompt: say there what is to be done"
+    return ""

@@ -1,0 +1,94 @@
+"""The workflows that a workflow's steps name, and those that these name: found once, none within itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from logist.core.model import MAX_DEPTH, Step, Workflow
+from logist.core.workflow.places import Places, problem
+from logist.core.workflow.problem import Problem
+
+Find = Callable[[str], Workflow]
+"""The workflow of a name. LookupError, with the reason and maybe advice, where there is none that can be used."""
+
+
+@dataclass
+class Nested:
+    """Every workflow within another, by the name its steps use, and what is wrong with them."""
+
+    subflows: dict[str, Workflow] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    heights: dict[str, int] = field(default_factory=dict)
+    """How many workflows are within each other from this one on, itself counted."""
+
+
+def nested(workflow: Workflow, find: Find | None = None, places: Places | None = None) -> Nested:
+    """Looks for every subflow, in the workflow itself first."""
+    return _Walk(workflow, find, places or Places()).done()
+
+
+def named(workflow: Workflow) -> Iterator[Step]:
+    """The steps that another workflow does."""
+    return (step for step in workflow.steps if step.subflow)
+
+
+class _Walk:
+    def __init__(self, workflow: Workflow, find: Find | None, places: Places) -> None:
+        self.workflow = workflow
+        self.find = find
+        self.places = places
+        self.found = Nested()
+        self.missing: set[str] = set()
+        self.way: list[str] = []
+
+    def done(self) -> Nested:
+        for step in named(self.workflow):
+            height = self._visit(str(step.subflow), step)
+            if height + 1 > MAX_DEPTH:
+                message = (
+                    f"`{step.subflow}` is {height} workflows deep; with this one, at most {MAX_DEPTH} may be"
+                )
+                self._report("too_deep", message, step)
+        return self.found
+
+    def _visit(self, name: str, step: Step) -> int:
+        """The height of a subflow; `step` is the outermost step that leads to it."""
+        if name in self.way:
+            chain = " > ".join([*self.way[self.way.index(name) :], name])
+            self._report("subflow_cycle", f"the workflow `{name}` contains itself: {chain}", step)
+            return 0
+        if name in self.found.heights:
+            return self.found.heights[name]
+        inner = self._look(name, step)
+        if inner is None:
+            return 0
+        self.found.subflows[name] = inner
+        height = 1
+        if len(self.way) < 2 * MAX_DEPTH:
+            self.way.append(name)
+            height += max((self._visit(str(child.subflow), step) for child in named(inner)), default=0)
+            self.way.pop()
+        self.found.heights[name] = height
+        return height
+
+    def _look(self, name: str, step: Step) -> Workflow | None:
+        if name in self.missing:
+            return None
+        for holder in (self.workflow, *self.found.subflows.values()):
+            if name in holder.subflows:
+                return holder.subflows[name]
+        try:
+            if self.find is not None:
+                return self.find(name)
+            reason = f"there is no workflow `{name}`"
+        except LookupError as error:
+            reason = str(error.args[0]) if error.args else f"there is no workflow `{name}`"
+        self.missing.add(name)
+        within = f"in `{self.way[-1]}`: " if self.way else ""
+        self._report("no_subflow", within + reason, step)
+        return None
+
+    def _report(self, code: str, message: str, step: Step) -> None:
+        fix = "" if code == "no_subflow" else "let a step of the inner workflow do that work"
+        self.found.problems.append(problem("error", code, message, self.places.of(step.id, "subflowId"), fix))

@@ -1,0 +1,62 @@
+"""The text of a diagram, with its config block, to workflows; what it can't be read for, with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from logist.core import mermaid
+from logist.core.workflow import config_block
+from logist.core.workflow.diagram import read_diagram
+from logist.core.workflow.places import Places, Read
+from logist.core.workflow.problem import Problem
+
+_ENTRY = re.compile(r"[ \t]*%%[ \t]*@([^\s():]+)[ \t]*:[ \t]*\{")
+_MARK = re.compile(r"[ \t]*%%[ \t]*=+[ \t]*(WORKFLOW_CONFIG|END_CONFIG)\b")
+MAX_CHARACTERS = 1024 * 1024
+
+
+def read_mermaid(text: str, name: str, description: str = "", before: int = 0) -> list[Read]:
+    """The workflows of a diagram that has `before` lines of its file before it; always at least one."""
+    if len(text) > MAX_CHARACTERS:
+        found = Problem(
+            "error", "too_large", f"the diagram is larger than {MAX_CHARACTERS:,} characters", line=1
+        )
+        return [Read(name, None, (found,))]
+    try:
+        graph = mermaid.read(text)
+    except mermaid.MermaidError as error:
+        found = Problem("error", "mermaid", error.message, line=error.line, column=error.column)
+        return [_moved(Read(name, None, (found,)), before)]
+    entries, problems = config_block.entries(text)
+    reads = read_diagram(graph, entries, text, name, description)
+    first = reads[0]
+    seen = {entry.line for entry in entries} | {found.line for found in problems}
+    reads[0] = replace(first, problems=(*problems, *_outside(text, seen), *first.problems))
+    return [_moved(read, before) for read in reads]
+
+
+def _outside(text: str, seen: Collection[int | None]) -> Iterator[Problem]:
+    """Comments that look like an entry, and are none because of where they stand."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if mark := _MARK.match(line):
+            inside = mark[1] == "WORKFLOW_CONFIG"
+        elif not inside and number not in seen and (entry := _ENTRY.match(line)):
+            message = f"`@{entry[1]}` stands outside the config block, so it is only a comment"
+            fix = f"put it between the marks of the block, or write %% @step({entry[1]}): {{...}}"
+            yield Problem("warning", "outside_block", message, f"@{entry[1]}", number, fix=fix)
+
+
+def _moved(read: Read, by: int) -> Read:
+    """The reading with all its lines further down."""
+    if not by:
+        return read
+    problems = [replace(found, line=found.line + by if found.line else None) for found in read.problems]
+    places = Places(
+        read.places.paths,
+        {path: line + by for path, line in read.places.lines.items()},
+        tuple((path, line + by if line else None) for path, line in read.places.edges),
+    )
+    return Read(read.name, read.workflow, tuple(problems), places)

@@ -1,0 +1,73 @@
+"""Where in its file each part of a workflow stands, so that every finding can name it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from logist.core.model import Workflow
+from logist.core.workflow import spelling
+from logist.core.workflow.problem import Problem
+
+Place = tuple[str, int | None]
+"""A path, as in `steps[2].agentRole` or `@C`, and its line from 1."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """The path of every step, the place of every edge, and the line of every field path."""
+
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """By step id."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    edges: tuple[Place, ...] = ()
+    """In the order of the workflow's edges."""
+
+    def of(self, step_id: str, name: str = "") -> Place:
+        """Where a step stands or, if its field of that name was written, this one."""
+        path = self.paths.get(step_id, f"@{step_id}")
+        for written in spelling.spellings(name) if name else ():
+            if line := self.lines.get(f"{path}.{written}"):
+                return f"{path}.{written}", line
+        return (f"{path}.{name}" if name else path), self.lines.get(path)
+
+    def edge(self, number: int) -> Place:
+        """Where the edge of that index stands."""
+        return self.edges[number] if number < len(self.edges) else ("", None)
+
+
+@dataclass(frozen=True)
+class Read:
+    """One workflow of a file, and what is wrong with it.
+
+    With errors, it is only good for finding more of them: what is wrong is left out of it, or it is None.
+    """
+
+    name: str
+    workflow: Workflow | None
+    problems: tuple[Problem, ...] = ()
+    places: Places = field(default_factory=Places)
+
+    @property
+    def broken(self) -> bool:
+        """Whether it can't be used."""
+        return self.workflow is None or any(problem.severity == "error" for problem in self.problems)
+
+
+def problem(
+    severity: Literal["error", "warning"], code: str, message: str, place: Place, fix: str = ""
+) -> Problem:
+    """A finding at a place."""
+    return Problem(severity, code, message, path=place[0], line=place[1], fix=fix)
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """Advice for a name that is not there: the nearest ones, or the short list of all; or nothing."""
+    names = sorted(set(known))
+    folded = {name.casefold(): name for name in reversed(names)}
+    close = difflib.get_close_matches(word.casefold(), folded, n=2, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(f'`{folded[name]}`' for name in close)}?"
+    return f"known: {', '.join(names)}" if 0 < len(names) <= 20 else ""

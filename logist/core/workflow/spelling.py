@@ -1,0 +1,99 @@
+"""How the fields of a step may be spelled: one name each in Logist, others in the files of others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from logist.core.model import JsonObject
+
+FIELDS = (
+    "id",
+    "name",
+    "stepType",
+    "execution",
+    "description",
+    "prompt",
+    "agentRole",
+    "guidance",
+    "role",
+    "review",
+    "reviewRole",
+    "confirm",
+    "start",
+    "next",
+    "branches",
+    "defaultBranch",
+    "itemsPath",
+    "itemVariable",
+    "maxItems",
+    "minSuccessPercent",
+    "awaitTag",
+    "subflowId",
+    "inputMapping",
+    "responseFormat",
+    "confidence",
+    "when",
+    "maxVisits",
+    "external",
+)
+"""Every field of a step, as it is written by Logist."""
+
+_OTHERS = {
+    "title": "name",
+    "subflow": "subflowId",
+    "defaultAssigneeId": "role",
+    "assignee": "role",
+    "requireConfirmation": "confirm",
+    "runCondition": "when",
+}
+_BRANCH = {"condition": "condition", "targetStepId": "targetStepId", "to": "targetStepId"}
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), name)
+
+
+SPELLINGS: Mapping[str, str] = {
+    written: name
+    for name in (*FIELDS, *_OTHERS)
+    for written, name in ((name, _OTHERS.get(name, name)), (_snake(name), _OTHERS.get(name, name)))
+}
+"""What may be written, and the field it means."""
+BRANCH_SPELLINGS: Mapping[str, str] = {
+    spelled: name for written, name in _BRANCH.items() for spelled in (written, _snake(written))
+}
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A mapping with its known keys by their field's name, the others apart."""
+
+    known: JsonObject = field(default_factory=dict)
+    others: JsonObject = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    """How each known field is spelled there."""
+    twice: tuple[str, ...] = ()
+    """Fields that are there in two spellings; the first one holds."""
+
+
+def spelled(data: Mapping[str, object], table: Mapping[str, str] = SPELLINGS) -> Spelled:
+    """The mapping in Logist's own spelling."""
+    found = Spelled()
+    twice = []
+    for key, value in data.items():
+        name = table.get(key)
+        if name is None:
+            found.others[key] = value
+        elif name in found.known:
+            twice.append(name)
+        else:
+            found.known[name] = value
+            found.written[name] = key
+    return Spelled(found.known, found.others, found.written, tuple(twice))
+
+
+def spellings(name: str) -> list[str]:
+    """Every way to write a field, Logist's own first."""
+    return [name, *(written for written, field_name in SPELLINGS.items() if field_name == name != written)]

@@ -1,0 +1,259 @@
+"""One step of a file, as a mapping, to a Step; strict in our own formats, lenient in those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from logist.core.model import Execution, JsonObject, Step, StepType
+from logist.core.workflow.faults import formed, shown
+from logist.core.workflow.form import StepForm
+from logist.core.workflow.places import Place, meant, problem
+from logist.core.workflow.problem import Problem
+from logist.core.workflow.spelling import BRANCH_SPELLINGS, FIELDS, Spelled, spelled
+
+STRICT = frozenset({"id", "agentRole", "guidance"})
+"""What is an error in any format; other fields of the wrong kind are kept and reported in foreign ones."""
+
+_ONLY: Mapping[str, frozenset[str]] = {
+    "execution": frozenset({"task"}),
+    "external": frozenset({"task"}),
+    "branches": frozenset({"decision"}),
+    "defaultBranch": frozenset({"decision"}),
+    "maxVisits": frozenset({"decision"}),
+    "itemsPath": frozenset({"foreach"}),
+    "itemVariable": frozenset({"foreach"}),
+    "maxItems": frozenset({"foreach"}),
+    "minSuccessPercent": frozenset({"foreach", "join"}),
+    "awaitTag": frozenset({"join"}),
+    "subflowId": frozenset({"subflow", "foreach"}),
+    "inputMapping": frozenset({"subflow", "foreach"}),
+}
+"""The types of step that have a field; the others have it all."""
+_ASKED = (
+    "prompt",
+    "agentRole",
+    "guidance",
+    "role",
+    "review",
+    "reviewRole",
+    "confirm",
+    "confidence",
+    "responseFormat",
+)
+"""What says how somebody is asked: a decision asks nobody."""
+KEPT = "kept"
+"""Where an export puts what was kept under a name that means something in our format."""
+_QUIET = frozenset({"config", "hitlPhase"})
+"""Keys of the older format, kept without a word."""
+_EXECUTIONS = frozenset({"automated", "manual"})
+_TYPES = frozenset({"task", "decision", "foreach", "join", "subflow", "flow"})
+
+
+@dataclass(frozen=True)
+class StepRead:
+    """A step and the form it was written in, or None, and what is wrong with it."""
+
+    step: Step | None
+    form: StepForm | None
+    problems: tuple[Problem, ...]
+
+
+def read_step(
+    raw: object,
+    path: str,
+    lines: Mapping[str, int],
+    *,
+    lenient: bool = False,
+    given: Mapping[str, Any] | None = None,
+) -> StepRead:
+    """The step that stands at `path`. `given` is what a diagram says of it; its own words go before that."""
+    if not isinstance(raw, dict):
+        place = (path, lines.get(path))
+        wrong = problem("error", "invalid", f"`{path}` must be a mapping, not {shown(raw)}", place)
+        return StepRead(None, None, (wrong,))
+    return _Reader(path, lines, lenient).read(raw, given or {})
+
+
+class _Reader:
+    def __init__(self, path: str, lines: Mapping[str, int], lenient: bool) -> None:
+        self.path = path
+        self.lines = lines
+        self.lenient = lenient
+        self.written: dict[str, str] = {}
+        self.problems: list[Problem] = []
+        self.faulty: set[str] = set()
+        """Fields with a value they can't have; the step is read without them, so that the rest is checked too."""
+
+    def read(self, raw: Mapping[str, Any], given: Mapping[str, Any]) -> StepRead:
+        kept = raw.get(KEPT)
+        own = self._own(
+            {key: value for key, value in raw.items() if key != KEPT or not isinstance(kept, dict)}
+        )
+        self.written = own.written
+        for name in own.twice:
+            self._report("error", "twice", f"`{name}` stands there twice, in two spellings", name)
+        known = {**given, **own.known}
+        form, others = self._formed(known, own.others)
+        if form is None:
+            return StepRead(None, None, tuple(self.problems))
+        self._foreign_fields(form, own.known)
+        self._unknown(others)
+        others |= kept if isinstance(kept, dict) else {}
+        return StepRead(_step(form, others, self._mapping(form)), form, tuple(self.problems))
+
+    def _own(self, raw: Mapping[str, Any]) -> Spelled:
+        """The step in our spelling; `type` is what it always meant, an execution, or a step type."""
+        own = spelled({key: value for key, value in raw.items() if key != "type"})
+        if "type" not in raw:
+            return own
+        kind = raw["type"]
+        field = "execution" if kind in _EXECUTIONS else "stepType" if kind in _TYPES else ""
+        if not field:
+            if self.lenient:
+                return replace(own, others={**own.others, "type": kind})
+            wanted = ", ".join(sorted(_TYPES - {"flow"}))
+            message = f"`{self.path}.type` must be one of {wanted}, not {shown(kind)}"
+            self.problems.append(problem("error", "invalid", message, self._place(("type",))))
+            return own
+        if field == "execution":
+            fix = f"write `execution: {kind}`"
+            self._report("warning", "deprecated", f"`type: {kind}` is the old spelling", "type", fix)
+        if field in own.known and own.known[field] != kind:
+            self._report("warning", "twice", f"`{field}` goes before `type: {kind}`", "type")
+        return replace(own, known={field: kind, **own.known}, written={field: "type", **own.written})
+
+    def _formed(self, known: JsonObject, others: JsonObject) -> tuple[StepForm | None, JsonObject]:
+        known, others = self._branches(known), dict(others)
+        form, faults = formed(StepForm, known, self._place)
+        self.faulty = {name for name, _ in faults}
+        soft = {name for name in self.faulty if self.lenient and name in known and name not in STRICT}
+        for name in sorted(soft):
+            others[self.written.get(name, name)] = known[name]
+            if known[name] is not None:
+                message = f"`{self._place((name,))[0]}` is {shown(known[name])}, and has no effect"
+                self._report("warning", "odd_value", message, name)
+        self.problems.extend(found for name, found in faults if name not in soft)
+        if form is None:
+            sound = {key: value for key, value in known.items() if key not in self.faulty}
+            form, _ = formed(StepForm, sound, self._place)
+        return form, others
+
+    def _branches(self, known: JsonObject) -> JsonObject:
+        """The branches in our spelling too."""
+        branches = known.get("branches")
+        if not isinstance(branches, list):
+            return known
+        own = [
+            spelled(branch, BRANCH_SPELLINGS).known if isinstance(branch, dict) else branch
+            for branch in branches
+        ]
+        return {**known, "branches": own}
+
+    def _foreign_fields(self, form: StepForm, known: Mapping[str, Any]) -> None:
+        """M16: fields that only another type of step has; and those a decision has no use for."""
+        kind = _kind(form)
+        for name in known:
+            allowed = _ONLY.get(name) if "stepType" not in self.faulty else None
+            if allowed and kind not in allowed and known[name] is not None:
+                severity: Literal["error", "warning"] = "warning" if self.lenient else "error"
+                message = f"`{self._place((name,))[0]}` belongs to {_either(allowed)}, but this is a {kind}"
+                fix = f"remove it, or set stepType to {' or '.join(sorted(allowed))}"
+                self._report(severity, "other_type", message, name, fix)
+            elif kind == "decision" and name in _ASKED and known[name]:
+                message = f"`{self._place((name,))[0]}` has no effect: a decision asks nobody"
+                self._report("warning", "no_effect", message, name, "put it on a task before the decision")
+
+    def _mapping(self, form: StepForm) -> dict[str, str]:
+        """The input mapping by name in the child's input, the other way round than it is written."""
+        mapping: dict[str, str] = {}
+        for source, target in (form.input_mapping or {}).items():
+            if target in mapping:
+                message = f"`{target}` is given twice: by `{mapping[target]}` and by `{source}`"
+                self._report("error", "twice", message, "inputMapping")
+            mapping[target] = source
+        return mapping
+
+    def _unknown(self, others: Mapping[str, Any]) -> None:
+        for key in others:
+            path = f"{self.path}.{key}"
+            if key in _QUIET or any(path == found.path for found in self.problems):
+                continue
+            message = f"`{path}` is not known to Logist: it is kept and has no effect"
+            place = (path, self.lines.get(path, self.lines.get(self.path)))
+            near = meant(key, FIELDS)
+            fix = near if near.startswith("did") and not self.lenient else ""
+            self.problems.append(problem("warning", "unknown_field", message, place, fix))
+
+    def _place(self, path: tuple[str | int, ...]) -> Place:
+        """Where a field stands, in the words of the file; at least its step."""
+        shown_path = self.path
+        for part in path:
+            if isinstance(part, int):
+                shown_path += f"[{part}]"
+            else:
+                shown_path += f".{self._spelling(part, shown_path)}"
+        around = shown_path
+        while around not in self.lines and len(around) > len(self.path):
+            around = around[: max(around.rfind("."), around.rfind("["))]
+        return shown_path, self.lines.get(around)
+
+    def _spelling(self, name: str, around: str) -> str:
+        if around == self.path:
+            return self.written.get(name, name)
+        spellings = [other for other, meaning in BRANCH_SPELLINGS.items() if meaning == name] or [name]
+        return next((other for other in spellings if f"{around}.{other}" in self.lines), name)
+
+    def _report(
+        self, severity: Literal["error", "warning"], code: str, message: str, name: str, fix: str = ""
+    ) -> None:
+        self.problems.append(problem(severity, code, message, self._place((name,)), fix))
+
+
+def _kind(form: StepForm) -> str:
+    kind = form.step_type or "task"
+    return "subflow" if kind == "flow" else kind
+
+
+def _either(kinds: frozenset[str]) -> str:
+    return " or ".join(f"a {kind}" for kind in sorted(kinds))
+
+
+def _step(form: StepForm, others: JsonObject, mapping: dict[str, str]) -> Step:
+    return Step(
+        id=form.id,
+        name=form.name or form.id,
+        step_type=StepType(_kind(form)),
+        execution=Execution(form.execution or "automated"),
+        agent_role=form.agent_role or None,
+        guidance=tuple(form.guidance),
+        subflow=form.subflow_id or None,
+        input_mapping=mapping,
+        config={**({"description": form.description} if form.description else {}), **others},
+        **dict(_taken(form)),
+    )
+
+
+def _taken(form: StepForm) -> Iterator[tuple[str, Any]]:
+    """The fields that are the same in both, where they are written."""
+    for name in (
+        "prompt",
+        "role",
+        "review",
+        "review_role",
+        "confirm",
+        "items_path",
+        "item_variable",
+        "max_items",
+        "min_success_percent",
+        "await_tag",
+        "response_format",
+        "confidence",
+        "when",
+        "max_visits",
+        "external",
+    ):
+        value = getattr(form, name)
+        if value is not None:
+            yield name, value

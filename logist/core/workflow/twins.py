@@ -1,0 +1,65 @@
+"""Keys that a JSON text has twice in one object: found with their places, and taken out without moving a line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]')
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A pair that a later one of the same key goes before: `text[start:end]`, its comma included."""
+
+    key: str
+    start: int
+    end: int
+    line: int
+
+
+@dataclass
+class _Open:
+    is_object: bool
+    wants_key: bool = True
+    key: str = ""
+    start: int = 0
+    pairs: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def twins(text: str) -> Iterator[Twin]:
+    """Every pair but the last of its key; nothing where the text is no JSON."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    stack: list[_Open] = []
+    for token in _TOKEN.finditer(text):
+        sign = token[0]
+        if sign in "{[":
+            stack.append(_Open(sign == "{"))
+        elif sign in "}]":
+            stack.pop()
+        elif stack and stack[-1].is_object:
+            yield from _in_object(stack[-1], token, text)
+
+
+def _in_object(here: _Open, token: re.Match[str], text: str) -> Iterator[Twin]:
+    if token[0] == ",":
+        here.pairs[here.key] = (here.start, token.end())
+        here.wants_key = True
+    elif token[0] != ":" and here.wants_key:
+        here.key, here.start, here.wants_key = json.loads(token[0]), token.start(), False
+        if here.key in here.pairs:
+            start, end = here.pairs[here.key]
+            yield Twin(here.key, start, end, text.count("\n", 0, start) + 1)
+
+
+def blanked(text: str, found: Iterable[Twin]) -> str:
+    """The text with spaces in their place."""
+    for twin in found:
+        gone = re.sub(r"[^\n]", " ", text[twin.start : twin.end])
+        text = text[: twin.start] + gone + text[twin.end :]
+    return text

@@ -1,0 +1,64 @@
+"""A step as it is written to a file: every field that is not as it would be anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from logist.core.model import JsonObject, Step, StepType
+from logist.core.workflow.spelling import SPELLINGS
+from logist.core.workflow.steps import KEPT
+
+_SAME = {
+    "prompt": "prompt",
+    "agent_role": "agentRole",
+    "role": "role",
+    "review": "review",
+    "review_role": "reviewRole",
+    "confirm": "confirm",
+    "items_path": "itemsPath",
+    "item_variable": "itemVariable",
+    "max_items": "maxItems",
+    "min_success_percent": "minSuccessPercent",
+    "await_tag": "awaitTag",
+    "subflow": "subflowId",
+    "response_format": "responseFormat",
+    "confidence": "confidence",
+    "when": "when",
+    "max_visits": "maxVisits",
+    "external": "external",
+}
+_FREE = frozenset({"description"})
+"""Kept, and yet a field: it is written as one."""
+
+
+def written(step: Step) -> JsonObject:
+    """The step in the spelling of our own formats; what it was read from gives the same step again."""
+    return dict(_fields(step))
+
+
+def _fields(step: Step) -> Iterator[tuple[str, Any]]:
+    yield "id", step.id
+    yield "name", step.name
+    yield "stepType", str(step.step_type)
+    if step.step_type == StepType.TASK:
+        yield "execution", str(step.execution)
+    for name, field in _SAME.items():
+        value = getattr(step, name)
+        if value != Step.model_fields[name].default:
+            yield field, value
+    if step.guidance:
+        yield "guidance", list(step.guidance)
+    if step.input_mapping:
+        yield "inputMapping", {source: name for name, source in step.input_mapping.items()}
+    clashing = {key: value for key, value in step.config.items() if _clashes(key, value)}
+    yield from ((key, value) for key, value in step.config.items() if key not in clashing)
+    if clashing:
+        yield KEPT, clashing
+
+
+def _clashes(key: str, value: object) -> bool:
+    """Whether a key that was kept would mean something if it were written as it is."""
+    if key in _FREE:
+        return not isinstance(value, str) or not value
+    return key in SPELLINGS or key in {"type", KEPT}

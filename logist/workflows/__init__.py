@@ -1,0 +1,18 @@
+"""Workflow files: found on the search path, read whatever their format, and frozen for a job."""
+
+from logist.workflows.finding import Found, Loaded, frozen, listed, load, problems_of
+from logist.workflows.migrating import migrate
+from logist.workflows.reading import SUFFIXES, read_text, readings
+
+__all__ = [
+    "SUFFIXES",
+    "Found",
+    "Loaded",
+    "frozen",
+    "listed",
+    "load",
+    "migrate",
+    "problems_of",
+    "read_text",
+    "readings",
+]

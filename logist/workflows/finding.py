@@ -1,0 +1,236 @@
+"""Workflows by name or by file: the project's over the user's over the shipped ones."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from logist.core.model import Workflow
+from logist.core.workflow.checking import Around, check
+from logist.core.workflow.linting import lint
+from logist.core.workflow.nesting import nested
+from logist.core.workflow.places import Places, Read, meant
+from logist.core.workflow.problem import Problem
+from logist.errors import UsageError
+from logist.workflows.reading import SUFFIXES, readings
+
+MAX_FILES = 1000
+"""Of one directory; the rest is not looked at."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A workflow of a file, or None and why; `path` is where it was read from."""
+
+    workflow: Workflow | None
+    problems: tuple[Problem, ...]
+    """What reading it found, and what freezing it did; `problems_of` finds the rest."""
+    path: Path
+    places: Places = field(default_factory=Places)
+    name: str = ""
+    draft: Workflow | None = None
+    """Of one with errors: what could be read, in which more errors may be found."""
+
+    @property
+    def errors(self) -> list[Problem]:
+        """What stops it from being used."""
+        return [problem for problem in self.problems if problem.severity == "error"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A workflow in a listing; `hides` is the path of one of the same name in a later directory."""
+
+    loaded: Loaded
+    hides: Path | None = None
+
+
+def load(name: str, directories: Sequence[Path], here: Path | None = None) -> Loaded:
+    """The workflow of a file, `FILE#NAME`, or of that name in the first directory that has one.
+
+    `directories` are searched in their order, the strongest first; a file is taken relative to `here`.
+    UsageError if there is none, or if a file has several and none is named.
+    """
+    path, _, wanted = name.partition("#")
+    if not path:
+        raise UsageError(
+            f"`{name}` names no workflow", fix="give a file or a name; FILE#NAME for one of several"
+        )
+    if file := _file(path, here):
+        return _chosen(file, wanted)
+    for directory in directories:
+        if found := _in(directory, path, wanted):
+            return found
+    known = [one.loaded.name for one in listed(directories)]
+    raise UsageError(f"there is no workflow `{name}`", fix=meant(path, known) or "give the path of a file")
+
+
+def listed(directories: Sequence[Path]) -> list[Found]:
+    """Every workflow that can be named, broken ones too, by name; of two with one name, the stronger."""
+    found: dict[str, Found] = {}
+    for directory in directories:
+        here: dict[str, Found] = {}
+        for file in _files(directory):
+            for loaded in _all(file):
+                if _is_no_workflow(loaded):
+                    continue
+                if loaded.name in found:
+                    stronger = found[loaded.name]
+                    if stronger.hides is None:
+                        found[loaded.name] = Found(stronger.loaded, file)
+                else:
+                    here.setdefault(loaded.name, Found(loaded))
+        found |= here
+    return [found[name] for name in sorted(found, key=lambda name: (name.casefold(), name))]
+
+
+def frozen(loaded: Loaded, directories: Sequence[Path]) -> Loaded:
+    """The same with every workflow that its steps name in `subflows`; with an error, none."""
+    if loaded.workflow is None:
+        return loaded
+    found = nested(loaded.workflow, Finder(loaded.path, directories), loaded.places)
+    whole = loaded.workflow.model_copy(
+        update={"subflows": {name: _bare(inner) for name, inner in found.subflows.items()}}
+    )
+    problems = tuple(dict.fromkeys((*loaded.problems, *found.problems)))
+    workflow = None if found.problems else whole
+    return Loaded(workflow, problems, loaded.path, loaded.places, loaded.name, whole)
+
+
+def problems_of(loaded: Loaded, directories: Sequence[Path], around: Around | None = None) -> list[Problem]:
+    """Everything that is wrong with a workflow, and the warnings about it, in the order of the file.
+
+    `around` says which roles there are; other workflows are looked for in its file and on the search path.
+    """
+    draft = loaded.draft
+    if draft is None:
+        return list(loaded.problems)
+    around = replace(around or Around(), find=Finder(loaded.path, directories))
+    found = [*loaded.problems, *check(draft, around, loaded.places), *lint(draft, loaded.places)]
+    return sorted(dict.fromkeys(found), key=lambda problem: (problem.line or 0, problem.column or 0))
+
+
+class Finder:
+    """Looks for the workflows that steps name; each file is read once."""
+
+    def __init__(self, path: Path, directories: Sequence[Path]) -> None:
+        self.path = path
+        self.directories = directories
+        self._siblings: list[Loaded] | None = None
+
+    def __call__(self, name: str) -> Workflow:
+        """The workflow of that name. LookupError with the reason."""
+        found = self._sibling(name)
+        if found is None:
+            try:
+                found = load(name, self.directories, self.path.parent)
+            except UsageError as error:
+                raise LookupError(f"{error.message}{f' ({error.fix})' if error.fix else ''}") from error
+        if found.workflow is None or found.errors:
+            first = found.errors[0]
+            place = f"{found.path}:{first.line}" if first.line else str(found.path)
+            raise LookupError(f"the workflow `{name}` is broken: {place}: {first.message}")
+        return found.workflow
+
+    def _sibling(self, name: str) -> Loaded | None:
+        if self._siblings is None:
+            self._siblings = list(_all(self.path)) if os.path.isfile(self.path) else []
+        if len(self._siblings) < 2:
+            return None
+        return _best(self._siblings, name)
+
+
+def _bare(workflow: Workflow) -> Workflow:
+    """Only the outermost workflow has the others."""
+    return workflow.model_copy(update={"subflows": {}})
+
+
+def _file(path: str, here: Path | None) -> Path | None:
+    """The file a name stands for, if it is one: it has a suffix of ours, or a slash."""
+    if not path.lower().endswith(SUFFIXES) and "/" not in path:
+        return None
+    file = (here or Path()) / path
+    if os.path.isfile(file):
+        return file
+    if "/" in path or os.path.exists(file):
+        raise UsageError(f"there is no workflow file `{path}`", fix="check the path")
+    return None
+
+
+def _chosen(file: Path, wanted: str) -> Loaded:
+    """The workflow of that name in a file, or its only one."""
+    found = list(_all(file))
+    if not wanted and len(found) == 1:
+        return found[0]
+    names = [loaded.name for loaded in found]
+    if not wanted:
+        first = f"{file}#{names[0]}"
+        fix = f"name one, as in '{first}': {', '.join(names)}"
+        raise UsageError(f"{file} holds {len(found)} workflows", fix=fix)
+    best = _best(found, wanted)
+    if best is None:
+        raise UsageError(f"{file} has no workflow `{wanted}`", fix=meant(wanted, names) or None)
+    return best
+
+
+def _in(directory: Path, name: str, wanted: str) -> Loaded | None:
+    """The workflow of that name, or that file's, in one directory."""
+    files = _files(directory)
+    for alike in (_same, _similar):
+        for file in files:
+            if alike(file.stem, name) or file.name == name:
+                loaded = list(_all(file))
+                if wanted or len(loaded) == 1:
+                    return _chosen(file, wanted)
+    if wanted:
+        return None
+    return _best([loaded for file in files for loaded in _all(file)], name)
+
+
+def _best(found: Sequence[Loaded], name: str) -> Loaded | None:
+    for alike in (_same, _similar):
+        for loaded in found:
+            if alike(loaded.name, name):
+                return loaded
+    return None
+
+
+def _same(one: str, other: str) -> bool:
+    return one == other
+
+
+def _similar(one: str, other: str) -> bool:
+    """`Security Scan` is as good as `security-scan`."""
+    return bool(_words(one)) and _words(one) == _words(other)
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[^\W_]+", name.casefold())
+
+
+def _files(directory: Path) -> list[Path]:
+    """The workflow files of a directory, which need not be there."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return []
+    paths = [directory / name for name in names if not name.startswith(".")]
+    return [path for path in paths if path.suffix.lower() in SUFFIXES and not os.path.isdir(path)][:MAX_FILES]
+
+
+def _all(file: Path) -> Iterator[Loaded]:
+    for read in readings(file):
+        yield _loaded(read, file)
+
+
+def _is_no_workflow(loaded: Loaded) -> bool:
+    """A page without a diagram is no broken workflow: it lies there to be read."""
+    return any(problem.code == "no_diagram" for problem in loaded.problems)
+
+
+def _loaded(read: Read, file: Path) -> Loaded:
+    workflow = None if read.broken else read.workflow
+    return Loaded(workflow, read.problems, file, read.places, read.name, read.workflow)

@@ -1,0 +1,132 @@
+"""Moves words to the agent out of the prompts of a workflow file; every other byte stays."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from logist.core.workflow.migrating import Migrated, migrate_json, migrate_mermaid
+from logist.core.workflow.mixed import mixed, refusal
+from logist.core.workflow.problem import Problem
+from logist.documents import parse
+from logist.errors import InvalidFile
+
+_ROLES = frozenset({"agentRole", "agent_role"})
+
+
+def migrate(text: str, name: str) -> Migrated:
+    """The text with each leading `**Agent's Role:** ...` as the agentRole of its step.
+
+    `name` tells the format by its suffix. A role that can't be moved stays, with a problem. InvalidFile if the
+    file is no valid document.
+    """
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix == ".json":
+        parse(text, name)
+        return migrate_json(text)
+    if suffix in {".yaml", ".yml"}:
+        return _yaml(text, name)
+    return migrate_mermaid(text)
+
+
+def _yaml(text: str, name: str) -> Migrated:
+    wanted = copy.deepcopy(parse(text, name).data)
+    mark = text[: len(text) - len(text.removeprefix("\ufeff"))]
+    body = text.removeprefix("\ufeff")
+    moved: list[str] = []
+    problems: list[Problem] = []
+    for path, prompt in reversed(list(_prompts(YAML(typ="safe", pure=True).compose(body), ""))):
+        step = _at(wanted, path)
+        found = mixed(step["prompt"])
+        if found is None:
+            continue
+        line = prompt.start_mark.line + 1
+        field = f"{path}.prompt"
+        if reason := refusal(step["prompt"], found, bool(_ROLES & step.keys())):
+            problems.append(Problem("warning", "not_moved", f"`{field}` stays: {reason}", field, line))
+            continue
+        step["agentRole"] = step["prompt"][found.role_start : found.role_end]
+        step["prompt"] = step["prompt"][found.rest :]
+        changed = _changed(body, prompt, step["prompt"], step["agentRole"])
+        moved.append(field)
+        body = changed
+    if parse(body, name).data != wanted:
+        raise InvalidFile("is written in a way in which its prompts can't be changed safely", where=name)
+    return Migrated(mark + body, tuple(reversed(moved)), tuple(reversed(problems)))
+
+
+def _prompts(node: Node | None, path: str) -> Iterator[tuple[str, ScalarNode]]:
+    """Every prompt in the order of the text, with the path of the step that has it."""
+    if isinstance(node, SequenceNode):
+        for number, item in enumerate(node.value):
+            yield from _prompts(item, f"{path}[{number}]")
+    elif isinstance(node, MappingNode):
+        for key, value in node.value:
+            if key.value == "prompt" and isinstance(value, ScalarNode) and "[" in path:
+                if value.tag == "tag:yaml.org,2002:str":
+                    yield path, value
+            elif not isinstance(value, ScalarNode):
+                yield from _prompts(value, f"{path}.{key.value}" if path else str(key.value))
+
+
+def _at(data: Any, path: str) -> Any:
+    """The mapping at a path such as `steps[2]` or `workflow.steps[0].body[1]`."""
+    for part in path.split("."):
+        name, *indices = part.split("[")
+        data = data[name]
+        for index in indices:
+            data = data[int(index.rstrip("]"))]
+    return data
+
+
+def _changed(text: str, prompt: ScalarNode, rest: str, role: str) -> str:
+    """The text with the prompt shortened, and the role in a line of its own before it, or beside it."""
+    start, end = prompt.start_mark.index, prompt.end_mark.index
+    line = text.rfind("\n", 0, start) + 1
+    newline = "\r\n" if "\r\n" in text else "\n"
+    quoted = json.dumps(role, ensure_ascii=False)
+    key = text.rfind("prompt", line, start)
+    margin = text[line:key]
+    if margin.strip(" -"):  # in a mapping on one line
+        return f"{text[:start]}{json.dumps(rest, ensure_ascii=False)}, agentRole: {quoted}{text[end:]}"
+    inside = " " * len(margin)
+    if prompt.style == "|" and (literal := _literal(text[start:end], rest)) is not None:
+        return f"{text[:start]}{_with_role(literal, f'{inside}agentRole: {quoted}{newline}')}{text[end:]}"
+    after = text[end:]
+    tail = text[start:end].rstrip()
+    ending = newline if text[start:end] != tail and not after.startswith("\n") else ""
+    new = json.dumps(rest, ensure_ascii=False)
+    return f"{text[:start]}{new}{newline}{inside}agentRole: {quoted}{ending}{after}"
+
+
+def _literal(scalar: str, rest: str) -> str | None:
+    """A literal block with the lines of `rest` only, each as it stands there; None if they can't be told."""
+    lines = scalar.splitlines(keepends=True)
+    count = len(rest.rstrip("\n").split("\n"))
+    body = [number for number, line in enumerate(lines) if number and line.strip()]
+    if not body:
+        return None
+    last = body[-1]
+    first = last - count + 1
+    if first < 1 or [line.strip() for line in lines[first : last + 1]] != [
+        line.strip() for line in rest.rstrip("\n").split("\n")
+    ]:
+        return None
+    return lines[0] + "".join(lines[first:])
+
+
+def _with_role(literal: str, role: str) -> str:
+    """The block and, below its last line of text, the role."""
+    lines = literal.splitlines(keepends=True)
+    end = len(lines)
+    while end > 1 and not lines[end - 1].strip():
+        end -= 1
+    head = "".join(lines[:end])
+    newline = "" if head.endswith("\n") else "\n"
+    return head + newline + role + "".join(lines[end:])

@@ -51,6 +51,7 @@ class JobDir:
     def _settle(self, path: Path) -> None:
         self.path = path
         self.spec_file = path / "job.yaml"
+        self.workflow_file = path / "workflow.json"
         self.state_file = path / "state.json"
         self.history_file = path / "jobHistory.json"
         self.lock_file = path / locks.SIGNATURES

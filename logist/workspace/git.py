@@ -68,6 +68,9 @@ def environment(path: str) -> dict[str, str]:
         "GIT_AUTHOR_EMAIL": "logist@localhost",
         "GIT_COMMITTER_NAME": "Logist",
         "GIT_COMMITTER_EMAIL": "logist@localhost",
+        # As in every checkpoint: when it was is in the history, and the same work gives the same id.
+        "GIT_AUTHOR_DATE": "@0 +0000",
+        "GIT_COMMITTER_DATE": "@0 +0000",
     }
 
 
@@ -92,6 +95,18 @@ class Git:
         with self.streaming(*arguments) as process:
             assert process.stdout is not None
             return process.stdout.read()
+
+    def ask(self, *arguments: Argument) -> tuple[int, bytes, str]:
+        """`(status, what git printed, its last word)`, where a status that is not 0 is an answer too."""
+        with unnamed() as complaints:
+            process = self._start(arguments, subprocess.DEVNULL, complaints)
+            assert process.stdout is not None
+            try:
+                printed = process.stdout.read()
+            finally:
+                _end(process)
+            complaints.seek(0)
+            return process.returncode, printed, _last_word(complaints.read())
 
     @contextmanager
     def streaming(

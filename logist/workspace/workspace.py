@@ -20,6 +20,7 @@ from logist.workspace import (
     copying,
     leftovers,
     listing,
+    merging,
     names,
     objects,
     reading,
@@ -103,6 +104,23 @@ class Workspace:
             checkpoint.make_whole_durable(self.git)
             source.give_git(self.git, self.root)
             return commit
+
+    def populate_from(self, parent: Path, commit: str) -> str:
+        """The same from a checkpoint of another job, whose repository is `parent`."""
+        with self._storage():
+            source.make_repository(self.git, "sha256" if len(commit) == 64 else "sha1")
+            merging.fetch_commit(self.git, parent, commit, objects.BRANCH, "--depth=1", "--update-head-ok")
+            checkpoint.make_durable(self.git)
+            first = self._first_checkpoint()
+            checkpoint.make_whole_durable(self.git)
+            source.give_git(self.git, self.root)
+            return first
+
+    def merge(self, ours: str, children: Sequence[merging.Theirs]) -> merging.Merged:
+        """The work of children on top of a checkpoint; the workspace itself stays as it is (see `restore`)."""
+        with self._storage():
+            _require(self.git.git_dir, _NO_GIT)
+            return merging.merge(self.git, ours, children)
 
     def _first_checkpoint(self) -> str:
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)

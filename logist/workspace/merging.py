@@ -1,0 +1,100 @@
+"""The work of children into the workspace of their parent: a three-way merge, in the repositories of checkpoints only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from logist.errors import StorageError
+from logist.workspace import checkpoint, names, objects
+from logist.workspace.git import UPLOAD_PACK, Git
+
+MERGED = "refs/logist/merged"
+_CHILDREN = "refs/children/"
+_SENDER = UPLOAD_PACK.replace("upload-pack", "-c uploadpack.allowAnySHA1InWant=true upload-pack")
+"""Gives a commit by its name, whether or not a reference leads to it."""
+
+
+class Theirs(NamedTuple):
+    """The work of one child: its repository of checkpoints, and the commit it ended with."""
+
+    name: str
+    git_dir: Path
+    commit: str
+
+
+class Merged(NamedTuple):
+    """What came of it."""
+
+    commit: str
+    """All that fits together, on top of ours."""
+    conflicts: dict[str, list[str]]
+    """By child: the files in which its work does not fit; nothing of that child is in `commit`."""
+
+
+def merge(git: Git, ours: str, children: Sequence[Theirs]) -> Merged:
+    """The work of all children on top of `ours`, one after the other; durable, and packed like every checkpoint.
+
+    A child whose work does not fit to what came before it is left out, and its files are named. Raises
+    StorageError where a repository can't be read, or git is older than 2.38.
+    """
+    tip, conflicts = ours, {}
+    (unstored,) = objects.unstored(git, ours)
+    held = f"\n\n{objects.trailer(unstored)}" if unstored else ""
+    for child in children:
+        fetch_commit(git, child.git_dir, child.commit, _CHILDREN + child.name)
+        tree, conflicting = _merged_tree(git, tip, child.commit)
+        if conflicting:
+            conflicts[child.name] = conflicting
+        elif tree != _tree_of(git, tip):
+            tip = _commit(git, tree, tip, child, held)
+    if tip != ours:
+        git.run("update-ref", MERGED, tip)
+        git.run("repack", "-d", "-q")
+        checkpoint.make_durable(git)
+    return Merged(tip, conflicts)
+
+
+def _merged_tree(git: Git, ours: str, theirs: str) -> tuple[str, list[str]]:
+    """The tree of both, or the files that do not fit, as a person reads their names."""
+    status, out, said = git.ask(
+        "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs
+    )
+    if status not in (0, 1) or not out:
+        reason = said or f"it ended with status {status}"
+        raise StorageError(
+            f"git merge-tree failed: {reason}", where=str(git.git_dir), fix="git 2.38 or newer is needed"
+        )
+    tree, *conflicting = out.rstrip(b"\0").split(b"\0")
+    shown = [names.shown(path) for path in dict.fromkeys(conflicting) if path]
+    return tree.decode("ascii"), shown if status else []
+
+
+def _tree_of(git: Git, commit: str) -> str:
+    return git.run("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}").decode("ascii").strip()
+
+
+def _commit(git: Git, tree: str, ours: str, child: Theirs, held: str) -> str:
+    """`held`: what no checkpoint of ours could hold, as every checkpoint says at its end."""
+    message = f"Work of {child.name}{held}"
+    made = git.run("commit-tree", tree, "-p", ours, "-p", child.commit, "-m", message)
+    return made.decode("ascii").strip()
+
+
+def fetch_commit(git: Git, repository: Path, commit: str, reference: str, *options: str) -> None:
+    """Copies a commit of another repository of checkpoints, and calls it `reference` here."""
+    objects.checked(commit, git)
+    git.run(
+        "fetch",
+        "--quiet",
+        *options,
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-auto-maintenance",
+        "--no-recurse-submodules",
+        f"--upload-pack={_SENDER}",
+        "--",
+        repository,
+        f"+{commit}:{reference}",
+    )

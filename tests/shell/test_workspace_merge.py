@@ -1,0 +1,147 @@
+"""The work of children, each in a workspace from the same checkpoint, into that of their parent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from logist.errors import Damaged, StorageError
+from logist.workspace import Workspace, packs
+from logist.workspace.merging import Merged, Theirs
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Workspace:
+    made = Workspace(tmp_path / "parent" / "workspace", tmp_path / "parent" / "git")
+    made.populate(None)
+    for name in ("a", "b", "d/c"):
+        path = made.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+    return made
+
+
+class Family:
+    """A parent, and children that each do their part."""
+
+    def __init__(self, place: Path, parent: Workspace) -> None:
+        self.place = place
+        self.parent = parent
+        self.base = parent.checkpoint("spawn").commit
+        self.children: list[Theirs] = []
+
+    def child(self, name: str) -> Workspace:
+        made = Workspace(self.place / name / "workspace", self.place / name / "git")
+        assert made.populate_from(self.parent.git.git_dir, self.base) == self.base
+        return made
+
+    def done(self, name: str, space: Workspace) -> None:
+        self.children.append(Theirs(name, space.git.git_dir, space.checkpoint("done").commit))
+
+    def writes(self, name: str, path: str, text: str) -> None:
+        space = self.child(name)
+        target = space.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        self.done(name, space)
+
+    def merged(self) -> Merged:
+        ours = self.parent.checkpoint("before").commit
+        merged = self.parent.merge(ours, self.children)
+        self.parent.restore(merged.commit)
+        return merged
+
+
+@pytest.fixture
+def family(tmp_path: Path, parent: Workspace) -> Family:
+    return Family(tmp_path, parent)
+
+
+def test_a_child_begins_with_what_the_parent_had(family: Family) -> None:
+    (family.parent.root / "a").write_text("later\n")
+    space = family.child("one")
+    assert (space.root / "a").read_text() == "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
+    assert (space.root / ".git").is_dir()
+    assert space.changes(family.base, None) == ([], 0)
+
+
+def test_work_on_different_files_and_different_lines_fits_together(family: Family) -> None:
+    family.writes("one", "new/one", "made\n")
+    family.writes("two", "a", "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+    family.writes("three", "a", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n")
+    gone = family.child("four")
+    (gone.root / "b").unlink()
+    os.chmod(gone.root / "d" / "c", 0o755)
+    family.done("four", gone)
+    (family.parent.root / "own").write_text("of the parent, meanwhile\n")
+    merged = family.merged()
+    root = family.parent.root
+    assert merged.conflicts == {}
+    assert (root / "a").read_text() == "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"
+    assert {path.name for path in root.rglob("*") if path.is_file() and ".git" not in path.parts} == {
+        *("a", "c", "one", "own")
+    }
+    assert os.access(root / "d" / "c", os.X_OK)
+    assert family.parent.checkpoint("after").commit == merged.commit
+
+
+def test_in_the_order_of_the_items_the_first_holds_and_the_files_of_the_other_are_named(
+    family: Family,
+) -> None:
+    family.writes("one", "a", "mine\n")
+    family.writes("two", "a", "no, mine\n")
+    family.writes("three", "d/ü", "fits\n")
+    merged = family.merged()
+    assert merged.conflicts == {"two": ["a"]}
+    assert (family.parent.root / "a").read_text() == "mine\n"
+    assert (family.parent.root / "d" / "ü").read_text() == "fits\n"
+
+
+def test_what_is_merged_is_packed_and_named_like_every_checkpoint(family: Family) -> None:
+    family.writes("one", "x", "1\n")
+    commit = family.merged().commit
+    git_dir = family.parent.git.git_dir
+    assert not list(packs.lacking(git_dir, {commit, family.children[0].commit}))
+    loose = [path for path in (git_dir / "objects").iterdir() if len(path.name) == 2]
+    assert loose == []
+    other = Workspace(family.place / "again" / "workspace", family.place / "again" / "git")
+    assert other.populate_from(git_dir, commit) == commit
+
+
+def test_the_same_work_gives_the_same_commit(family: Family, tmp_path: Path) -> None:
+    family.writes("one", "x", "1\n")
+    ours = family.parent.checkpoint("before").commit
+    assert family.parent.merge(ours, family.children) == family.parent.merge(ours, family.children)
+
+
+def test_nothing_done_is_nothing_merged(family: Family) -> None:
+    family.done("idle", family.child("idle"))
+    assert family.merged() == Merged(family.base, {})
+
+
+def test_what_a_checkpoint_could_not_hold_is_still_said(family: Family) -> None:
+    os.mkfifo(family.parent.root / "pipe")
+    family.writes("one", "x", "1\n")
+    family.merged()
+    assert family.parent.checkpoint("after").skipped == ("pipe (fifo)",)
+
+
+def test_attributes_of_the_work_run_nothing(family: Family, tmp_path: Path) -> None:
+    space = family.child("one")
+    (space.root / ".gitattributes").write_text("* merge=evil diff=evil filter=evil\n")
+    (space.root / ".git" / "config").write_text(f'[merge "evil"]\n\tdriver = touch {tmp_path}/ran\n')
+    (space.root / "a").write_text("x\n")
+    family.done("one", space)
+    family.writes("two", "a", "y\n")
+    assert family.merged().conflicts == {"two": ["a"]}
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_child_that_lost_its_repository(family: Family) -> None:
+    family.children.append(Theirs("gone", family.place / "nowhere", family.base[::-1]))
+    with pytest.raises(StorageError, match="fetch"):
+        family.merged()
+    with pytest.raises(Damaged):
+        family.parent.merge(family.base, [Theirs("bad", family.place, "--upload-pack=evil")])

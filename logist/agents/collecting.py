@@ -116,6 +116,7 @@ def ask_from(envelope: JsonObject) -> Ask:
         model=Model.model_validate(envelope["model"]),
         role=envelope["role"],
         index=envelope.get("index", 0),
+        visit=envelope.get("visit", 0),
         temperature=envelope.get("temperature"),
         max_output_tokens=envelope["max_output_tokens"],
         deadline_seconds=envelope["deadline_seconds"],

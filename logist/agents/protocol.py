@@ -46,6 +46,8 @@ class Ask:
     role: str
     index: int = 0
     """How many asks the job has recorded: a scripted agent picks its answer by it."""
+    visit: int = 0
+    """How many of them at this step of the workflow."""
     temperature: float | None = None
     max_output_tokens: int = 8192
     deadline_seconds: float = 1800.0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,9 +56,14 @@ class Answer(Frozen):
 
 
 class Script(Frozen):
-    """A script file: `answers`, in the order of the asks."""
+    """A script file: `answers`, in the order of the asks; those of a workflow's steps may be told apart.
 
-    answers: list[Answer]
+    `steps` has the answers at a step in the order of the asks there, by its id; of a step that is done by
+    several jobs, `C[2]` are those of the second item.
+    """
+
+    answers: list[Answer] | None = None
+    steps: dict[str, list[Answer]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ class Scripted:
 
     name: str
     answers: tuple[Answer, ...]
+    steps: Mapping[str, list[Answer]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path) -> Scripted:
@@ -74,21 +81,22 @@ class Scripted:
         Raises InvalidFile with the field that is wrong.
         """
         archive = path / HISTORY if path.is_dir() else path
-        answers = _archived(archive) if archive.name == HISTORY else _script(path)
-        return cls(str(path), tuple(answers))
+        if archive.name == HISTORY:
+            return cls(str(path), tuple(_archived(archive)))
+        script = _script(path)
+        return cls(str(path), tuple(script.answers or ()), script.steps)
 
     def ask(self, ask: Ask, workspace: Path) -> Reply:
-        """Answer number `ask.index`, after its files were put into the workspace."""
-        count = len(self.answers)
-        if ask.index >= count:
-            return _failed(
-                ErrorKind.REFUSED, f"the script has {count} answers, this is ask {ask.index + 1}: {self.name}"
-            )
-        answer = self.answers[ask.index]
+        """The answer of this number, after its files were put into the workspace."""
+        answers, index, where = self._at(ask)
+        if index >= len(answers):
+            said = f"the script has {len(answers)} answers{where}, this is ask {index + 1}: {self.name}"
+            return _failed(ErrorKind.REFUSED, said)
+        answer = answers[index]
         if answer.role not in (None, ask.role):
             return _failed(
                 ErrorKind.BAD_REQUEST,
-                f"answer {ask.index + 1} of the script is for role {answer.role}, role {ask.role} asks",
+                f"answer {index + 1} of the script{where} is for role {answer.role}, role {ask.role} asks",
             )
         try:
             _put_files(workspace, answer.files)
@@ -97,6 +105,19 @@ class Scripted:
                 ErrorKind.BAD_REQUEST, f"the script cannot write {error.filename}: {error.strerror}"
             )
         return _reply(answer)
+
+    def _at(self, ask: Ask) -> tuple[Sequence[Answer], int, str]:
+        """The answers that are meant, the number of the one, and how to call the place."""
+        step = str(ask.request.metadata.get("step", ""))
+        item = _ITEM.search(str((ask.request.command or {}).get("job_id", "")))
+        for name in (f"{step}[{item[1]}]" if item else "", step):
+            if name in self.steps:
+                return self.steps[name], ask.visit, f" for step {name}"
+        return self.answers, ask.index, ""
+
+
+_ITEM = re.compile(r"--[0-9]+-([0-9]+)$")
+"""At the end of a child's id: the number of its item, from 1."""
 
 
 def _reply(answer: Answer) -> Reply:
@@ -115,10 +136,19 @@ def _failed(kind: ErrorKind, message: str) -> Reply:
     return Reply(error=TransportError(kind=kind, message=clean(message)[0]))
 
 
-def _script(path: Path) -> list[Answer]:
+def _script(path: Path) -> Script:
     script = documents.checked(Script, documents.read(path))
-    for number, answer in enumerate(script.answers):
-        where = f"{path}: answers[{number}]"
+    if script.answers is None and not script.steps:
+        raise InvalidFile("`answers` is missing", where=str(path))
+    _check(path, "answers", script.answers or [])
+    for step, answers in script.steps.items():
+        _check(path, f"steps.{step}", answers)
+    return script
+
+
+def _check(path: Path, field: str, answers: Sequence[Answer]) -> None:
+    for number, answer in enumerate(answers):
+        where = f"{path}: {field}[{number}]"
         if answer.text is None and answer.exit is None and answer.error is None:
             raise InvalidFile("has no `text`, no `exit` and no `error`", where=where)
         if answer.text is not None and answer.exit is not None:
@@ -130,7 +160,6 @@ def _script(path: Path) -> list[Answer]:
                     where=f"{where}.files",
                     fix="use a relative path without `..`",
                 )
-    return script.answers
 
 
 def _archived(path: Path) -> list[Answer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import sys
@@ -54,10 +55,32 @@ def _changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
         ("review",): options["review"],
         ("approval",): options["approval"],
         ("rank",): options["rank"],
+        ("workflow",): options["workflow"],
+        ("input",): json_value(options["input_"], "--input"),
     }
     for name in ("cost_threshold", "time_threshold_minutes", "max_allowed_iterations", "max_attempts"):
         given["limits", name] = options[name]
     return {path: value for path, value in given.items() if value is not None}
+
+
+def json_value(text: str | None, option: str) -> Any:
+    """The JSON of an option, or of the file after an @; None where it is not given. Raises UsageError."""
+    if text is None:
+        return None
+    name = text[1:] if text.startswith("@") else ""
+    try:
+        return json.loads(_read(name, "JSON")[1] if name else text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"this is no JSON: {error}", where=name or option, fix="quote it: '{\"n\": 1}'"
+        ) from None
+
+
+def directory(options: dict[str, Any]) -> Path:
+    """Where the files that a spec names are looked for: beside it, or here for those of an option."""
+    name = options["spec_file"]
+    beside = name is not None and name != "-" and options["workflow"] is None
+    return Path(name).absolute().parent if beside else Path.cwd()
 
 
 def _absolute(repository: str) -> str:
@@ -87,5 +110,9 @@ def _read(name: str, what: str) -> tuple[str, str]:
 
 def new_id(spec: JobSpec) -> str:
     """Words of the title, and a few random characters, so that two jobs never meet."""
-    words = re.findall(r"[a-z0-9]+", (spec.title or spec.prompt or "job").lower())
+    words = re.findall(r"[a-z0-9]+", (spec.title or spec.prompt or _stem(spec.workflow) or "job").lower())
     return "-".join([*words[:5], secrets.token_hex(3)])[-128:]
+
+
+def _stem(workflow: str | None) -> str:
+    return re.split(r"[/#.]", Path(workflow).name)[0] if workflow else ""

@@ -136,6 +136,8 @@ class Settings(Frozen):
     on_stuck: Annotated[list[Name], Field(min_length=1)] | Name | None = None
     """A command run when a job becomes STUCK: a list of arguments, or a line for the shell."""
     on_doubt: Literal["stuck", "retry"] = "stuck"
+    response_format: Literal["json", "sections"] = "json"
+    """How agents answer: the JSON exit command, or five sections of Markdown; a step of a workflow may say."""
     workspace: WorkspaceRules = WorkspaceRules()
     context: ContextRules = ContextRules()
     min_output_tokens: Annotated[int, Field(ge=1)] = 2048

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from logist.core.model import Place, Status
 
@@ -41,6 +42,18 @@ class Action(StrEnum):
     ROLE = "role"  # another role takes the doer's part from here on
     RESTEP = "restep"
     RERUN = "rerun"
+    SPAWN = "spawn"  # the children of a step are made
+    COLLECT = "collect"  # they have settled
+
+
+@dataclass(frozen=True)
+class Onward:
+    """Where a workflow leads from a step; decisions on the way are taken already (core.routing)."""
+
+    step: str | None
+    """None is its end."""
+    fault: str = ""
+    """Why no branch was taken: then it leads nowhere."""
 
 
 @dataclass(frozen=True)
@@ -60,3 +73,13 @@ class Event:
     """RESUBMIT of what is in doubt: `assume_paid` or `retry`, whichever the steward says."""
     back_to: Place | None = None
     """RESTEP: where the job stood before the chosen interaction."""
+    onward: Onward | None = None
+    """Of a job with a workflow: what follows the step, or where the job is put; None is the end."""
+    unsure: bool = False
+    """COMPLETED: a steward is to confirm it, as the step or the agent wants."""
+    children: int = 0
+    """SPAWN: how many jobs the step is given to."""
+    fault: str = ""
+    """SPAWN: why it can be given to none."""
+    gathered: Literal["reached", "share", "conflict"] = "reached"
+    """COLLECT: enough of the children succeeded, too few did, or their work does not fit together."""

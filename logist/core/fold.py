@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from logist.core import money
+from logist.core import flowing, money
 from logist.core.model import (
     Actor,
+    Doer,
     EffectiveSpec,
     ErrorKind,
     ExitAction,
@@ -34,13 +35,12 @@ UNMOVED = frozenset({Kind.SPEC, Kind.ROLE})
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
 """Of roles of these names where the spec does not say, as those do not that an earlier Logist recorded."""
 
-SWITCH = "switch"
-"""Why a role is the doer that the steward has put there."""
+SWITCH = flowing.SWITCH
 
-_LATER = ("badge", "color")
+_LATER = ("badge", "color", "workflow", "doers", "input", "parent", "response_format")
 """Fields that specs recorded by an earlier Logist do not have."""
 _AS_ASKED = (
-    *("title", "rank", "tags", "limits", "spec_hash"),
+    *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent"),
     *("agent_role", "agent_role_source", "badge", "color"),
 )
 """What is asked for stays asked for, wherever the job goes back to."""
@@ -75,10 +75,19 @@ def is_switched(state: State) -> bool:
 
 
 def doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
-    """Who does the work, and why: the steward's switch comes before what the spec says."""
+    """Who does the work, and why: the steward's switch comes before the step, and that before the job."""
     if is_switched(state):
         return state.agent_role, state.agent_role_source
-    return spec.doer, spec.doer_source
+    own = (spec.doers or {}).get(state.step)
+    return (own.role, own.source) if own else (spec.doer, spec.doer_source)
+
+
+def reviewer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
+    """Who reviews the step, and why; a switch is of the doer only."""
+    doing = spec.workflow.step(state.step) if spec.workflow else None
+    if doing is not None and doing.review_role:
+        return doing.review_role, "step"
+    return spec.reviewer, spec.reviewer_source
 
 
 def state_before(interactions: Sequence[Interaction], sequence: int) -> State:
@@ -124,7 +133,8 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         changes["asked"] = base.asked + 1
     if _is_answered(entry):
         changes.update({**_answered(base, entry), "allowed_tools": None})
-    return base.model_copy(update=changes)
+    after = base.model_copy(update=changes)
+    return flowing.apply(base, after, entry) if after.workflow is not None else after
 
 
 def _placed(place: Place) -> dict[str, Any]:
@@ -136,6 +146,7 @@ def _placed(place: Place) -> dict[str, Any]:
         "attempts": place.attempts,
         "before": place.before,
         "halted_at": place.halted_at,
+        "spawns": place.spawns,
     }
 
 
@@ -160,13 +171,26 @@ def _described(base: State, spec: EffectiveSpec) -> dict[str, Any]:
         "badge": spec.badge or BADGES.get(spec.doer, ""),
         "color": spec.color,
     }
+    flow = spec.workflow
     return {
+        "workflow": flow.name if flow else None,
+        "parent": spec.parent,
+        "doers": {**(spec.doers or {}), flowing.JOB: Doer.model_validate(_as_doer(doer))} if flow else None,
         "title": spec.title,
         "rank": spec.rank,
         "tags": list(spec.tags),
         "limits": spec.limits,
         **({} if is_switched(base) else doer),
         "spec_hash": spec_hash(spec),
+    }
+
+
+def _as_doer(shown: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "role": shown["agent_role"],
+        "source": shown["agent_role_source"],
+        "badge": shown["badge"],
+        "color": shown["color"],
     }
 
 
@@ -234,7 +258,7 @@ def _totals(totals: Totals, entry: Interaction) -> Totals:
             "cumulative_cost": cents,
             "cumulative_cost_microcents": fraction,
             "cumulative_time_seconds": round(totals.cumulative_time_seconds + usage.seconds, 3),
-            "current_action_count": totals.current_action_count + int(counts),
+            "current_action_count": totals.current_action_count + int(counts) + flowing.runs(entry),
             "input_tokens": totals.input_tokens + usage.input_tokens,
             "output_tokens": totals.output_tokens + usage.output_tokens,
         }

@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from logist.core.model import Change, EffectiveSpec, ExitAction, Part, Permission, Phase, Role, State
+from logist.core import layers
+from logist.core.model import (
+    Change,
+    EffectiveSpec,
+    ExitAction,
+    Part,
+    Permission,
+    Phase,
+    Role,
+    State,
+    Step,
+)
 
 SEPARATOR = "\n\n---\n\n"
 """Between the system half and the user half of `request.prompt`."""
@@ -65,13 +76,17 @@ class Piece:
     text: str
 
 
-def system_pieces(role: Role) -> list[Piece]:
-    """What the agent is told about itself and its answer."""
-    return [
-        Piece("contract", "rule", CONTRACT),
-        Piece(f"role:{role.name}", "rule", role.instructions),
+def system_pieces(role: Role, step: Step | None = None, *, sections: bool = False) -> list[Piece]:
+    """What the agent is told about itself and its answer; `step` is the doer's, in a workflow."""
+    instructions = f"## Agent Context\n{role.instructions}" if sections else role.instructions
+    behaviour = layers.role_block(step.agent_role if step else None).rstrip("\n")
+    pieces = [
+        Piece("contract", "rule", layers.BASE if sections else CONTRACT),
+        Piece(f"role:{role.name}", "rule", instructions),
         Piece("permissions", "rule", _permissions(role)),
+        Piece("agent_role", "rule", behaviour),
     ]
+    return [piece for piece in pieces if piece.text]
 
 
 VERBS = {
@@ -100,13 +115,33 @@ def _listed(words: Sequence[str], last: str) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def user_pieces(spec: EffectiveSpec, state: State, phase: Phase, given: Given) -> list[Piece]:
+@dataclass(frozen=True)
+class AtStep:
+    """The step of a workflow that the job stands at: its hints and its prompt, filled from the data."""
+
+    step: Step
+    text: str
+    results: Sequence[object] = ()
+    """Of a join: what the jobs before it gave."""
+
+
+def user_pieces(
+    spec: EffectiveSpec,
+    state: State,
+    phase: Phase,
+    given: Given,
+    at: AtStep | None = None,
+    *,
+    sections: bool = False,
+) -> list[Piece]:
     """What the agent is told about this job, in the order it reads it; absent parts leave no trace."""
     pieces = [
-        Piece("task", "given", _task(spec)),
+        *_work(spec, at, sections=sections),
         Piece("step", "rule", _part(phase)),
         Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
+        Piece("steps", "given", _steps(spec, state)),
         Piece("previous", "given", _previous(state, phase)),
+        Piece("results", "given", _results(at.results) if at else ""),
         Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
         Piece("changes", "given", _changes(given) if phase is Phase.REVIEWER else ""),
         Piece("listing", "given", _listing(given)),
@@ -115,8 +150,53 @@ def user_pieces(spec: EffectiveSpec, state: State, phase: Phase, given: Given) -
     return [piece for piece in pieces if piece.text]
 
 
+def _work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[Piece]:
+    """The step, and the task it is a part of."""
+    if sections:
+        layered = layers.flat(
+            "",
+            step_name=at.step.name if at else "",
+            step_prompt=at.text if at else None,
+            instructions=spec.prompt,
+            title=spec.title,
+            summary=spec.description,
+            tags=spec.tags,
+            additional="; ".join(spec.acceptance_criteria) or None,
+        )
+        return [Piece(*layer) for layer in layered]
+    step = Piece("workflow_step", "given", _step(at) if at else "")
+    return [step, Piece("task", "given", _task(spec))]
+
+
+def _step(at: AtStep) -> str:
+    return f"## Workflow Step: {at.step.name}\n\n{at.text}".rstrip("\n")
+
+
+def _steps(spec: EffectiveSpec, state: State) -> str:
+    """The steps that were done before the last one, a line each."""
+    if spec.workflow is None or not state.summaries:
+        return ""
+    names = {step.id: step.name for step in spec.workflow.steps}
+    lines = [
+        f"- {names.get(step, step)}: {' '.join(summary.split())}"
+        for step, summary in state.summaries.items()
+        if step != state.output_of
+    ]
+    return "\n".join(["## Steps so far", "", *lines]) if lines else ""
+
+
+def _results(results: Sequence[object]) -> str:
+    if not results:
+        return ""
+    found = [{"output": each} for each in results]
+    return f"## Results of the jobs before this one\n\n{_output(found)}"
+
+
 def assemble(
-    system: Iterable[Piece], user: Iterable[Piece], redact: Callable[[str], tuple[str, int]]
+    system: Iterable[Piece],
+    user: Iterable[Piece],
+    redact: Callable[[str], tuple[str, int]],
+    joint: str = JOINT,
 ) -> tuple[str, list[Part], int, int]:
     """`(prompt, parts, user_start, redactions)`; every piece is redacted before it gets its place."""
     text = ""
@@ -124,13 +204,13 @@ def assemble(
     redactions = user_start = 0
     for half, between in ((system, ""), (user, SEPARATOR)):
         text += between
-        user_start, joint = len(text), ""
+        user_start, between_parts = len(text), ""
         for piece in half:
             clean, count = redact(piece.text)
-            text += joint
+            text += between_parts
             parts.append(_placed(piece, clean, len(text)))
             text += clean
-            redactions, joint = redactions + count, JOINT
+            redactions, between_parts = redactions + count, joint
     return text, parts, user_start, redactions
 
 
@@ -140,7 +220,7 @@ def _placed(piece: Piece, text: str, start: int) -> Part:
 
 
 def _task(spec: EffectiveSpec) -> str:
-    lines = [f"## Task: {spec.title}", "", spec.prompt]
+    lines = [f"## Task: {spec.title}", *(["", spec.prompt] if spec.prompt else [])]
     if spec.description:
         lines += ["", "### Description", "", spec.description]
     if spec.acceptance_criteria:

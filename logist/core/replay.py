@@ -105,7 +105,8 @@ def _judge(
         return Judged(state.place(), Response())
     if entry.kind in steward.ACTIONS or entry.kind is Kind.SPEC:
         here = state.place() if state else None
-        place = steward.decide(entry.kind, here, entry.command, spec, back.place() if back else None)
+        routed = steward.routed(entry.kind, state, entry.command, spec)
+        place = steward.decide(entry.kind, here, entry.command, spec, back.place() if back else None, routed)
         return Judged(place, Response())
     return None
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from logist.core import exit_command, money, prompt
+from logist.core import exit_command, money, onward, prompt
 from logist.core.event import Action, Event, Who
+from logist.core.instructing import instructed, judge
 from logist.core.limits import Halt, halted, left
 from logist.core.machine import next_command, next_place
 from logist.core.model import (
@@ -27,6 +28,7 @@ from logist.core.model import (
     State,
     Status,
 )
+from logist.core.targets import reviewed
 from logist.core.tools import Tool, function
 
 CUT_SHORT = {
@@ -68,6 +70,8 @@ class StepPlan:
     """Worst case of one exchange; None where the price is unknown."""
     tools: tuple[Tool, ...] = ()
     agent: str = ""
+    warnings: tuple[str, ...] = ()
+    """What of the step's template could not be filled."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,10 @@ class Outcome:
     response: Response
     place: Place
     reason: str
+    route: list[JsonObject] = field(default_factory=list)
+    """The decisions that were taken on the way to the next step."""
+    unsure: bool = False
+    """A steward is to confirm it, if not at once, then when the reviewer has seen it."""
 
 
 PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}
@@ -84,7 +92,7 @@ PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}
 
 def turn(state: State) -> Phase | None:
     """Whose turn it is: the doer's, the reviewer's, or no agent's."""
-    return PHASES.get(state.status)
+    return None if state.spawns else PHASES.get(state.status)
 
 
 def owed_by(state: State) -> Phase | None:
@@ -97,6 +105,10 @@ def idle(state: State) -> Idle | None:
     if turn(state):
         return None
     place = state.place()
+    if state.spawns and state.status is Status.PENDING:
+        return Idle(
+            state.status, "the next step gives this part of the work to other jobs", next_command(place)
+        )
     why = state.reason or "nothing to ask an agent"
     return Idle(state.status, why, next_command(place))
 
@@ -120,9 +132,8 @@ def plan(
     `tools` are offered to the model; what they take of the request is paid for too. `free` agents cost nothing, so no price is needed and nothing is reserved. `sent` False: the answer
     is there already, so no limit applies.
     """
-    text, parts, user_start, redactions = prompt.assemble(
-        prompt.system_pieces(role), prompt.user_pieces(spec, state, phase, given), bounds.redact
-    )
+    told = instructed(spec, state, role, given, phase)
+    text, parts, user_start, redactions = prompt.assemble(told.system, told.user, bounds.redact, told.joint)
     wanted = role.max_output_tokens or model.max_output_tokens
     sending = text + json.dumps([function(tool) for tool in tools]) if tools else text
     least = None if free else money.worst_case(model, sending, min(wanted, bounds.min_output_tokens))
@@ -135,6 +146,7 @@ def plan(
         **({"badge": role.badge} if role.badge else {}),
         **({"color": role.color} if role.color else {}),
         "phase": state.status.value,
+        **({"step": state.step} if spec.workflow else {}),
         "model": model.name,
         "temperature": role.temperature,
         "provider_model": model.provider_model,
@@ -152,7 +164,9 @@ def plan(
         metadata=metadata,
         parts=parts,
     )
-    return StepPlan(phase, role, model, request, state.attempts + 1, most, reserved, tuple(tools), agent)
+    return StepPlan(
+        phase, role, model, request, state.attempts + 1, most, reserved, tuple(tools), agent, told.warnings
+    )
 
 
 def _fit(
@@ -164,9 +178,9 @@ def _fit(
     return fitted, money.worst_case(model, text, fitted)
 
 
-def named_files(reply: Reply, schema: JsonObject) -> tuple[str, ...]:
+def named_files(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObject) -> tuple[str, ...]:
     """The evidence that an answer names: what the workspace has to be asked about."""
-    verdict = exit_command.judge(reply.text, schema)
+    verdict = judge(spec, state.step, reply.text, schema)
     return verdict.command.evidence_files if verdict.command and not reply.error else ()
 
 
@@ -179,11 +193,11 @@ def conclude(
         return _breached(spec, here, reply, observed, schema)
     if reply.error:
         return _unanswered(spec, here, reply, observed)
-    verdict = exit_command.judge(reply.text, schema)
+    verdict = judge(spec, here.step, reply.text, schema)
     invalid = CUT_SHORT.get(reply.finish or "") or (None if verdict.command else verdict.reason)
     if verdict.command is None or invalid:
         return _invalid(spec, here, reply, observed, invalid or verdict.reason)
-    return _judged(spec, here, reply, observed, verdict.command, verdict.warnings)
+    return _judged(spec, state, here, reply, observed, verdict.command, verdict.warnings)
 
 
 def standing(spec: EffectiveSpec, state: State) -> Place:
@@ -208,7 +222,7 @@ def _breached(
     """What the agent did, or tried, and may not do; whatever it says, a person has to look at that."""
     first, more = observed.refusals[0], len(observed.refusals) - 1
     reason = "permission: " + str(first.get("message", "refused")) + (f" (and {more} more)" if more else "")
-    verdict = exit_command.judge(reply.text, schema)
+    verdict = judge(spec, here.step, reply.text, schema)
     command = verdict.command if not (reply.error or reply.finish in CUT_SHORT) else None
     response = _response(reply) if command is None else _told(reply, observed, command, verdict.warnings)
     if command is None:
@@ -241,6 +255,7 @@ def _invalid(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed,
 
 def _judged(
     spec: EffectiveSpec,
+    state: State,
     here: Place,
     reply: Reply,
     observed: Observed,
@@ -248,9 +263,14 @@ def _judged(
     warnings: tuple[str, ...],
 ) -> Outcome:
     missing = [item.path for item in observed.evidence if not item.exists]
-    action, reason = _verdict(spec, observed, command, missing)
+    action, reason = _verdict(spec, here, observed, command, missing)
     response = _told(reply, observed, command, warnings)
-    return Outcome(response, next_place(here, _event(observed, action, reason), spec), reason)
+    event = _event(observed, action, reason)
+    if action is not Action.COMPLETED or spec.workflow is None:
+        return Outcome(response, next_place(here, event, spec), reason)
+    done = onward.after(spec, spec.workflow, state, here, event, response)
+    lost = done.place.stuck.reason if done.place.stuck else reason
+    return Outcome(response, done.place, lost, done.route, done.unsure)
 
 
 def _told(
@@ -275,19 +295,23 @@ def _told(
 
 
 def _verdict(
-    spec: EffectiveSpec, observed: Observed, command: exit_command.ExitCommand, missing: list[str]
+    spec: EffectiveSpec,
+    here: Place,
+    observed: Observed,
+    command: exit_command.ExitCommand,
+    missing: list[str],
 ) -> tuple[Action, str]:
     if command.action is ExitAction.COMPLETED:
-        if missing and _nobody_looks(spec, observed.phase):
+        if missing and _nobody_looks(spec, here, observed.phase):
             return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"
         return Action.COMPLETED, ""
     action = Action.RETRY if command.action is ExitAction.RETRY else Action.STUCK
     return action, command.summary or f"the agent said {command.action}"
 
 
-def _nobody_looks(spec: EffectiveSpec, phase: Phase) -> bool:
+def _nobody_looks(spec: EffectiveSpec, here: Place, phase: Phase) -> bool:
     """Whether no reviewer follows the doer, or neither a reviewer nor a steward the reviewer."""
-    return not spec.review if phase is Phase.DOER else spec.approval is Approval.NONE
+    return not reviewed(spec, here.step) if phase is Phase.DOER else spec.approval is Approval.NONE
 
 
 def _response(reply: Reply) -> Response:

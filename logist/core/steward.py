@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from logist.core import data, routing
 from logist.core.event import Action, Event, Who
 from logist.core.machine import next_place
-from logist.core.model import HALTED, EffectiveSpec, JsonObject, Kind, Place, Status
+from logist.core.model import (
+    HALTED,
+    EffectiveSpec,
+    JsonObject,
+    Kind,
+    Place,
+    State,
+    Status,
+    StuckKind,
+    Workflow,
+)
+from logist.core.routing import Facts, Routed
 
 ACTIONS = {
     Kind.CREATE: Action.CREATE,
@@ -20,7 +34,12 @@ ACTIONS = {
     Kind.RESTEP: Action.RESTEP,
     Kind.RERUN: Action.RERUN,
     Kind.HALT: Action.HALT,
+    Kind.SPAWN: Action.SPAWN,
+    Kind.COLLECT: Action.COLLECT,
 }
+SYSTEM = frozenset({Kind.HALT, Kind.SPAWN, Kind.COLLECT})
+STARTS = frozenset({Kind.CREATE, Kind.ACTIVATE, Kind.RERUN})
+GATHERED = ("reached", "share", "conflict")
 
 
 def decide(
@@ -29,27 +48,84 @@ def decide(
     command: JsonObject,
     spec: EffectiveSpec,
     back_to: Place | None = None,
+    routed: Routed | None = None,
 ) -> Place:
     """Where `command`, an interaction of `kind` that no agent made, leads.
 
     `command` holds what the interaction records: draft, limit, review, step, doubt, to, note; of `role`, who
-    takes over from whom, which moves the job nowhere. `back_to` is the place before interaction `to` of a
-    restep. Raises Refused, UsageError.
+    takes over from whom, which moves the job nowhere; of `spawn` and `collect`, the children and what was
+    gathered. `back_to` is the place before interaction `to` of a restep; `routed` is where the workflow leads,
+    if there is one (see `routed`). Raises Refused, UsageError.
     """
     if kind is Kind.SPEC:
         assert here is not None
         return here
     limit = str(command.get("limit"))
     event = Event(
-        who=Who.SYSTEM if kind is Kind.HALT else Who.STEWARD,
+        who=Who.SYSTEM if kind in SYSTEM else Who.STEWARD,
         action=ACTIONS[kind],
         role=str(command.get("to" if kind is Kind.ROLE else "role", "")),
-        reason=str(command.get("note") or ""),
+        reason=str(command.get("note") or command.get("fault") or command.get("lack") or ""),
         draft=bool(command.get("draft")),
         limit=Status(limit) if limit in HALTED else None,
         to_review=bool(command.get("review")),
         to_step=command.get("step"),
         doubt=command.get("doubt"),
         back_to=back_to,
+        onward=routed.onward if routed else None,
+        children=len(command.get("children") or ()),
+        fault=str(command.get("fault") or ""),
+        gathered=command["gathered"] if command.get("gathered") in GATHERED else "reached",
     )
     return next_place(here, event, spec)
+
+
+def routed(kind: Kind, state: State | None, command: JsonObject, spec: EffectiveSpec) -> Routed | None:
+    """Where the workflow leads after `command`; None where there is no workflow, or it is not asked."""
+    flow = spec.workflow
+    if flow is None:
+        return None
+    if kind in STARTS:
+        return routing.enter(flow, flow.start, Facts(data.of(spec, None)))
+    if state is None:
+        return None
+    if kind is Kind.RESUBMIT:
+        return _put(flow, state, command, spec)
+    if kind is Kind.APPROVE and state.awaiting in ("review", "manual"):
+        return _after(flow, state, spec, given(state, command))
+    if kind is Kind.SPAWN or (kind is Kind.COLLECT and command.get("gathered") == "reached"):
+        results = gathered(command)
+        output = results[0] if command.get("single") and results else results
+        return _after(flow, state, spec, output, results)
+    return None
+
+
+def given(state: State, command: JsonObject) -> Any:
+    """The output that a steward gives with an approval; that of the step stands where there is none."""
+    if "output" in command:
+        return command["output"]
+    return None if state.awaiting == "manual" else data.UNCHANGED
+
+
+def gathered(command: JsonObject) -> list[Any]:
+    """What the children that succeeded gave, in the order of the items."""
+    children = command.get("children") or []
+    return [child.get("output") for child in children if child.get("status") == Status.SUCCESS]
+
+
+def _put(flow: Workflow, state: State, command: JsonObject, spec: EffectiveSpec) -> Routed | None:
+    """Where a resubmit puts the job: to the step that got stuck, or to the one it names."""
+    if command.get("review"):
+        return None
+    lost = state.stuck is not None and state.stuck.kind is StuckKind.NO_BRANCH
+    step_id = command.get("step") or state.step
+    if flow.step(step_id) is None:
+        step_id = flow.start if lost else step_id
+    return routing.enter(flow, step_id, Facts(data.of(spec, state), state.visits or {}))
+
+
+def _after(
+    flow: Workflow, state: State, spec: EffectiveSpec, output: Any, results: list[Any] | None = None
+) -> Routed:
+    found = data.of(spec, state, state.step, output, results)
+    return routing.after(flow, state.step, Facts(found, state.visits or {}))

@@ -56,6 +56,7 @@ def envelope(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: 
         "allowance_microcents": allowance,
         "min_output_tokens": settings.min_output_tokens,
         "index": session.state.asked,
+        "visit": (session.state.asked_at or {}).get(session.state.step, 0),
         "work": work(session, plan.agent, plan.role, plan.tools),
         "spec": spec.model_dump(mode="json"),
     }

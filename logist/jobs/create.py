@@ -7,9 +7,9 @@ from pathlib import Path
 
 from logist import documents
 from logist.core import fold, steward
-from logist.core.model import Actor, Interaction, JobSpec, Kind, State, Steward
+from logist.core.model import Actor, Interaction, JobSpec, Kind, State, Steward, Workflow
 from logist.errors import UsageError
-from logist.jobs import specs
+from logist.jobs import flows, specs
 from logist.jobs.project import Project
 from logist.jobs.session import dump, dump_state, interaction_of
 from logist.store import JobDir, Position, replace_file
@@ -25,46 +25,82 @@ class Created:
     warnings: tuple[str, ...]
 
 
-def create(project: Project, job_id: str, spec: JobSpec, *, draft: bool = False, text: str = "") -> Created:
+@dataclass(frozen=True)
+class Child:
+    """What a job is made from that does a part of another: its files, and its part of the workflow."""
+
+    git_dir: Path
+    commit: str
+    flow: Workflow | None
+
+
+def create(
+    project: Project,
+    job_id: str,
+    spec: JobSpec,
+    *,
+    draft: bool = False,
+    text: str = "",
+    here: Path | None = None,
+    child: Child | None = None,
+) -> Created:
     """Makes the job `job_id`.
 
-    `text` is the job.yaml to keep (with its comments); without it one is written from `spec`.
-    Raises Refused when the id is taken, UsageError for a bad id or a job without a prompt.
+    `text` is the job.yaml to keep (with its comments); without it one is written from `spec`. A file of a
+    workflow is looked for from `here`. Raises Refused when the id is taken, UsageError for a bad id or a job
+    without a prompt, InvalidFile for a workflow that can't be used.
     """
-    if not spec.prompt and not draft:
+    if not spec.prompt and not spec.workflow and not draft:
         raise UsageError("a job needs a prompt", where="prompt", fix="--prompt TEXT, a spec file, or --draft")
     specs.known(project, spec)
-    clean = JobSpec.model_validate(specs.redacted(project, spec.model_dump(exclude_unset=True)))
+    clean = JobSpec.model_validate(specs.redacted_values(project, spec.model_dump(exclude_unset=True)))
     if clean != spec:
         spec, text = clean, ""  # a secret is nobody's comment
-    effective = specs.effective(project, spec)
-    after = steward.decide(Kind.CREATE, None, {"draft": draft}, effective)
-    source = _source(project, spec)
+    flow = child.flow if child else _flow(project, spec, here)
+    effective = specs.effective(project, spec, flow)
+    command = {"draft": draft}
+    routed = None if draft else steward.routed(Kind.CREATE, None, command, effective)
+    after = steward.decide(Kind.CREATE, None, command, effective, routed=routed)
+    source = _source(project, spec) if child is None else None
     with JobDir.creating(project.jobs_dir, job_id) as job:
         workspace = project.workspace(job)
-        start = workspace.populate(source)
+        start = workspace.populate_from(child.git_dir, child.commit) if child else workspace.populate(source)
         entry = Interaction(
             sequence=1,
             timestamp=project.clock.timestamp(),
             kind=Kind.CREATE,
-            actor=Actor.STEWARD,
+            actor=Actor.SYSTEM if child else Actor.STEWARD,
             state_before=after.status,
             state_after=after.status,
             workspace_path=str(project.jobs_dir / job_id / job.workspace.name),
             step=after.step,
+            reason=after.stuck.reason if after.stuck else "",
+            route=routed.route if routed else [],
             checkpoint_after=start,
-            steward=Steward(name=project.steward),
-            command={"draft": draft},
+            steward=None if child else Steward(name=project.steward),
+            command=command,
             spec=effective,
             after=after,
         )
         written = text or documents.dumped(_named(spec, job_id))
         replace_file(job.spec_file, written.encode("utf-8"))
+        if flow is not None:
+            specs.freeze(job, flow)
         done = job.append(Position(0, None, 0), [dump(entry)])
         state = fold.apply(None, interaction_of(done.entries[0]))
         job.write_state(dump_state(state, done.position))
     empty = workspace.source_has_no_commits
     return Created(project.job(job_id), state, _no_commits(source) if empty else _warnings(source))
+
+
+def _flow(project: Project, spec: JobSpec, here: Path | None) -> Workflow | None:
+    """The workflow that the spec names, without the secrets that its file may hold."""
+    if not spec.workflow:
+        return None
+    found = flows.chosen(project, spec.workflow, here or Path(), spec.role, spec.input)
+    told = found.model_dump(mode="json")
+    clean = specs.redacted_values(project, told)
+    return found if clean == told else Workflow.model_validate(clean)
 
 
 def _named(spec: JobSpec, job_id: str) -> dict[str, object]:

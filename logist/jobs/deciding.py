@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from logist.core import fold, steward
-from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Request, State
-from logist.errors import UsageError
+from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Place, Request, State, StuckKind
+from logist.errors import LogistError, Refused, UsageError
 from logist.jobs import doubt, settling, stopping
 from logist.jobs.project import Project
 from logist.jobs.session import Session, changing
 from logist.jobs.stepping import Result
 
+ENDS = frozenset({Kind.CANCEL, Kind.FAIL})
+"""Kinds after which nobody wants the work of the children."""
 ENDING = frozenset({Kind.SUSPEND, Kind.CANCEL, Kind.FAIL})
 """Kinds that need nothing from job.yaml, so that a broken one can't keep a job from being stopped."""
 
@@ -40,10 +44,37 @@ def decide(
         if asked.get("doubt") == doubt.RETRY:
             asked.update(doubt.released(session))
         spec, changed = _spec(session, kind)
-        after = steward.decide(kind, session.state.place(), asked, spec)
-        entry = session.entry(kind, after, note=note, command=asked, reason=note or "")
+        routed = steward.routed(kind, session.state, asked, spec)
+        after = steward.decide(kind, session.state.place(), asked, spec, routed=routed)
+        entry = session.entry(
+            kind,
+            after,
+            note=note,
+            command=asked,
+            reason=_why(after, note),
+            route=routed.route if routed else [],
+        )
+        waited_for = session.state.children if kind in ENDS else []
         recorded = session.record(*changed, entry)
-        return Result(job_id, session.state, (*settled, *recorded))
+    _cancel_children(project, waited_for, f"{job_id} does not wait for it any more: {kind}")
+    return Result(job_id, session.state, (*settled, *recorded))
+
+
+def _cancel_children(project: Project, children: Sequence[str], note: str) -> None:
+    """Ends the jobs whose work nobody wants now; one that can't be ended is told, and refuses to go on by itself."""
+    for child in children:
+        try:
+            decide(project, child, Kind.CANCEL, note=note, ends_agent=True)
+        except Refused:
+            continue  # it has ended already
+        except LogistError as error:
+            project.say(f"warning: {child} could not be canceled: {error}")
+
+
+def _why(after: Place, note: str | None) -> str:
+    """Why the job stands there, where the steward's own words do not say it all."""
+    lost = after.stuck is not None and after.stuck.kind is StuckKind.NO_BRANCH
+    return after.stuck.reason if after.stuck and lost else note or ""
 
 
 def _spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Interaction]]:
@@ -63,7 +94,10 @@ def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -
         back = fold.state_before(session.history(), to)
         command = {"to": to}
         request = {"action": "restep", "job_id": job_id, "options": {"resume": to}}
-        return _return(session, Kind.RESTEP, command, request, back.checkpoint, note, back)
+        waited_for = set(session.state.children) - set(back.children)
+        result = _return(session, Kind.RESTEP, command, request, back.checkpoint, note, back)
+    _cancel_children(project, sorted(waited_for), f"{job_id} went back to before interaction {to}")
+    return result
 
 
 def rerun(
@@ -78,7 +112,10 @@ def rerun(
         options: JsonObject = {"clean_git": clean, "keep_files": keep_files}
         request = {"action": "rerun", "job_id": job_id, "options": options}
         start = session.state.start_checkpoint if clean else None
-        return _return(session, Kind.RERUN, options, request, start, note, None)
+        waited_for = session.state.children
+        result = _return(session, Kind.RERUN, options, request, start, note, None)
+    _cancel_children(project, waited_for, f"{job_id} was started over")
+    return result
 
 
 def _return(
@@ -92,7 +129,8 @@ def _return(
 ) -> Result:
     """Keeps what is there as a checkpoint, restores `commit`, then records."""
     spec, changed = session.changed_spec()
-    after = steward.decide(kind, session.state.place(), command, spec, back.place() if back else None)
+    routed = steward.routed(kind, session.state, command, spec)
+    after = steward.decide(kind, session.state.place(), command, spec, back.place() if back else None, routed)
     note = session.project.redacted(note) if note else None
     workspace = session.project.workspace(session.job)
     kept = workspace.checkpoint(f"before {kind}").commit
@@ -106,7 +144,8 @@ def _return(
         after,
         note=note,
         command={**command, **({"note": note} if note else {})},
-        reason=note or "",
+        reason=_why(after, note),
+        route=routed.route if routed else [],
         request=Request(command=request),
         checkpoint_before=kept,
         checkpoint_after=commit or kept,

@@ -23,6 +23,7 @@ class Cure(StrEnum):
     REBUILD = "rebuild"
     CUT = "cut"
     RESPELL = "respell"
+    FREEZE = "freeze"
     REFILL = "refill"
     IGNORE = "ignore"
 
@@ -36,6 +37,7 @@ DONE = {
     Cure.REBUILD: "made again from the history",
     Cure.CUT: "its end made whole; what was cut off is kept in logs/",
     Cure.RESPELL: "made again from what the history recorded; comments are lost",
+    Cure.FREEZE: "made again from the history",
     Cure.REFILL: "made again from the last checkpoint",
     Cure.IGNORE: "made again",
 }

@@ -176,6 +176,7 @@ def _place(project: Project, job: JobDir, state: State, *, deep: bool) -> Iterat
     """Where the job stands, and what it stands on: job.yaml, workspace, checkpoints."""
     name = check_name(job)
     yield from _spec(project, job, state)
+    yield from _frozen(job, state)
     if not os.path.lexists(job.workspace):
         yield _no_workspace(job, state)
     yield from checkpoints.faults(project, job, state.checkpoint, deep=deep)
@@ -208,10 +209,24 @@ def _spec(project: Project, job: JobDir, state: State) -> Iterator[Finding]:
         spec = specs.read(job, draft=state.status is Status.DRAFT, say=said.append)
         specs.known(project, spec)
     except LogistError as error:
+        if error.where == str(job.workflow_file):
+            return
         where = f"{error.where}: " if error.where else f"{job.spec_file}: "
         yield invalid(name, where + error.message, error.fix or "edit the file")
     for each in said:
         yield warning(name, each, "edit the file, unless a newer Logist is to read it")
+
+
+def _frozen(job: JobDir, state: State) -> Iterator[Finding]:
+    """The workflow that the job follows; the history has it as well."""
+    name = check_name(job)
+    try:
+        flow = specs.frozen(job)
+    except LogistError as error:
+        yield curable(invalid(name, f"{error.where}: {error.message}", None), Cure.FREEZE, job.workflow_file)
+        return
+    if flow is None and state.workflow is not None:
+        yield curable(invalid(name, "workflow.json is missing", None), Cure.FREEZE, job.workflow_file)
 
 
 def _verified(project: Project, job: JobDir) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ def check_name(job: JobDir) -> str:
 
 def faults(job: JobDir) -> Iterator[Finding]:
     """What is missing, what is of the wrong kind, and who else can read or owns it."""
-    for path in (job.spec_file, job.state_file, job.lock_file, job.history_file, job.restoring):
+    for path in (*_files(job), job.history_file, job.restoring):
         if not _is(path, stat.S_ISREG):
             yield _foreign(job, path, "file")
     for path in (job.workspace, job.git_dir, job.logs, job.attachments, job.inflight):
@@ -35,6 +35,10 @@ def faults(job: JobDir) -> Iterator[Finding]:
     yield from _missing(job)
     yield from _modes(job)
     yield from _owners(job)
+
+
+def _files(job: JobDir) -> tuple[Path, ...]:
+    return (job.spec_file, job.workflow_file, job.state_file, job.lock_file)
 
 
 def left_behind(job: JobDir) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from logist import documents
 from logist.config.environment import IGNORED
 from logist.core import fold, newer
-from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Kind
+from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, Workflow
 from logist.errors import Busy, Damaged, LogistError, Refused
 from logist.jobs import health, looking, specs
 from logist.jobs.backup import Backup
@@ -201,18 +201,30 @@ def _respell(project: Project, job: JobDir | None, remedy: Remedy, backup: Backu
         recorded = entry.spec or recorded
     if recorded is None:
         raise Damaged("the history does not say what was asked", fix="write job.yaml again")
-    told = _in_short(project, _as_asked(recorded))
+    told = _in_short(project, _as_asked(recorded), recorded.workflow)
     backup.note(f"making {job.spec_file} again")
     files.replace_file(job.spec_file, documents.dumped({"id": job.id, **told}).encode("utf-8"))
     specs.read(job, draft=True)
 
 
-def _in_short(project: Project, told: JsonObject) -> JsonObject:
+def _freeze(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    """The workflow as the history has it."""
+    assert job
+    flow = next((entry.spec.workflow for entry in _history(job) if entry.spec and entry.spec.workflow), None)
+    if flow is None:
+        raise Damaged("the history has no workflow", fix=f"move {job.workflow_file} away")
+    if os.path.lexists(job.workflow_file):
+        backup.take(job.workflow_file)
+    backup.note(f"making {job.workflow_file} again")
+    specs.freeze(job, flow)
+
+
+def _in_short(project: Project, told: JsonObject, flow: Workflow | None) -> JsonObject:
     """The same spec without what its defaults say as well."""
-    wanted = specs.effective(project, JobSpec.model_validate(told))
+    wanted = specs.effective(project, JobSpec.model_validate(told), flow)
     for key in list(told):
         less = {other: value for other, value in told.items() if other != key}
-        if specs.effective(project, JobSpec.model_validate(less)) == wanted:
+        if specs.effective(project, JobSpec.model_validate(less), flow) == wanted:
             told = less
     return told
 
@@ -234,6 +246,9 @@ def _as_asked(spec: EffectiveSpec) -> JsonObject:
             "rank": spec.rank,
             "role": spec.doer if spec.doer_source == "job" else None,
             "review_role": spec.reviewer if spec.reviewer_source == "job" else None,
+            "workflow": spec.workflow.name if spec.workflow else None,
+            "input": spec.input,
+            "parent": spec.parent,
         }
     )
     return asked.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
@@ -266,6 +281,7 @@ _CURES: dict[Cure, _Cure] = {
     Cure.CUT: _cut,
     Cure.REBUILD: _rebuild,
     Cure.RESPELL: _respell,
+    Cure.FREEZE: _freeze,
     Cure.REFILL: _refill,
     Cure.IGNORE: _ignore,
 }

@@ -68,7 +68,7 @@ def take_back(session: Session, workspace: Workspace, answered: Answered, found:
 
 
 def observe(
-    project: Project,
+    session: Session,
     workspace: Workspace,
     answered: Answered,
     before: str | None,
@@ -76,7 +76,8 @@ def observe(
     undone: Undone | None = None,
 ) -> Observed:
     """Everything about the workspace and the limits that judging the answer depends on."""
-    named = step.named_files(answered.reply, project.schema)
+    project = session.project
+    named = step.named_files(answered.spec, session.state, answered.reply, project.schema)
     changes: list[Change] = []
     omitted = 0
     if before and after:

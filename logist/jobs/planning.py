@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from logist.agents import sandbox
@@ -36,6 +37,8 @@ class Choice:
     model: str | None = None
     wait: float = 0.0
     command: str = "step"
+    strict: bool = False
+    """What a template names and nothing gives is an error, and nothing is asked."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def require_sandbox(project: Project, turn: Turn) -> None:
 
 def _role(project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State) -> Role:
     """The role that was chosen, else the one that got stuck, else the one whose turn it is."""
-    default = fold.doer(spec, state)[0] if phase is Phase.DOER else spec.reviewer
+    default = (fold.doer if phase is Phase.DOER else fold.reviewer)(spec, state)[0]
     stuck = state.stuck.role if state.stuck else None
     return project.roles.get(choice.role or stuck or default)
 
@@ -125,8 +128,18 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
     )
     if isinstance(planned, Halt):
         return planned
+    template_warnings(project, planned.warnings, strict=turn.choice.strict)
     request = planned.request.model_copy(update={"command": _command(session, turn.choice)})
     return replace(planned, request=request)
+
+
+def template_warnings(project: Project, warnings: Sequence[str], *, strict: bool) -> None:
+    """Tells what of a template could not be filled; InvalidFile if it has to be whole."""
+    if warnings and strict:
+        fix = "mend the workflow, or what the step before it gives; without --strict it stays as written"
+        raise InvalidFile("; ".join(warnings), where="template", fix=fix)
+    for warning in warnings:
+        project.say(f"warning: {warning}")
 
 
 def tools(project: Project, turn: Turn) -> list[Tool]:
@@ -170,6 +183,6 @@ def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepP
     if waits or phase is None:
         assert waits is not None
         return session.state, waits
-    spec = specs.effective(project, specs.read(session.job, say=project.say))
+    spec = specs.asked(project, session.job, say=project.say)
     turn = turn_of(session, spec, phase, choice)
     return session.state, plan(session, turn, project.workspace(session.job))

@@ -7,8 +7,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from logist.core.model import Status
+from logist.core.model import TERMINAL, JsonObject, Status, StuckKind
 from logist.errors import Busy, LogistError
+from logist.jobs import family
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.stepping import Result, do_step, provider_is_out
@@ -34,14 +35,39 @@ class Ended:
         return self.result.exit_code if self.result else 0
 
 
-def run_job(project: Project, job_id: str, on_step: Callable[[Result], None]) -> Result:
-    """Steps one job until it waits for a person, ends, or its provider is out."""
+def run_job(
+    project: Project,
+    job_id: str,
+    on_step: Callable[[Result], None],
+    *,
+    family_too: bool = True,
+    strict: bool = False,
+) -> Result:
+    """Steps one job until it waits for a person, ends, or its provider is out.
+
+    `family_too`: the jobs that it gives a step to are run as well, several at a time; else it rests there.
+    """
     while True:
-        result = do_step(project, job_id, Choice(command="run"))
+        result = do_step(project, job_id, Choice(command="run", strict=strict))
         on_step(result)
-        ready = result.state.status in READY
-        if not ready or not result.entries or provider_is_out(result) or project.stopping():
+        if provider_is_out(result) or project.stopping():
             return result
+        if result.state.status is Status.WAITING:
+            if not family_too or not _run_children(project, result, on_step):
+                return result
+        elif result.state.status not in READY or not result.entries:
+            return result
+
+
+def _run_children(project: Project, waiting: Result, on_step: Callable[[Result], None]) -> bool:
+    """Runs the jobs that a job waits for, and theirs; whether all of them have settled then."""
+    state = waiting.state
+    if not all(child.settled for child in family.children_of(project, state)):
+        most, below = project.settings.max_concurrent_agents, f"{waiting.job_id}--"
+        for ended in run_queue(project, most, on_step, only=lambda job_id: job_id.startswith(below)):
+            if ended.error is not None:
+                project.say(f"{ended.job_id}: {ended.error}")
+    return all(child.settled for child in family.children_of(project, state))
 
 
 def ready_jobs(project: Project) -> list[str]:
@@ -56,44 +82,74 @@ def ready_jobs(project: Project) -> list[str]:
             state = job.read_state() or {"status": Status.PENDING}
         except LogistError:
             state = {"status": Status.PENDING}
-        if str(state.get("status")) in READY or job.inflight.exists():
+        waits = state.get("status") == Status.WAITING and _can_gather(project, state)
+        if str(state.get("status")) in READY or waits or job.inflight.exists():
             rank = state.get("rank")
             ranked.append((rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id))
     return [job_id for _, _, job_id in sorted(ranked)]
 
 
+def _can_gather(project: Project, state: JsonObject) -> bool:
+    """Whether nothing is missing any more of what a job waits for; a child that is not there is made by its step."""
+    return all(_is_over(project, str(child)) for child in state.get("children") or [])
+
+
+def _is_over(project: Project, job_id: str) -> bool:
+    try:
+        state = project.job(job_id).read_state() or {}
+    except LogistError:
+        return True  # the parent's step makes it, or says what is wrong
+    stuck = state.get("stuck") or {}
+    return state.get("status") in TERMINAL or stuck.get("kind") == StuckKind.ATTEMPTS
+
+
 def run_queue(
-    project: Project, parallel: int, on_step: Callable[[Result], None], *, leave: Container[str] = ()
+    project: Project,
+    parallel: int,
+    on_step: Callable[[Result], None],
+    *,
+    leave: Container[str] = (),
+    only: Callable[[str], bool] = lambda job_id: True,
 ) -> Iterator[Ended]:
     """Runs every ready job once to its rest, at most `parallel` at a time, in rank order.
 
-    Goes on until none is ready, jobs that were made meanwhile included; those in `leave` are passed over.
+    Goes on until none is ready, jobs that were made meanwhile included; those in `leave` are passed over. A job
+    that waits for others goes on when they are done. `only`: which of them.
     """
     begun: set[str] = set()
     running: dict[Future[Ended], str] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         while True:
-            for job_id in _next_jobs(project, parallel - len(running), begun, leave):
+            for job_id in _next_jobs(project, parallel - len(running), begun, leave, only):
                 begun.add(job_id)
                 running[pool.submit(_run_one, project, job_id, on_step)] = job_id
             if not running:
                 return
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                yield _ended(future, running.pop(future))
+                ended = _ended(future, running.pop(future))
+                begun.discard(_parent_of(ended))
+                yield ended
 
 
-def _next_jobs(project: Project, room: int, begun: set[str], leave: Container[str]) -> list[str]:
+def _parent_of(ended: Ended) -> str:
+    """The job that may go on now, "" for none."""
+    return (ended.result.state.parent if ended.result else None) or ""
+
+
+def _next_jobs(
+    project: Project, room: int, begun: set[str], leave: Container[str], only: Callable[[str], bool]
+) -> list[str]:
     if project.stopping() or room <= 0:
         return []
-    ready = (job_id for job_id in ready_jobs(project) if job_id not in begun and job_id not in leave)
-    return list(islice(ready, room))
+    wanted = (job_id for job_id in ready_jobs(project) if only(job_id))
+    return list(islice((job_id for job_id in wanted if job_id not in begun and job_id not in leave), room))
 
 
 def _run_one(project: Project, job_id: str, on_step: Callable[[Result], None]) -> Ended:
     quiet = replace(project, say=lambda text: project.say(f"{job_id}: {text}"))
     try:
-        return Ended(job_id, run_job(quiet, job_id, on_step), None)
+        return Ended(job_id, run_job(quiet, job_id, on_step, family_too=False), None)
     except Busy as error:
         project.say(f"{job_id}: passed over, {error.message}")
         return Ended(job_id, None, None)

@@ -108,6 +108,7 @@ def go_on(session: Session, found: Kept, fresh: JsonObject) -> JsonObject:
         "started",
         "attempt",
         "index",
+        "visit",
         "allowance_microcents",
         "work",
         "spec",

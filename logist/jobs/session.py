@@ -97,7 +97,7 @@ class Session:
     def changed_spec(self, command: JsonObject | None = None) -> tuple[EffectiveSpec, list[Interaction]]:
         """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
         draft = self.state.status is Status.DRAFT
-        spec = specs.effective(self.project, specs.read(self.job, draft=draft, say=self.project.say))
+        spec = specs.asked(self.project, self.job, draft=draft, say=self.project.say)
         if fold.spec_hash(spec) == self.state.spec_hash:
             return spec, []
         entry = self.entry(

@@ -224,7 +224,7 @@ def conclude(
     left = Checkpoint(found) if found else left
     undone = None if simulated else observing.take_back(session, workspace, answered, left)
     kept = undone.kept if undone else left
-    seen = observing.observe(session.project, workspace, answered, before, left, undone)
+    seen = observing.observe(session, workspace, answered, before, left, undone)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, session.project.schema)
     transcript.keep(session, asked)
     kept_turns = {} if seen.refusals else _kept_turns(session, answered)
@@ -237,7 +237,7 @@ def conclude(
         (before, kept.commit),
         simulated=simulated,
         steward=asked.get("steward"),
-        command={**(command or {}), **kept_turns},
+        command={**(command or {}), **kept_turns, **({"unsure": True} if outcome.unsure else {})},
     )
     recorded = session.record(entry)[0]
     if undone:
@@ -326,6 +326,7 @@ def _entry(
         step=asked["step"],
         attempt=asked["attempt"],
         reason=outcome.reason,
+        route=outcome.route,
         request=asked["request"],
         response=outcome.response,
         usage=answered.reply.usage,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import ValidationError
+
 from logist import documents
 from logist.config.settings import Settings
-from logist.core.model import Approval, EffectiveSpec, JobSpec, JsonObject, Limits
+from logist.core.model import Approval, Doer, EffectiveSpec, JobSpec, JsonObject, Limits, Workflow
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.project import Project
 from logist.roles import role_hash
@@ -30,17 +33,57 @@ def read(job: JobDir, *, draft: bool = False, say: Callable[[str], None] = lambd
     return spec
 
 
+def asked(
+    project: Project,
+    job: JobDir,
+    *,
+    draft: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> EffectiveSpec:
+    """The effective spec of a job as its files stand now; raises what `read` and `frozen` do."""
+    return effective(project, read(job, draft=draft, say=say), frozen(job))
+
+
+def frozen(job: JobDir) -> Workflow | None:
+    """The workflow that the job follows, whatever became of its file since; None is the built-in one."""
+    try:
+        text = job.workflow_file.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _bad_workflow(job, str(error)) from error
+    try:
+        return Workflow.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise _bad_workflow(job, f"{where}: {first['msg']}") from error
+
+
+def freeze(job: JobDir, flow: Workflow) -> None:
+    """Writes the workflow of a new job."""
+    told = flow.model_dump(mode="json", exclude_defaults=True)
+    replace_file(job.workflow_file, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
+
+
+def _bad_workflow(job: JobDir, why: str) -> InvalidFile:
+    fix = "logist doctor --fix makes it again from the history"
+    return InvalidFile(f"the frozen workflow does not read: {why}", where=str(job.workflow_file), fix=fix)
+
+
 def _whole(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
     """Raises InvalidFile for another job's spec, or one without a task."""
     where = str(job.spec_file)
     if spec.id not in (None, job.id):
         raise InvalidFile(f"`id` is {spec.id!r}, and this is job {job.id!r}", where=where, fix="put it back")
-    if not draft and not (spec.prompt or "").strip():
+    if spec.workflow and not job.workflow_file.exists():
+        raise _bad_workflow(job, "it is missing")
+    if not draft and not spec.workflow and not (spec.prompt or "").strip():
         raise InvalidFile("`prompt` is missing; only a draft may lack it", where=where, fix="put it back")
 
 
-def effective(project: Project, spec: JobSpec) -> EffectiveSpec:
-    """The spec over the config over the defaults."""
+def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> EffectiveSpec:
+    """The spec over the config over the defaults; `flow` is the workflow it follows."""
     settings = project.settings
     doer, doer_source = _doer(settings, spec)
     reviewer = spec.review_role or settings.review.role
@@ -49,7 +92,7 @@ def effective(project: Project, spec: JobSpec) -> EffectiveSpec:
     redacted = project.redacted
     prompt = redacted(spec.prompt or "")
     return EffectiveSpec(
-        title=" ".join(redacted(spec.title).split()) if spec.title else _title(prompt),
+        title=" ".join(redacted(spec.title).split()) if spec.title else _title(prompt, flow),
         prompt=prompt,
         description=redacted(spec.description) if spec.description else None,
         acceptance_criteria=tuple(map(redacted, [criteria] if isinstance(criteria, str) else criteria)),
@@ -66,8 +109,27 @@ def effective(project: Project, spec: JobSpec) -> EffectiveSpec:
         reviewer=reviewer,
         reviewer_source="job" if spec.review_role else "config",
         on_doubt=settings.on_doubt,
-        roles=_hashes(project, doer, reviewer),
+        roles=_hashes(project, doer, reviewer, *_roles_of(flow)),
+        workflow=flow,
+        doers=_doers(project, flow) if flow else None,
+        input=redacted_values(project, spec.input),
+        parent=spec.parent,
+        response_format=None if settings.response_format == "json" else settings.response_format,
     )
+
+
+def _roles_of(flow: Workflow | None) -> list[str]:
+    """The roles that its steps name."""
+    named = [name for step in (flow.steps if flow else ()) for name in (step.role, step.review_role)]
+    return [name for name in named if name]
+
+
+def _doers(project: Project, flow: Workflow) -> dict[str, Doer]:
+    return {
+        step.id: Doer(role=step.role, source="step", **marks(project, step.role))
+        for step in flow.steps
+        if step.role
+    }
 
 
 def _doer(settings: Settings, spec: JobSpec) -> tuple[str, str]:
@@ -87,8 +149,10 @@ def _approval(asked: Approval | bool | None, default: Approval) -> Approval:
     return asked
 
 
-def _title(prompt: str) -> str:
-    """The first line of the prompt, cut at a word."""
+def _title(prompt: str, flow: Workflow | None) -> str:
+    """The first line of the prompt, cut at a word; without one, the workflow's name."""
+    if flow is not None and not prompt.strip():
+        return flow.name
     line = next((line.strip() for line in prompt.splitlines() if line.strip()), "untitled")
     if len(line) <= TITLE_LENGTH:
         return line
@@ -118,7 +182,10 @@ def edit(
     """
     if changes.get(("id",), job.id) != job.id:
         raise UsageError("the id of a job can't be changed", where="id")
-    clean = {path: redacted(project, value) for path, value in changes.items()}
+    if ("workflow",) in changes:
+        fix = "make another job: logist job create --workflow FILE"
+        raise UsageError("the workflow of a job is frozen when it is made", where="workflow", fix=fix)
+    clean = {path: redacted_values(project, value) for path, value in changes.items()}
     edited = documents.edited(_text(job), job.spec_file.name, clean)
     document = documents.parse(edited, job.spec_file.name)
     unknown = documents.unknown_keys(JobSpec, document)
@@ -144,12 +211,12 @@ def known(project: Project, spec: JobSpec) -> None:
             project.roles.get(name)
 
 
-def redacted(project: Project, value: Any) -> Any:
+def redacted_values(project: Project, value: Any) -> Any:
     """The value without secrets, in every text it holds."""
     if isinstance(value, str):
         return project.redacted(value)
     if isinstance(value, list):
-        return [redacted(project, item) for item in value]
+        return [redacted_values(project, item) for item in value]
     if isinstance(value, dict):
-        return {key: redacted(project, item) for key, item in value.items()}
+        return {key: redacted_values(project, item) for key, item in value.items()}
     return value

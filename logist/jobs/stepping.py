@@ -18,12 +18,23 @@ from logist.core.model import (
     Kind,
     Reply,
     State,
+    Status,
     Steward,
     Usage,
 )
 from logist.core.step import Idle, StepPlan
 from logist.errors import Refused
-from logist.jobs import asking, doubt, observing, planning, resuming, settling
+from logist.jobs import (
+    asking,
+    doubt,
+    family,
+    gathering,
+    observing,
+    planning,
+    resuming,
+    settling,
+    spawning,
+)
 from logist.jobs.observing import Answered as Judged
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
@@ -97,6 +108,11 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
 
 def _step(session: Session, choice: Choice) -> Result:
     planning.refuse_ended(session.state)
+    family.require_wanted(session.project, session.state, session.job.id)
+    if session.state.status is Status.WAITING:
+        return _gather(session)
+    if session.state.spawns and session.state.status is Status.PENDING:
+        return _give_away(session, choice)
     waits, phase = step.idle(session.state), step.turn(session.state)
     if waits or phase is None:
         assert waits is not None
@@ -113,6 +129,31 @@ def _step(session: Session, choice: Choice) -> Result:
     if isinstance(plan, Halt):
         return _result(session, [_halt(session, spec, plan)], ())
     return _result(session, [_ask(session, spec, plan, kept.commit)], ())
+
+
+def _give_away(session: Session, choice: Choice) -> Result:
+    """The step is done by other jobs, which are made here and run by themselves."""
+    spec, changed = session.changed_spec()
+    if changed:
+        session.record(*changed)
+    stands = spawning.halt(session, spec)
+    if stands is not None:
+        return _result(session, [_halt(session, spec, stands)], ())
+    recorded = spawning.spawn(session, spec, strict=choice.strict)
+    kin = family.children_of(session.project, session.state)
+    return _result(session, recorded, (family.waits(kin),) if kin else ())
+
+
+def _gather(session: Session) -> Result:
+    """Makes the children that are missing, and gathers what they did once all have settled."""
+    spawning.make(session)
+    kin = family.children_of(session.project, session.state)
+    if not all(child.settled for child in kin):
+        return _result(session, [], (family.waits(kin),))
+    spec, changed = session.changed_spec()
+    if changed:
+        session.record(*changed)
+    return _result(session, gathering.collect(session, spec, kin), ())
 
 
 def _ask(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> Interaction:
@@ -196,7 +237,7 @@ def _reply(project: Project, answer: Answer) -> Reply:
 def _dry(session: Session, answered: Judged) -> Result:
     project = session.project
     workspace = project.workspace(session.job)
-    seen = observing.observe(project, workspace, answered, None, None)
+    seen = observing.observe(session, workspace, answered, None, None)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, project.schema)
     entry = session.entry(
         Kind.ASK,
@@ -204,6 +245,7 @@ def _dry(session: Session, answered: Judged) -> Result:
         actor=Actor.AGENT,
         attempt=answered.envelope["attempt"],
         reason=outcome.reason,
+        route=outcome.route,
         response=outcome.response,
         observed=seen,
         simulated=True,
@@ -222,6 +264,8 @@ def _result(session: Session, entries: list[Interaction], notes: tuple[str, ...]
     warnings = [warning for entry in entries for warning in entry.response.warnings]
     warnings += [f"not restorable: {name}" for entry in entries for name in _lost(entry)]
     code = exit_code(state.status)
+    if state.status is Status.WAITING:
+        code = family.exit_code(session.project, state)
     error = entries[-1].response.error if entries else None
     if code == 0 and error is not None:
         code = PROVIDER

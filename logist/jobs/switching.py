@@ -21,7 +21,7 @@ def needless(project: Project, job_id: str, name: str | None) -> Result | None:
     if session.state.status in TERMINAL:
         return None
     draft = session.state.status is Status.DRAFT
-    return _unchanged(session, specs.effective(project, specs.read(session.job, draft=draft)), name)
+    return _unchanged(session, specs.asked(project, session.job, draft=draft), name)
 
 
 def switch(

@@ -34,15 +34,16 @@ none               | steward  | create     | not draft                 | START
 DRAFT              | steward  | activate   | prompt                    | START
 PENDING REVIEW     | system   | halt       | a limit                   | HALTED
 PENDING            | doer     | completed  | review                    | REVIEW_REQUIRED, same attempts
-PENDING            | doer     | completed  | not review, approval      | APPROVAL_REQUIRED end
-PENDING            | doer     | completed  | not review, not approval  | SUCCESS
+PENDING            | doer     | completed  | not review, unsure        | APPROVAL_REQUIRED review
+PENDING            | doer     | completed  | not review, not unsure, approval     | APPROVAL_REQUIRED end
+PENDING            | doer     | completed  | not review, not unsure, not approval | SUCCESS
 PENDING            | doer     | retry      | attempts left             | PENDING, attempt used
 PENDING            | doer     | retry      | not attempts left         | STUCK attempts doer, attempt used
 PENDING            | doer     | stuck      |                           | STUCK agent doer, same attempts
 PENDING            | doer     | breach     |                           | STUCK permission doer, same attempts
-REVIEW             | reviewer | completed  | approval each             | APPROVAL_REQUIRED review
-REVIEW             | reviewer | completed  | approval end              | APPROVAL_REQUIRED end
-REVIEW             | reviewer | completed  | not approval              | SUCCESS
+REVIEW             | reviewer | completed  | looked at again           | APPROVAL_REQUIRED review
+REVIEW             | reviewer | completed  | not looked at again, approval end | APPROVAL_REQUIRED end
+REVIEW             | reviewer | completed  | not looked at again, not approval | SUCCESS
 REVIEW             | reviewer | retry      | attempts left             | PENDING, attempt used
 REVIEW             | reviewer | retry      | not attempts left         | STUCK attempts reviewer, attempt used
 REVIEW             | reviewer | stuck      |                           | STUCK agent reviewer, same attempts
@@ -62,10 +63,19 @@ APPROVAL           | steward  | approve    |                           | SUCCESS
 APPROVAL           | steward  | reject     | awaiting end              | PENDING
 APPROVAL           | steward  | reject     | awaiting review           | PENDING
 APPROVAL           | steward  | reject     | awaiting manual           | STUCK agent doer
-STUCK              | steward  | resubmit   | settled, not to review    | PENDING
+STUCK              | steward  | resubmit   | settled, not to review, not children differ | PENDING
+STUCK              | steward  | resubmit   | children differ, not to review | WAITING
 STUCK              | steward  | resubmit   | settled, to review        | REVIEW_REQUIRED
 STUCK              | steward  | supply     | answerable, doer stuck    | PENDING, same attempts
 STUCK              | steward  | supply     | answerable, reviewer stuck| REVIEW_REQUIRED, same attempts
+PENDING            | system   | spawn      | spawns, not a fault, children      | WAITING
+PENDING            | system   | spawn      | spawns, not a fault, not children, approval     | APPROVAL_REQUIRED end
+PENDING            | system   | spawn      | spawns, not a fault, not children, not approval | SUCCESS
+PENDING            | system   | spawn      | spawns, a fault                    | STUCK agent doer
+WAITING            | system   | collect    | reached, approval         | APPROVAL_REQUIRED end
+WAITING            | system   | collect    | reached, not approval     | SUCCESS
+WAITING            | system   | collect    | too few                   | STUCK share doer
+WAITING            | system   | collect    | no fit                    | STUCK conflict doer
 HALTED             | steward  | resume     | raised                    | BEFORE
 WAITING OPEN       | steward  | suspend    |                           | SUSPENDED
 HALTED             | steward  | suspend    |                           | SUSPENDED
@@ -126,6 +136,15 @@ GUARDS: dict[str, Callable[[Case], bool]] = {
     "awaiting manual": lambda c: c.here is not None and c.here.awaiting == "manual",
     "to review": lambda c: c.event.to_review,
     "settled": lambda c: (stuck_kind(c) == "in_doubt") == (c.event.doubt is not None),
+    "children differ": lambda c: stuck_kind(c) in ("share", "conflict"),
+    "unsure": lambda c: c.event.unsure,
+    "looked at again": lambda c: c.event.unsure or c.spec.approval == "each",
+    "spawns": lambda c: c.here is not None and c.here.spawns is True,
+    "a fault": lambda c: c.event.fault != "",
+    "children": lambda c: c.event.children > 0,
+    "reached": lambda c: c.event.gathered == "reached",
+    "too few": lambda c: c.event.gathered == "share",
+    "no fit": lambda c: c.event.gathered == "conflict",
     "answerable": lambda c: stuck_kind(c) in ("agent", "attempts", "in_doubt"),
     "doer stuck": lambda c: stuck_phase(c) == "doer",
     "reviewer stuck": lambda c: stuck_phase(c) == "reviewer",
@@ -222,6 +241,7 @@ def places() -> Iterator[Place | None]:
         yield Place(status=status)
     for status, attempts in product((Status.PENDING, Status.REVIEW_REQUIRED), range(MAX_ATTEMPTS)):
         yield Place(status=status, attempts=attempts)
+    yield Place(status=Status.PENDING, spawns=True)
     for awaiting in ("manual", "end", "review"):
         yield Place.model_validate({"status": "APPROVAL_REQUIRED", "awaiting": awaiting})
     for kind, phase in product(StuckKind, Phase):
@@ -246,6 +266,14 @@ def events() -> Iterator[Event]:
             yield from (replace(event, draft=a, to_review=b) for a, b in product((False, True), repeat=2))
         if action is Action.RESUBMIT:
             yield from (replace(event, doubt=word) for word in machine.DOUBTS)
+        if action is Action.COMPLETED:
+            yield replace(event, unsure=True)
+        if action is Action.SPAWN:
+            yield replace(event, children=3)
+            yield replace(event, fault="too many")
+        if action is Action.COLLECT:
+            yield replace(event, gathered="share")
+            yield replace(event, gathered="conflict")
         if action is Action.RESTEP:
             yield from (
                 replace(event, back_to=place) for place in (EARLIER, stuck(), Place(status=Status.SUCCESS))
@@ -332,8 +360,8 @@ def test_every_row_is_taken_and_no_two_compete() -> None:
 
 
 def test_the_rows_are_numbered_as_in_the_design() -> None:
-    workflows_and_the_rule_of_refusal = {16, 17, 22}
-    assert {row.number for row in TABLE} == set(range(1, 23)) - workflows_and_the_rule_of_refusal
+    the_rule_of_refusal = {22}
+    assert {row.number for row in TABLE} == set(range(1, 23)) - the_rule_of_refusal
     assert [row.number for row in TABLE] == sorted(row.number for row in TABLE)
 
 
@@ -347,7 +375,7 @@ class TestAdvice:
     def takes(self, here: Place | None, name: str, one: EffectiveSpec, doubt: str | None = None) -> None:
         """Refused unless the job takes the command."""
         if name in READS or (name == "step" and here and here.status is Status.WAITING):
-            return  # a step in WAITING looks for children: row 17, with the workflows
+            return  # it looks for children, and waits if they are not there
         who, action = Who.STEWARD, Action.SUPPLY
         if name == "step":
             assert here is not None

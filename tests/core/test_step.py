@@ -459,13 +459,13 @@ class TestSupplied:
 
 class TestNamedFiles:
     def test_of_a_valid_answer(self) -> None:
-        assert step.named_files(reply(command("STUCK", "./b", "a")), SCHEMA) == ("b", "a")
+        assert step.named_files(spec(), state(), reply(command("STUCK", "./b", "a")), SCHEMA) == ("b", "a")
 
     def test_of_any_other(self) -> None:
         error = TransportError(kind=ErrorKind.TRANSIENT, message="cut")
-        assert step.named_files(reply(command("STUCK", "a"), error=error), SCHEMA) == ()
-        assert step.named_files(reply("nothing"), SCHEMA) == ()
-        assert step.named_files(reply(command("COMPLETED", "../a")), SCHEMA) == ()
+        assert step.named_files(spec(), state(), reply(command("STUCK", "a"), error=error), SCHEMA) == ()
+        assert step.named_files(spec(), state(), reply("nothing"), SCHEMA) == ()
+        assert step.named_files(spec(), state(), reply(command("COMPLETED", "../a")), SCHEMA) == ()
 
 
 class TestInDoubt:

@@ -18,6 +18,8 @@ from logist.config.environment import Environment
 @click.option(
     "--file", "prompt_file", metavar="FILE", help="A file with the prompt, or - for standard input."
 )
+@click.option("--workflow", metavar="FILE", help="A workflow to follow: a file, FILE#NAME, or a name.")
+@click.option("--input", "input_", metavar="JSON", help="What the workflow is given, or @FILE.")
 @click.option("--id", "job_id", metavar="ID", help="The job's id  [default: made from the title]")
 @click.option("--title", metavar="TEXT", help="One line that names the job.")
 @click.option("--task-type", metavar="TYPE", help="What kind of task it is.")
@@ -48,7 +50,7 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
     """Make a job.
 
     SPEC is a YAML or JSON file with the keys of job.yaml, or - for standard input; options win over it.
-    Without SPEC the job is what --prompt or --file says.
+    Without SPEC the job is what --prompt or --file says, or what its workflow says.
     """
     from logist.cli import context, given_spec
     from logist.core.machine import next_command
@@ -57,7 +59,8 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
     project = context.project(environment, jobs_dir)
     text, spec = given_spec.read(options)
     job_id = options["job_id"] or spec.id or given_spec.new_id(spec)
-    made = create_job(project, job_id, spec, draft=options["draft"], text=text)
+    here = given_spec.directory(options)
+    made = create_job(project, job_id, spec, draft=options["draft"], text=text, here=here)
     state = made.state
     data = {
         "job": job_id,

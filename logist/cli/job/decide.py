@@ -73,7 +73,33 @@ def _command(kind: str, text: str, *, note_required: bool = False) -> click.Comm
 
 
 activate = _command("activate", "Start a draft.")
-approve = _command("approve", "Accept what waits for approval.")
+
+
+@click.command("approve")
+@click.option("--output", metavar="JSON", help="What came of it, for the steps after it; or @FILE.")
+@job_options
+@wait_option
+@note_option(read=True)
+@click.pass_obj
+def approve(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    wait: float,
+    note: str | None,
+    output: str | None,
+) -> Output:
+    """Accept what waits for approval; a step that a person does is done with that.
+
+    `logist job show` has what such a step asks for. --output gives its result.
+    """
+    from logist.cli.given_spec import json_value
+
+    command = {"output": json_value(output, "--output")} if output is not None else None
+    return decided("approve", environment, job_argument, job_option, jobs_dir, wait, note, command)
+
+
 reject = _command("reject", "Send it back: the doer works again, and reads the note.", note_required=True)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.option("--role", metavar="NAME", help="Who would be asked, instead of the role whose turn it is.")
 @click.option("--model", metavar="NAME", help="The model for this one step.")
 @click.option("--user", is_flag=True, help="Only the part about the work, not the role's instructions.")
+@click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
 @agent_option
 @job_options
 @click.pass_obj
@@ -31,6 +32,7 @@ def preview(
     role: str | None,
     model: str | None,
     agent: str | None,
+    strict: bool,
     user: bool,
 ) -> Output:
     """Print exactly the prompt that `logist job step` would send now; nothing is sent or written.
@@ -44,7 +46,7 @@ def preview(
     from logist.jobs.planning import preview as look
 
     chosen = job_id(environment, job_argument, job_option)
-    state, found = look(project(environment, jobs_dir, agent), chosen, Choice(role, model))
+    state, found = look(project(environment, jobs_dir, agent), chosen, Choice(role, model, strict=strict))
     if isinstance(found, StepPlan):
         return _planned(chosen, state.status, found, user)
     status = getattr(found, "limit", state.status).value

@@ -18,6 +18,9 @@ from logist.errors import UsageError
 @click.option("--assume-paid", is_flag=True, help="In doubt: what was booked stands.")
 @click.option("--retry", is_flag=True, help="In doubt: it was not charged; the booking is taken back.")
 @click.option(
+    "--force", is_flag=True, help="Of jobs it waited for: go on with what there is, and leave out the rest."
+)
+@click.option(
     "--allow",
     multiple=True,
     metavar="TOOL",
@@ -39,11 +42,13 @@ def resubmit(
     assume_paid: bool,
     retry: bool,
     allow: tuple[str, ...],
+    force: bool,
 ) -> Output:
     """Resolve a STUCK job: have it tried again, with all its attempts, and your note in the prompt.
 
     A job that is in doubt may have been charged for an answer that never came, and asking again may
-    cost again: say --assume-paid or --retry.
+    cost again: say --assume-paid or --retry. One whose jobs did not do enough, or whose work does not fit
+    together, looks at them again: resolve those first, or say --force.
     """
     if assume_paid and retry:
         raise UsageError("--assume-paid and --retry contradict each other", fix="give one of them")
@@ -58,5 +63,6 @@ def resubmit(
         **({"step": step} if step else {}),
         **({"doubt": doubt} if doubt else {}),
         **({"allow": list(allow)} if allow else {}),
+        **({"force": True} if force else {}),
     }
     return decided("resubmit", environment, job_argument, job_option, jobs_dir, wait, note, command)

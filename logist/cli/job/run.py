@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("run")
+@click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
 @agent_option
 @job_named
 @json_flag
@@ -27,6 +28,7 @@ def run(
     job_option: str | None,
     jobs_dir: str | None,
     agent: str | None,
+    strict: bool,
     as_json: bool,
 ) -> Output:
     """Step a job until it waits for a person, ends, or its provider is out.
@@ -46,6 +48,7 @@ def run(
         if not as_json:
             render.print_lines(step_lines(result), environment)
 
-    last = run_job(project, job_id(environment, job_argument, job_option), stepped)
+    chosen = job_id(environment, job_argument, job_option)
+    last = run_job(project, chosen, stepped, strict=strict)
     output = result_output(last, steps=steps)
     return output._replace(exit_code=project.stopping() or output.exit_code)

@@ -15,6 +15,7 @@ from logist.config.environment import Environment
 @wait_option
 @click.option("--role", metavar="NAME", help="Who is asked, instead of the role whose turn it is.")
 @click.option("--model", metavar="NAME", help="The model for this one step.")
+@click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
 @agent_option
 @click.pass_obj
 def step(
@@ -25,6 +26,7 @@ def step(
     wait: float,
     role: str | None,
     model: str | None,
+    strict: bool,
     agent: str | None,
 ) -> Output:
     """Ask one agent for one piece of work, check its answer, record it, move the job on."""
@@ -36,4 +38,4 @@ def step(
 
     project = context.project(environment, jobs_dir, agent)
     chosen = job_id(environment, job_argument, job_option)
-    return result_output(do_step(project, chosen, Choice(role, model, wait)))
+    return result_output(do_step(project, chosen, Choice(role, model, wait, strict=strict)))

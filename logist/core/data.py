@@ -1,0 +1,63 @@
+"""What templates and conditions may look at: one object, made from the spec and the state."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from logist.core.model import EffectiveSpec, JsonObject, State
+
+FIELDS = ("title", "prompt", "description", "acceptance_criteria", "task_type", "tags")
+"""Of the task, each under its own name."""
+
+
+class _Unchanged:
+    """No step has just ended."""
+
+
+UNCHANGED: Final = _Unchanged()
+
+
+def of(
+    spec: EffectiveSpec, state: State | None, step_id: str = "", output: Any = UNCHANGED, results: Any = None
+) -> JsonObject:
+    """The data at a step. `output`: what step `step_id` has just given, which no state holds yet.
+
+    `results`: what the children gave that have just been collected, in the order of the items.
+    """
+    outputs = dict(state.outputs) if state else {}
+    last = outputs.get(state.output_of) if state and state.output_of else None
+    if output is not UNCHANGED:
+        outputs[step_id] = last = output
+    gathered = results if results is not None else (state.results if state else None)
+    given = spec.input if isinstance(spec.input, dict) else {}
+    found: JsonObject = {
+        **given,
+        **{name: _plain(getattr(spec, name)) for name in FIELDS},
+        "input": _overlaid(_known(spec, outputs), last),
+        "output": last,
+        "steps": {name: {"output": value} for name, value in outputs.items()},
+    }
+    if spec.parent is not None:
+        found["parentId"] = spec.parent
+    if gathered is not None:
+        found["aggregatedResults"] = [{"output": each} for each in gathered]
+    return found
+
+
+def _known(spec: EffectiveSpec, outputs: JsonObject) -> Any:
+    """The input; in workflows of other programs a variable once given stays, so all outputs are laid over it."""
+    known = spec.input
+    for given in outputs.values() if spec.workflow and spec.workflow.foreign else ():
+        known = _overlaid(known, given)
+    return known
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _overlaid(given: Any, last: Any) -> Any:
+    """The workflow's input with the last task's output laid over it."""
+    if isinstance(given, dict) or given is None:
+        return {**(given or {}), **(last if isinstance(last, dict) else {})}
+    return last if isinstance(last, dict) else given

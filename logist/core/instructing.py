@@ -1,0 +1,67 @@
+"""What an agent is told at a step, and how its answer is read: the exit command, or sections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logist.core import data, exit_command, layers, prompt, sections, template
+from logist.core.model import EffectiveSpec, JsonObject, Phase, Role, State, Step, StepType
+from logist.core.prompt import AtStep, Given, Piece
+
+SECTIONS = "sections"
+
+
+@dataclass(frozen=True)
+class Instructed:
+    """The two halves of a prompt, before they have a place."""
+
+    system: list[Piece]
+    user: list[Piece]
+    joint: str
+    """Between the parts."""
+    warnings: tuple[str, ...] = ()
+    """What of the step's template could not be filled."""
+
+
+def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phase: Phase) -> Instructed:
+    """What the agent is told; the same inputs, the same text."""
+    step = _step(spec, state.step)
+    text, warnings = _filled(spec, state, step) if step else ("", ())
+    results = (state.results or []) if step and step.step_type == StepType.JOIN else []
+    at = AtStep(step, text, results) if step else None
+    told = is_in_sections(spec, state.step)
+    return Instructed(
+        prompt.system_pieces(role, step if phase is Phase.DOER else None, sections=told),
+        prompt.user_pieces(spec, state, phase, given, at, sections=told),
+        layers.SEPARATOR if told else prompt.JOINT,
+        warnings,
+    )
+
+
+def is_in_sections(spec: EffectiveSpec, step_id: str) -> bool:
+    """Whether the answer at this step is one of sections: the step says so, or else the job."""
+    step = _step(spec, step_id)
+    own = step.response_format if step else None
+    return (own or spec.response_format) == SECTIONS
+
+
+def judge(spec: EffectiveSpec, step_id: str, text: str, schema: JsonObject) -> exit_command.Verdict:
+    """The exit command in an answer, in whichever of the two forms the step wants it."""
+    read = sections.judged if is_in_sections(spec, step_id) else exit_command.judge
+    return read(text, schema)
+
+
+def _step(spec: EffectiveSpec, step_id: str) -> Step | None:
+    return spec.workflow.step(step_id) if spec.workflow else None
+
+
+def _filled(spec: EffectiveSpec, state: State, step: Step) -> tuple[str, tuple[str, ...]]:
+    """Hints and prompt of the step, its template filled; data that looks like a template stays as it is."""
+    if step.rendered:
+        return layers.step_layer(None, step.guidance, step.prompt), ()
+    try:
+        filled = template.render(step.prompt, data.of(spec, state))
+    except template.TemplateError as error:
+        return layers.step_layer(None, step.guidance, step.prompt), (f"step {step.id!r}: {error}",)
+    warnings = tuple(f"step {step.id!r}: {warning}" for warning in filled.warnings)
+    return layers.step_layer(None, step.guidance, filled.text), warnings

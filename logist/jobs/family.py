@@ -1,0 +1,97 @@
+"""The jobs that a job has given a step to, as their files tell it: readers, that write nothing and lock nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from logist.core import advice
+from logist.core.model import (
+    MAX_DEPTH,
+    TERMINAL,
+    State,
+    Status,
+    StuckKind,
+)
+from logist.errors import LogistError, Refused, UsageError
+from logist.jobs.project import Project
+from logist.jobs.session import load
+
+SHOWN = 5
+"""Children that a note names."""
+
+
+@dataclass(frozen=True)
+class Kin:
+    """A child as its files tell it; no state where it is not there, or can't be read."""
+
+    id: str
+    state: State | None
+    error: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more will come of it: it has ended, or has no attempts left."""
+        if self.state is None:
+            return False
+        out = self.state.stuck is not None and self.state.stuck.kind is StuckKind.ATTEMPTS
+        return self.state.status in TERMINAL or out
+
+    @property
+    def succeeded(self) -> bool:
+        return self.state is not None and self.state.status is Status.SUCCESS
+
+
+def children_of(project: Project, state: State) -> list[Kin]:
+    """The jobs that a job waits for, in the order of its items; nothing is written, no lock is taken."""
+    return [_kin(project, child) for child in state.children]
+
+
+def _kin(project: Project, job_id: str) -> Kin:
+    try:
+        return Kin(job_id, load(project, project.job(job_id)).state)
+    except LogistError as error:
+        return Kin(job_id, None, str(error))
+
+
+def require_wanted(project: Project, state: State, job_id: str) -> None:
+    """Raises Refused for a child whose parent has ended, is set aside, or does not wait for it any more."""
+    if state.parent is None:
+        return
+    try:
+        parent = project.job(state.parent).read_state() or {}
+    except UsageError:
+        return  # a child that was taken elsewhere goes its own way
+    status = str(parent.get("status"))
+    if status == Status.SUSPENDED:
+        raise Refused(f"its parent {state.parent} is {status}", fix=f"logist job resume --job {state.parent}")
+    if status in TERMINAL or job_id not in (parent.get("children") or []):
+        fix = f"logist job cancel --job {job_id}"
+        raise Refused(f"its parent {state.parent} does not wait for it any more", fix=fix)
+
+
+def waits(kin: Sequence[Kin]) -> str:
+    """What a job waits for, in words."""
+    open_ones = [child for child in kin if not child.settled]
+    shown = ", ".join(f"{child.id} ({standing(child)})" for child in open_ones[:SHOWN])
+    more = f" and {len(open_ones) - SHOWN} more" if len(open_ones) > SHOWN else ""
+    return f"waiting for {len(open_ones)} of {len(kin)} jobs: {shown}{more}"
+
+
+def standing(child: Kin) -> str:
+    """Where a child stands, or why that is not known."""
+    return child.state.status.value if child.state else child.error or "not made yet"
+
+
+def exit_code(project: Project, state: State) -> int:
+    """Of a job that waits: 3 if a descendant is STUCK, 11 if one wants a steward's approval, else 0."""
+    codes = set(_codes(project, state, MAX_DEPTH))
+    return next((code for code in (3, 11) if code in codes), 0)
+
+
+def _codes(project: Project, state: State, depth: int) -> Iterator[int]:
+    for child in children_of(project, state) if depth else ():
+        if child.state is None:
+            continue
+        yield advice.exit_code(child.state.status)
+        yield from _codes(project, child.state, depth - 1)

@@ -1,0 +1,68 @@
+"""Workflows of jobs: read, checked whole and frozen when a job is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from logist.core.model import Workflow
+from logist.core.workflow.checking import Around
+from logist.core.workflow.problem import Problem
+from logist.errors import InvalidFile
+from logist.jobs.project import Project
+from logist.workflows import Loaded, frozen, load, problems_of
+
+
+def directories(project: Project) -> tuple[Path, ...]:
+    """Where workflows are looked for by name, the strongest first."""
+    return (project.home / "workflows", project.environment.user_config_dir() / "workflows")
+
+
+def around(project: Project, job_role: str | None = None, given: Any = None) -> Around:
+    """The roles that a workflow may name, whom each may give work to, and the names that its input has."""
+    known = {name: loaded.role for name, loaded in project.roles.by_name.items()}
+    return Around(
+        roles=frozenset(known),
+        delegates={
+            name: role.can_delegate_to_roles for name, role in known.items() if role.can_delegate_to_roles
+        },
+        job_role=job_role,
+        roots=frozenset(given) if isinstance(given, dict) else frozenset(),
+    )
+
+
+def chosen(project: Project, name: str, here: Path, job_role: str | None, given: Any) -> Workflow:
+    """The workflow of that file or name, with all that it names inside, for a job of that role and input.
+
+    Raises UsageError if there is none, InvalidFile with everything that is wrong with it. Warnings are told.
+    """
+    places = directories(project)
+    loaded = load(name, places, here)
+    found = problems_of(loaded, places, around(project, job_role, given))
+    for problem in found:
+        if problem.severity == "warning":
+            project.say(f"warning: {told(loaded.path, problem)}")
+    errors = [problem for problem in found if problem.severity == "error"]
+    whole = frozen(loaded, places)
+    if errors or whole.workflow is None:
+        raise _invalid(whole, errors or whole.errors)
+    return whole.workflow
+
+
+def _invalid(loaded: Loaded, errors: Sequence[Problem]) -> InvalidFile:
+    count = f"{len(errors)} errors" if len(errors) != 1 else "an error"
+    lines = "\n".join(f"  {told(loaded.path, error)}" for error in errors)
+    return InvalidFile(
+        f"the workflow can't be used, for it has {count}:\n{lines}",
+        where=str(loaded.path),
+        fix=f"logist workflow validate {loaded.path}",
+    )
+
+
+def told(path: Path, problem: Problem) -> str:
+    """A problem on one line, with its place."""
+    place = ":".join(str(part) for part in (path.name, problem.line, problem.column) if part is not None)
+    field = f"{problem.path}: " if problem.path else ""
+    fix = f" ({problem.fix})" if problem.fix else ""
+    return f"{place}: {field}{problem.message}{fix}"

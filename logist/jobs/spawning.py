@@ -1,0 +1,263 @@
+"""Giving a step to other jobs: what the children are to be is recorded first, and they are made from that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from logist.core import data, fold, paths, steward, template
+from logist.core.amounts import MICROCENTS
+from logist.core.ids import is_job_id
+from logist.core.limits import Halt, allowed, halted, spent
+from logist.core.model import (
+    MAX_DEPTH,
+    Actor,
+    EffectiveSpec,
+    Interaction,
+    JobSpec,
+    JsonObject,
+    Kind,
+    Spawned,
+    State,
+    Status,
+    Step,
+    StepType,
+)
+from logist.errors import LogistError
+from logist.jobs import planning
+from logist.jobs.create import Child, create
+from logist.jobs.project import Project
+from logist.jobs.session import Session
+
+
+def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> list[Interaction]:
+    """Gives the step to other jobs: the record first, then the jobs; without items it is done already.
+
+    Raises Refused where the limits leave nothing for them. A list that can't be worked on makes the job STUCK.
+    """
+    flow = spec.workflow
+    step = flow.step(session.state.step) if flow else None
+    assert flow is not None
+    assert step is not None
+    checkpoint = session.project.workspace(session.job).checkpoint(f"before {step.id} is given away").commit
+    found = data.of(spec, session.state)
+    sequence = session.state.revision + 1
+    items, fault = _items(step, found)
+    fault = fault or _fault(session, sequence, len(items))
+    warnings: list[str] = []
+    children = [] if fault else _planned(session, spec, step, items, found, sequence, warnings)
+    planning.template_warnings(session.project, list(dict.fromkeys(warnings)), strict=strict)
+    command: JsonObject = {
+        "tag": f"foreach:{session.job.id}",
+        **({"single": True} if step.step_type is StepType.SUBFLOW else {}),
+        "children": children,
+        **({"fault": fault} if fault else {}),
+    }
+    routed = (
+        None if command["children"] or fault else steward.routed(Kind.SPAWN, session.state, command, spec)
+    )
+    after = steward.decide(Kind.SPAWN, session.state.place(), command, spec, routed=routed)
+    entry = session.entry(
+        Kind.SPAWN,
+        after,
+        actor=Actor.SYSTEM,
+        step=step.id,
+        reason=after.stuck.reason if after.stuck else _told(step, items),
+        command=command,
+        route=routed.route if routed else [],
+        checkpoint_before=checkpoint,
+        checkpoint_after=checkpoint,
+    )
+    recorded = session.record(entry)
+    make(session)
+    return recorded
+
+
+def halt(session: Session, spec: EffectiveSpec) -> Halt | None:
+    """The limit in the way of giving the step away: each child needs a run at least."""
+    stands = halted(spec, session.state.usage)
+    step = spec.workflow.step(session.state.step) if spec.workflow else None
+    if stands or step is None:
+        return stands
+    items, fault = _items(step, data.of(spec, session.state))
+    left = spec.limits.max_allowed_iterations - session.state.usage.current_action_count
+    if fault or len(items) <= left:
+        return None
+    used, most = session.state.usage.current_action_count, spec.limits.max_allowed_iterations
+    reason = f"iteration limit: {used} of {most} runs, and {len(items)} items need {len(items)} more"
+    return Halt(Status.HALTED_ITERATION, reason)
+
+
+def _told(step: Step, items: Sequence[Any]) -> str:
+    if step.step_type is StepType.SUBFLOW:
+        return f"{step.name}: given to a job of its own"
+    return (
+        f"{step.name}: {len(items)} items" if items else f"{step.name}: no items, so there is nothing to do"
+    )
+
+
+def _items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
+    """What the children work on, one each; or why that can't be told."""
+    if step.step_type is StepType.SUBFLOW:
+        mapped = {
+            name: value
+            for name, path in step.input_mapping.items()
+            if (value := paths.lookup(found, path)) is not paths.MISSING
+        }
+        return [mapped if step.input_mapping else found["input"]], ""
+    items = paths.lookup(found, step.items_path or "")
+    if not isinstance(items, list):
+        return [], ""
+    if len(items) > step.max_items:
+        return (
+            [],
+            f"{step.items_path} has {len(items):,} items, and {step.id!r} takes at most {step.max_items}",
+        )
+    return items, ""
+
+
+def _fault(session: Session, sequence: int, count: int) -> str:
+    """Why no children can be made here."""
+    last = _child_id(session, sequence, count)
+    if not is_job_id(last):
+        return f"the id of a child, {last!r}, is too long: give the job a shorter one"
+    depth, above = 1, session.state.parent
+    while above is not None and depth <= MAX_DEPTH:
+        depth += 1
+        above = _parent_of(session.project, above)
+    return f"workflows are {depth} deep, and {MAX_DEPTH} is the most" if depth > MAX_DEPTH else ""
+
+
+def _parent_of(project: Project, job_id: str) -> str | None:
+    try:
+        parent = (project.job(job_id).read_state() or {}).get("parent")
+    except LogistError:
+        return None
+    return parent if isinstance(parent, str) else None
+
+
+def _child_id(session: Session, sequence: int, number: int) -> str:
+    return f"{session.job.id}--{sequence}-{number}"
+
+
+def _planned(
+    session: Session,
+    spec: EffectiveSpec,
+    step: Step,
+    items: Sequence[Any],
+    found: JsonObject,
+    sequence: int,
+    warnings: list[str],
+) -> list[JsonObject]:
+    """All that the children are made from, so that they can be made again and again."""
+    flow = spec.workflow
+    assert flow is not None
+    shares = _shares(spec, session.state, len(items))
+    role, _ = fold.doer(spec, session.state)
+    children = []
+    for index, item in enumerate(items):
+        number, total = index + 1, len(items)
+        single = step.step_type is StepType.SUBFLOW
+        own = {} if single else {step.item_variable: item, "index": index, "total": total}
+        prompt, missed = _rendered(step, {**found, **own})
+        warnings += missed
+        children.append(
+            {
+                "id": _child_id(session, sequence, number),
+                "title": f"{flow.name}: {step.name}" + ("" if single else f" [{number}/{total}]"),
+                "prompt": session.project.redacted(prompt),
+                "input": item if single else {**_given(found), **own},
+                "limits": shares,
+                "role": step.role or role,
+            }
+        )
+    return children
+
+
+def _given(found: JsonObject) -> JsonObject:
+    given = found["input"]
+    return given if isinstance(given, dict) else {"input": given}
+
+
+def _rendered(step: Step, found: JsonObject) -> tuple[str, list[str]]:
+    """The prompt of one child, and what of its template could not be filled."""
+    if step.rendered or step.subflow:
+        return step.prompt, []
+    prompt = step.prompt or step.name
+    try:
+        filled = template.render(prompt, found)
+    except template.TemplateError as error:
+        return prompt, [f"step {step.id!r}: {error}"]
+    return filled.text, [f"step {step.id!r}: {warning}" for warning in filled.warnings]
+
+
+def _shares(spec: EffectiveSpec, state: State, count: int) -> JsonObject:
+    """What each child may use: an equal part of what is left."""
+    limits, used = spec.limits, state.usage
+    cost = max(0, allowed(spec) - spent(used)) // count
+    minutes = max(0.0, limits.time_threshold_minutes - used.cumulative_time_seconds / 60) / count
+    runs = max(0, limits.max_allowed_iterations - used.current_action_count) // count
+    return {
+        "cost_threshold": cost / MICROCENTS,
+        "time_threshold_minutes": minutes,
+        "max_allowed_iterations": runs,
+        "max_attempts": limits.max_attempts,
+    }
+
+
+def make(session: Session) -> None:
+    """Makes the children that are not there yet; each appears whole, or not at all."""
+    spawned = session.state.spawned
+    if session.state.status is not Status.WAITING or spawned is None:
+        return
+    project = session.project
+    missing = [child for child in session.state.children if not (project.jobs_dir / child).exists()]
+    if not missing:
+        return
+    entry = next(entry for entry in session.history() if entry.sequence == spawned.sequence)
+    spec, _ = session.changed_spec()
+    wanted = {child["id"]: child for child in entry.command["children"]}
+    for child_id in missing:
+        _make(session, spec, spawned, wanted[child_id])
+
+
+def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonObject) -> None:
+    flow = spec.workflow
+    step = flow.step(spawned.step) if flow else None
+    assert flow is not None
+    assert step is not None
+    if step.subflow:
+        own = flow.subflows[step.subflow].model_copy(update={"subflows": flow.subflows})
+    else:
+        alone = step.model_copy(
+            update={
+                "step_type": StepType.TASK,
+                "prompt": child["prompt"],
+                "rendered": True,
+                "when": None,
+                "items_path": None,
+            }
+        )
+        own = flow.model_copy(
+            update={"steps": (alone,), "edges": (), "start": step.id, "subflows": {}, "mermaid": None}
+        )
+    asked = JobSpec.model_validate(
+        {
+            "title": child["title"],
+            "tags": [spawned.tag],
+            "role": child["role"],
+            "approval": "none",
+            "limits": child["limits"],
+            "rank": spec.rank,
+            "workflow": own.name,
+            "input": child["input"],
+            "parent": session.job.id,
+        }
+    )
+    create(
+        session.project,
+        child["id"],
+        asked,
+        child=Child(Path(session.job.git_dir), spawned.checkpoint, own),
+    )

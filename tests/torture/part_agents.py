@@ -40,6 +40,8 @@ SHORT = 15.0
 """Seconds: longer than any of them needs to send its first request."""
 ENDING = 20.0
 """Seconds that a stopped program, and all it started, may take to be gone."""
+CUT_AS_REFUSED = ("aider",)
+"""Those that may tell a cut answer in the words of a refused connection, whichever their library took it for."""
 SILENT_CUT = ("gemini",)
 """Those that do not tell that an answer was cut."""
 TOOLLESS = ("llm", "aider")
@@ -87,7 +89,8 @@ def wrong(name: str, what: str, came: Came) -> Iterator[str]:
     error, result = came.result.error, came.result
     if what in KINDS:
         told = error.kind if error else None
-        if told != KINDS[what]:
+        either = what == "cut" and name in CUT_AS_REFUSED and told is ErrorKind.REFUSED
+        if told != KINDS[what] and not either:
             yield f"it is told as {told}: {error or result.text[:100]} ({came.ended})"
     elif error:
         yield f"an error: {error} ({came.ended})"

@@ -39,7 +39,7 @@ WRITING = (
     Attempt("job-settings", 'for name in ("config.yaml", "roles/Worker.yaml"): spoil(JOB.parent.parent / name)\nspoil(USER / ".config/logist/config.yaml")'),
     Attempt("other-job", 'sh(\'echo x > "$OTHERJOB/state.json"; echo x > ../../other/workspace/new; rm -rf "$OTHERJOB"\')'),
     Attempt("swap-workspace", 'sh(\'cd .. && mv workspace gone && ln -s "$OUTSIDE" workspace\')'),
-    Attempt("run-logist", f'sh(sys.executable + \' -m logist job approve j; cd "$JOB/../../.." && {{ logist job approve j; logist job cancel other --yes; }}\'); sh("curl -m 2 {NOWHERE}")'),
+    Attempt("run-logist", f'sh(sys.executable + \' -m logist job approve j; cd "$JOB/../../.." && {{ logist job approve j; logist job cancel other --yes; }} 2>/dev/null\'); sh("curl -m 2 {NOWHERE}")'),
 )  # fmt: skip
 
 _HOOKS = "pre-commit post-commit post-checkout post-index-change reference-transaction pre-auto-gc post-rewrite fsmonitor-watchman"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,8 +73,9 @@ class Place:
         )
 
     def _variables(self, work: Work, more: dict[str, str]) -> dict[str, str]:
-        kept = ("PATH", "LANG", "LC_ALL", "TZ", *(PROXIES if work.network else ()))
+        kept = ("PATH", "LANG", "LC_ALL", "TZ", *(("SSL_CERT_FILE",) if work.network else ()))
         given = {name: self.environment[name] for name in kept if name in self.environment}
+        given |= proxies(self.environment) if work.network else {}
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             **given,
@@ -86,5 +88,14 @@ class Place:
         }
 
 
-PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE")
-"""Only for those who may use the network."""
+_PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+PROXIES = tuple(spelled for name in _PROXIES for spelled in (name, name.lower()))
+
+
+def proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """The ways through proxies, for those who may use the network; none is said as well.
+
+    A program that reads a `.env` of the workspace takes from there only what it was not told, and would send
+    its key through whatever proxy that names.
+    """
+    return {name: environment.get(name, "") for name in PROXIES}

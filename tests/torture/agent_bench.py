@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from logist.agents.place import proxies
 from logist.agents.programs.finding import PRESETS
 from logist.agents.programs.protocol import Finished, How, Invocation, Profile, Program, Run
 from logist.core.model import Model
@@ -154,7 +155,7 @@ def environment(run: Run, invocation: Invocation) -> dict[str, str]:
     temporary = run.home / "tmp"
     temporary.mkdir(exist_ok=True)
     own = {"PATH": run.path, "HOME": str(run.home), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
-    return own | dict(invocation.environment)
+    return own | proxies({}) | dict(invocation.environment)
 
 
 def write_files(home: Path, files: Mapping[str, bytes]) -> None:

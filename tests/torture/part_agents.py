@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from logist.core.model import ErrorKind
 from tests.endpoint import Endpoint
 from tests.torture import agent_bench, agent_captures
 from tests.torture.agent_bench import RECIPES, Place
+from tests.torture.agent_lures import plant
 from tests.torture.lab import KEY, World, command
 from tests.torture.suite import Case, Run, Skip
 
@@ -70,6 +72,8 @@ def program_case(name: str) -> Callable[[Run], None]:
             run.check(list(wrong(name, what, came)), f"{name}/{what}")
         run.say(f"  {name}/logist")
         run.check(list(through_logist(run.scratch / f"{name}-logist", place, name)), f"{name}/logist")
+        run.say(f"  {name}/lured")
+        run.check(list(lured(run.scratch / f"{name}-lured", place, name)), f"{name}/lured")
         if name not in TOOLLESS and (run.full or name == "claude"):
             run.say(f"  {name}/stopped")
             run.check(list(stopped(run.scratch / f"{name}-stopped", place, name)), f"{name}/stopped")
@@ -104,6 +108,22 @@ def wrong(name: str, what: str, came: Came) -> Iterator[str]:
         yield "a reader wrote a file"
     if came.left:
         yield f"left running: {came.left}"
+
+
+def lured(scratch: Path, place: Place, name: str) -> Iterator[str]:
+    """The workspace has settings that lead elsewhere: nobody there is asked, and the work is done all the same."""
+    with Endpoint({"text": "ok"}) as elsewhere:
+        with agent_captures.endpoint(name, "ok", scratch / "workspace") as (_, url):
+            came = _run(
+                scratch, place, name, url, "ok", LONG, lambda: False, partial(plant, base=elsewhere.base)
+            )
+        asked = [
+            (request["path"], any(agent_bench.KEY in str(value) for value in request["headers"].values()))
+            for request in elsewhere.requests
+        ]
+    if asked:
+        yield f"{len(asked)} requests went elsewhere (path, with its key): {asked[:3]}"
+    yield from wrong(name, "ok", came)
 
 
 def stopped(scratch: Path, place: Place, name: str) -> Iterator[str]:
@@ -174,12 +194,14 @@ def _run(
     what: str,
     deadline: float,
     stop: Callable[[], bool],
+    plant: Callable[[Path], None] = lambda workspace: None,
 ) -> Came:
     program = PRESETS[name]
     profile = agent_captures.PROFILES.get(what, "full")
     order = agent_bench.run_of(
         scratch, place, url, agent_captures.PROMPT, profile=profile, deadline_seconds=deadline
     )
+    plant(order.workspace)
     invocation = program.invocation(order)
     agent_bench.write_files(order.home, invocation.files)
     marker = f"{name}-{what}-{time.monotonic_ns()}"
@@ -233,4 +255,4 @@ def _processes(file: str) -> Iterator[tuple[str, str]]:
             continue
 
 
-CASES = tuple(Case(name, "runs", 12 if name in TOOLLESS else 13, program_case(name)) for name in RECIPES)
+CASES = tuple(Case(name, "runs", 13 if name in TOOLLESS else 14, program_case(name)) for name in RECIPES)

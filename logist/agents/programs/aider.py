@@ -6,8 +6,9 @@ import itertools
 import json
 import re
 
+from logist.agents.place import PROXIES
+from logist.agents.programs.litellm_names import ADDRESSES, model_name
 from logist.agents.programs.litellm_names import environment as model_environment
-from logist.agents.programs.litellm_names import model_name
 from logist.agents.programs.output import plain
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
 from logist.agents.programs.trouble import Heard, concluded
@@ -28,10 +29,14 @@ _SWITCHES = [
     "--no-fancy-input",
     "--no-notifications",
     "--analytics-disable",
+    "--no-auto-lint",
+    "--no-auto-test",
     "--map-tokens",
     "0",
 ]
-"""Without git: else it makes a repository where there is none, and writes a name into the settings of one."""
+"""A command for linting, testing or loading may stand in a file of the workspace.
+
+Without git: else it makes a repository where there is none, and writes a name into the settings of one."""
 
 SPOKEN = "llm.history"
 _ANSWERED = re.compile(r"LLM RESPONSE [0-9]{4}-")
@@ -67,15 +72,13 @@ class Aider:
         argv = ["aider", "--model", model, "--weak-model", model, "--edit-format", form]
         argv += ["--message-file", str(home / "prompt.txt"), *_SWITCHES]
         argv += ["--model-metadata-file", str(home / "prices.json")]
-        for name in ("config", "env-file", "model-settings-file"):
+        for name in ("config", "env-file", "model-settings-file", "load"):
             argv += [f"--{name}", str(home / f"aider.{name}")]
         for name in ("input", "chat", "llm"):
             argv += [f"--{name}-history-file", str(home / f"{name}.history")]
-        if run.model.endpoint and model.startswith("openai/"):
-            argv += [
-                "--openai-api-base",
-                run.model.endpoint.rstrip("/"),
-            ]  # an .env of the workspace comes second
+        own = {**model_environment(run, self.name), **run.proxies}
+        for variable in (*ADDRESSES, *PROXIES):
+            argv += ["--set-env", f"{variable}={own.get(variable, '')}"]
         environment = model_environment(run, self.name) | {
             "AIDER_ANALYTICS_DISABLE": "true",
             "COLUMNS": "1000",  # it wraps what it prints
@@ -86,7 +89,8 @@ class Aider:
             "prices.json": _prices(run, model),
             "aider.config": b"{}\n",
             "aider.env-file": b"",
-            "aider.model-settings-file": b"[]\n",
+            "aider.model-settings-file": _settings(run, model),
+            "aider.load": b"",
         }
         return Invocation(tuple(argv), environment, files=files, results=(SPOKEN,))
 
@@ -154,6 +158,15 @@ def _number(text: str | None) -> int:
         return int(float(text.rstrip("kM").replace(",", "")) * factor)
     except (ValueError, OverflowError):
         return 0
+
+
+def _settings(run: Run, model: str) -> bytes:
+    """Where the model is, of which a file of the workspace could say something else; the last word holds."""
+    base = run.model.endpoint.rstrip("/") if run.model.endpoint else None
+    params = {"api_base": base} if base else {}
+    return json.dumps(
+        [{"name": name, "extra_params": params} for name in (model, "aider/extra_params")]
+    ).encode()
 
 
 def _prices(run: Run, model: str) -> bytes:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from logist.agents import booking, sandbox
-from logist.agents.place import ARCHIVE, Place
+from logist.agents.place import ARCHIVE, Place, proxies
 from logist.agents.programs.finding import handed
 from logist.agents.programs.protocol import Finished, Invocation, Profile, Program, Result, Run
 from logist.agents.protocol import Ask
@@ -86,6 +86,7 @@ class ProgramErrand:
             role=ask.role,
             allowance_microcents=ask.allowance_microcents,
             path=self.place.environment.get("PATH", "/usr/bin:/bin"),
+            proxies=proxies(self.place.environment),
         )
 
     def _write(self, invocation: Invocation) -> None:

@@ -11,6 +11,14 @@ _ADDRESSES = {
     "openai": (_ADDRESS, "OPENAI_BASE_URL"),
     "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
 }
+ADDRESSES = (
+    *(name for names in _ADDRESSES.values() for name in names),
+    *(
+        f"{name}_API_BASE"
+        for name in ("XAI", "GEMINI", "OPENROUTER", "MISTRAL", "DEEPSEEK", "GROQ", "LITELLM_PROXY")
+    ),
+)
+"""All of them."""
 _KEYS = {"together_ai": "TOGETHERAI_API_KEY"}
 
 

@@ -16,6 +16,9 @@ TRAJECTORY = "trajectory.json"
 DONE = ("Submitted", "")
 _LIMITS = ("LimitsExceeded", "TimeExceeded")
 
+ITS_OWN = "../config/mini.yaml"
+"""The settings that it ships. It looks in the workspace first, where this leads out to what nobody can write."""
+
 HOW_TO_END = f"""
 
 When you are done, give your final answer, as asked for above, with one last command of this form:
@@ -45,12 +48,13 @@ class Mini:
         else:
             task["agent"] = {"cost_limit": 0.0}
         argv = ["mini", "-m", model_name(run, self.name), "-y", "--exit-immediately"]
-        argv += ["-o", str(home / TRAJECTORY), "-c", "mini.yaml", "-c", str(home / "task.yaml")]
+        argv += ["-o", str(home / TRAJECTORY), "-c", ITS_OWN, "-c", str(home / "task.yaml")]
         environment = model_environment(run, self.name) | {
             "MSWEA_CONFIGURED": "true",
             "MSWEA_SILENT_STARTUP": "1",
             "MSWEA_COST_TRACKING": "ignore_errors",
             "MSWEA_GLOBAL_CONFIG_DIR": str(home / "mini"),
+            "MSWEA_CONFIG_DIR": str(home / "mini"),
             "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
             "LITELLM_MODEL_REGISTRY_PATH": str(home / "prices.json"),
             "_TYPER_STANDARD_TRACEBACK": "1",

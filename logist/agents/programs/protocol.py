@@ -40,6 +40,8 @@ class Run:
     """What it may spend, for a program that can be told; None is without a limit."""
     path: str = "/usr/bin:/bin"
     """PATH, as it will have it."""
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    """The ways through proxies that it will be told, as variables; of those that are not here, none."""
 
 
 @dataclass(frozen=True)

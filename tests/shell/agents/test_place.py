@@ -1,0 +1,71 @@
+"""What a program finds in its environment: all of it is said, so that files of the workspace add nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from logist.agents.place import Place
+from logist.agents.programs.aider import Aider
+from logist.agents.programs.mini import ITS_OWN
+from logist.agents.programs.protocol import Run
+from logist.agents.protocol import Work
+from logist.core.model import Model
+
+OWN = {"PATH": "/bin", "HTTPS_PROXY": "http://proxy:1", "no_proxy": "localhost", "SSL_CERT_FILE": "/ca"}
+
+
+def variables(work: Work, own: dict[str, str]) -> dict[str, str]:
+    place = Place(Path("/job/workspace"), Path("/job/inflight/run"), own)
+    return dict(place.confinement(work).environment)
+
+
+@pytest.mark.parametrize(
+    "name", ["HTTP_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY"]
+)
+def test_a_proxy_that_nobody_named_is_told_as_none(name: str) -> None:
+    """Some programs read a `.env` of the workspace for what they were not told, and go through what it names."""
+    assert variables(Work(network=True), OWN)[name] == ""
+
+
+def test_those_of_the_user_are_kept_for_who_may_use_the_network() -> None:
+    told = variables(Work(network=True), OWN)
+    assert (told["HTTPS_PROXY"], told["no_proxy"]) == ("http://proxy:1", "localhost")
+    assert told["SSL_CERT_FILE"] == "/ca"
+    kept = variables(replace(Work(), network=False), OWN)
+    assert not {name for name in kept if "proxy" in name.lower()}
+
+
+def test_its_settings_are_looked_for_where_no_agent_can_write(tmp_path: Path) -> None:
+    workspace = tmp_path / "job" / "workspace"
+    assert not (workspace / ITS_OWN).resolve().is_relative_to(workspace)
+
+
+def test_aider_is_told_last_where_the_model_is_for_it_believes_a_file_of_the_workspace(
+    tmp_path: Path,
+) -> None:
+    """Its `.env` overrides the environment, and its settings of models the address; its argv overrides both."""
+    model = Model(name="m", provider_model="openai/m", endpoint="http://127.0.0.1:9/v1")
+    run = Run(
+        prompt="p",
+        workspace=tmp_path / "workspace",
+        home=tmp_path / "home",
+        model=model,
+        api_key="dummy-key-for-tests-0001",
+        profile="full",
+        deadline_seconds=9,
+        name="j",
+        role="Worker",
+        proxies={"HTTPS_PROXY": "http://proxy:1"},
+    )
+    made = Aider().invocation(run)
+    told = [after for option, after in pairwise(made.argv) if option == "--set-env"]
+    assert {"OPENAI_BASE_URL=http://127.0.0.1:9/v1", "HTTPS_PROXY=http://proxy:1", "all_proxy="} <= {*told}
+    settings = json.loads(made.files["aider.model-settings-file"])
+    assert {each["name"] for each in settings} == {"openai/m", "aider/extra_params"}
+    assert [each["extra_params"] for each in settings] == [{"api_base": "http://127.0.0.1:9/v1"}] * 2
+    assert {"--no-auto-lint", "--no-auto-test", "--load"} <= {*made.argv}

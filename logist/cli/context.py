@@ -73,6 +73,12 @@ def known_roles(environment: Environment) -> Roles:
     return load_roles([resource("roles"), environment.user_config_dir() / "roles", home / "roles"])
 
 
+def known_workflows(environment: Environment) -> tuple[Path, ...]:
+    """The directories in which workflows are looked for by name: the project's, then the user's."""
+    home = environment.find_home(Path(here())).path
+    return (home / "workflows", environment.user_config_dir() / "workflows")
+
+
 def _agent(chosen: str | None, settings: Settings) -> str:
     """Who is asked; what the config says is looked at when it is used."""
     if not chosen:

@@ -57,6 +57,18 @@ ROLE = {
 }
 
 
+WORKFLOW = {
+    "list": Entry("workflow.list:list_", "List the workflows."),
+    "show": Entry("workflow.show:show", "Draw a workflow, and list its steps."),
+    "validate": Entry("workflow.validate:validate", "Say everything that is wrong with workflows."),
+    "lint": Entry("workflow.lint:lint", "The same, and what could be better."),
+    "migrate": Entry("workflow.migrate:migrate", "Move words to the agent out of prompts."),
+    "next": Entry("workflow.next:next_", "Say which step comes next, without a job."),
+    "import": Entry("workflow.import_:import_", "Take a workflow into the project."),
+    "export": Entry("workflow.export:export", "Write a workflow with the agents that do it."),
+}
+
+
 @click.group("job", cls=LazyGroup, entries=JOB, short_help="Work with one job.")
 def job_group() -> None:
     """Work with one job.
@@ -68,6 +80,15 @@ def job_group() -> None:
 @click.group("role", cls=LazyGroup, entries=ROLE)
 def role_group() -> None:
     """Who does the work: models and their instructions."""
+
+
+@click.group("workflow", cls=LazyGroup, entries=WORKFLOW)
+def workflow_group() -> None:
+    """Graphs of steps that a job can follow.
+
+    A workflow is named by its file, FILE#NAME for one of several in it, or by its name, which is looked
+    for in .logist/workflows and then in the user's own workflows.
+    """
 
 
 @click.group("config", cls=LazyGroup, entries={"show": Entry("config_show:show", "Show every setting.")})
@@ -85,6 +106,7 @@ ROOT = {
     "run": Entry("run:run", "Run every ready job, in rank order."),
     "job": Entry("main:job_group", "Work with one job."),
     "role": Entry("main:role_group", "Who does the work."),
+    "workflow": Entry("main:workflow_group", "Graphs of steps that a job can follow."),
 }
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from logist.config.environment import Environment
 from logist.errors import UsageError
 from logist.store.listing import job_ids
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,6 +75,19 @@ def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -
     folders = (resource("roles"), user / "roles", environment.home_name(here())[0] + "/roles")
     names = {name.rpartition(".")[0] for folder in folders for name in _names(str(folder))}
     return sorted(name for name in names if name.startswith(incomplete))
+
+
+def complete_workflow(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str] | list[CompletionItem]:
+    """Names of workflows, for the shell's completion, by their files; where none fits, any file."""
+    from click.shell_completion import CompletionItem
+
+    environment = Environment.read()
+    home, user = environment.home_name(here())[0], str(environment.user_config_dir())
+    names = {name.rpartition(".")[0] for folder in (home, user) for name in _names(f"{folder}/workflows")}
+    fitting = sorted(name for name in names if name and name.startswith(incomplete))
+    return fitting or [CompletionItem(incomplete, type="file")]
 
 
 def _names(folder: str) -> list[str]:

@@ -52,6 +52,10 @@ class Output(NamedTuple):
     raw: str | None = None
     """Text for standard output as it is, byte for byte (prompts, completion scripts, archived answers)."""
     table: Table | None = None
+    above: Iterable[Line] = ()
+    """What a person sees before the table."""
+    bare: bool = False
+    """Whether `--json` shows the data alone, as a protocol of other tools has it, and not the usual document."""
 
 
 def warnings(messages: Iterable[str], code: str = "warning") -> tuple[Diagnostic, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sys
@@ -19,6 +20,8 @@ from logist.errors import LogistError
 MARKS = {"error": ("error: ", "red"), "warning": ("warning: ", "yellow"), "info": ("", "dim")}
 WIDTH = 80
 """Of a terminal that does not say how wide it is."""
+UNLIMITED = 500
+"""Columns of a drawing for a pipe."""
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 """Unicode's categories of what nobody sees; the line separators too, which some terminals take for new lines."""
 BADGE_WIDTH = 4
@@ -30,13 +33,13 @@ def show(output: Output, mode: str, environment: Environment) -> int:
     with _written_to(sys.stdout):
         if mode == "json":
             data = list(output.data) if isinstance(output.data, Iterator) else output.data
-            _write_json(_document(data, output.diagnostics))
+            _write_json(data if output.bare else _document(data, output.diagnostics))
         elif mode == "jsonl":
             for row in output.data if isinstance(output.data, list | Iterator) else [output.data]:
                 _write_json(row)
         else:
             _show_text(output, environment)
-    if mode != "json":
+    if mode != "json" or output.bare:
         diagnose(output.diagnostics, environment)
     return output.exit_code
 
@@ -82,6 +85,7 @@ def _drop(stream: TextIO) -> None:
 def _show_text(output: Output, environment: Environment) -> None:
     if output.raw is not None:
         _write_raw(output.raw)
+    print_lines(output.above, environment)
     if output.table is not None:
         _write_table(output.table, environment)
     print_lines(output.lines, environment)
@@ -224,6 +228,15 @@ def _cut(text: str, width: int) -> str:
     while text and display_width(text) > width - 1:
         text = text[:-1]
     return text.rstrip() + "…"
+
+
+def paper() -> tuple[int, bool]:
+    """What a drawing gets: columns, plenty of them where there is no terminal; and whether it may be Unicode."""
+    try:
+        unicode = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
+    except LookupError:
+        unicode = False
+    return (_terminal_width() if sys.stdout.isatty() else UNLIMITED), unicode
 
 
 def _terminal_width() -> int:

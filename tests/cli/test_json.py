@@ -11,16 +11,19 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
-from logist.cli.main import JOB, ROLE, ROOT
+from logist.cli.main import JOB, ROLE, ROOT, WORKFLOW
 from logist.resources import resource
 from tests.cli.desk import Desk, answer, command
 
 SHARED = {"envelope", "shapes"}
+BARE = {"workflow next"}
+"""Prints its data alone, as a protocol of other tools has it; a failure is told as by every command."""
 COMMANDS = (
-    *(name for name in ROOT if name not in ("config", "job", "role")),
+    *(name for name in ROOT if name not in ("config", "job", "role", "workflow")),
     "config show",
     *(f"job {name}" for name in JOB),
     *(f"role {name}" for name in ROLE),
+    *(f"workflow {name}" for name in WORKFLOW),
 )
 
 
@@ -97,6 +100,28 @@ def badly_configured(desk: Desk) -> None:
 
 def untrusted(desk: Desk) -> None:
     desk.settings("sandbox: {mode: required}\n")
+
+
+WORKFLOW_FILE = """\
+name: Letter
+description: From a draft to the post
+steps:
+  - {id: draft, prompt: Write it., agentRole: You write short letters., guidance: [be kind], role: Worker}
+  - id: good
+    stepType: decision
+    branches: [{condition: output.ok, targetStepId: send}, {condition: null, targetStepId: draft}]
+  - {id: send, execution: manual, prompt: Send it., colour: red}
+"""
+
+
+def workflows(desk: Desk) -> None:
+    folder = desk.home / "workflows"
+    folder.mkdir()
+    (folder / "letter.yaml").write_text(WORKFLOW_FILE, "utf-8")
+    role = "**Agent's Role:** You are the postman."
+    mixed = WORKFLOW_FILE.replace("Letter", "Mixed").replace("Send it.", f'"{role}\\n\\nSend it."')
+    (desk.place / "mixed.yaml").write_text(mixed, "utf-8")
+    (folder / "broken.mmd").write_text("graph TD\nA --> \n", "utf-8")
 
 
 Prepare = Callable[[Desk], None]
@@ -196,13 +221,39 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("role show", pending, ["Nobody"], 2),
     ("role validate", pending, [], 0),
     ("role validate", badly_configured, [], 5),
+    ("workflow list", workflows, [], 0),
+    ("workflow list", pending, [], 0),
+    ("workflow show", workflows, ["Letter"], 0),
+    ("workflow show", workflows, ["broken"], 5),
+    ("workflow show", workflows, ["nothing"], 2),
+    ("workflow validate", workflows, [], 5),
+    ("workflow validate", workflows, ["mixed.yaml"], 0),
+    ("workflow validate", workflows, ["nothing.mmd"], 2),
+    ("workflow lint", workflows, ["mixed.yaml"], 0),
+    ("workflow lint", workflows, ["mixed.yaml", "--strict"], 5),
+    ("workflow migrate", workflows, ["mixed.yaml"], 0),
+    ("workflow migrate", workflows, ["mixed.yaml", "--write"], 0),
+    ("workflow migrate", workflows, ["."], 2),
+    ("workflow next", workflows, ["Letter"], 0),
+    ("workflow next", workflows, ["Letter", "--completed", "draft", "send", "--context", '{"ok": 1}'], 0),
+    ("workflow next", workflows, ["Letter", "--completed", "letter"], 2),
+    ("workflow import", workflows, ["mixed.yaml"], 0),
+    ("workflow import", workflows, ["broken"], 5),
+    ("workflow export", workflows, ["Letter"], 0),
+    ("workflow export", workflows, ["Letter", "-o", "letter.json"], 0),
+    ("workflow export", workflows, ["Letter", "-o", "mixed.yaml"], 8),
 ]
 
 
 def test_every_command_is_tried_and_those_that_can_fail_fail() -> None:
     tried = {name for name, *_ in CASES}
     assert tried | {"demo"} == set(COMMANDS)
-    assert {name for name, _, _, code in CASES if code} | {"init", "role list", "demo"} == set(COMMANDS)
+    assert {name for name, _, _, code in CASES if code} | {
+        "init",
+        "role list",
+        "workflow list",
+        "demo",
+    } == set(COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -217,6 +268,9 @@ def test_the_document_is_as_published(
     assert ran.err.count("error") == 0
     assert ran.out.count("\n") == 1
     assert ran.out.isascii()
+    if code == 0 and name in BARE:
+        validate(ran.json, schemas()[name.replace(" ", "-")])
+        return
     validate(ran.json, schemas()["envelope"])
     if ran.json["data"] is None:
         assert code != 0
@@ -225,9 +279,10 @@ def test_the_document_is_as_published(
         validate(ran.json["data"], schemas()[name.replace(" ", "-")])
 
 
-@pytest.mark.parametrize("name", ["job list", "job history", "config show", "role list"])
+@pytest.mark.parametrize("name", ["job list", "job history", "config show", "role list", "workflow list"])
 def test_each_line_of_jsonl_is_one_of_the_rows(desk: Desk, name: str) -> None:
     stuck(desk)
+    workflows(desk)
     args = [*name.split(), *(["j1"] if name == "job history" else [])]
     rows = [json.loads(line) for line in desk(*args, "--jsonl").out.splitlines()]
     assert rows == desk(*args, "--json").json["data"]

@@ -12,7 +12,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from logist import __version__
-from logist.cli.main import JOB, ROLE, ROOT, _pipes
+from logist.cli.main import JOB, ROLE, ROOT, WORKFLOW, _pipes
 from tests import support
 from tests.cli.desk import Desk, answer
 from tests.support import RunLogist, logist_command, process_environment, run_as_process
@@ -22,7 +22,7 @@ def test_version(desk: Desk) -> None:
     assert desk("--version") == (0, f"logist {__version__}\n", "")
 
 
-@pytest.mark.parametrize("args", [[], ["job"], ["role"], ["config"]])
+@pytest.mark.parametrize("args", [[], ["job"], ["role"], ["workflow"], ["config"]])
 def test_a_group_alone_shows_its_help_and_exits_2(desk: Desk, args: list[str]) -> None:
     ran = desk(*args)
     assert (ran.code, ran.out) == (2, "")
@@ -57,14 +57,14 @@ def test_a_wrong_word_in_json(desk: Desk) -> None:
 
 
 def test_help_names_every_command_and_none_is_missing(desk: Desk) -> None:
-    for group, entries in ((), ROOT), (("job",), JOB), (("role",), ROLE):
+    for group, entries in ((), ROOT), (("job",), JOB), (("role",), ROLE), (("workflow",), WORKFLOW):
         text = desk(*group, "--help").out
         for name in entries:
             assert f"\n  {name} " in text
             assert desk(*group, name, "--help").code == 0
 
 
-@pytest.mark.parametrize("group", [[], ["job"], ["role"]])
+@pytest.mark.parametrize("group", [[], ["job"], ["role"], ["workflow"]])
 def test_help(desk: Desk, group: list[str], snapshot: SnapshotAssertion) -> None:
     assert desk(*group, "-h").out == snapshot
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli.main import JOB, ROLE, ROOT
+from logist.cli.main import JOB, ROLE, ROOT, WORKFLOW
 from tests.torture.lab import World, command, paid_server, quick_python
 from tests.torture.suite import Skip
 from tests.torture.tracer import Call, Trace, trace
@@ -32,6 +32,13 @@ LOOKS: dict[str, list[list[str]]] = {
     "role list": [[]],
     "role show": [["Worker"]],
     "role validate": [[]],
+    "workflow list": [[]],
+    "workflow show": [["w"]],
+    "workflow validate": [[]],
+    "workflow lint": [["w"]],
+    "workflow migrate": [["w"]],
+    "workflow next": [["w"]],
+    "workflow export": [["w"]],
 }
 """The commands that only look, with each way to call them."""
 CHANGES = {
@@ -42,6 +49,7 @@ CHANGES = {
     ),
     "job role",
     "trust",
+    "workflow import",
     *(f"job {name}" for name in ("restep", "resubmit", "resume", "run", "select", "step", "suspend")),
 }
 """The commands that are there to change something."""
@@ -81,6 +89,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A project with a job that has been stepped, and one in the state a crash leaves."""
     world = World.made(tmp_path_factory.mktemp("read-only") / "w", [command(), command()])
     world.create()
+    (world.home / "workflows").mkdir()
+    (world.home / "workflows" / "w.mmd").write_text("graph TD\nA[Do it] --> B(See it)\n", "utf-8")
     (world.folder / "workspace" / "a.txt").write_text("a", "utf-8")
     assert world.run("job", "step", "j").code == 0
     shutil.copytree(world.folder, world.jobs / "half", symlinks=True)
@@ -104,8 +114,9 @@ def _is_a_trial(call: Call, world: World) -> bool:
 
 
 def test_every_command_looks_or_changes() -> None:
-    groups = [name for name in ROOT if name not in ("config", "job", "role")]
+    groups = [name for name in ROOT if name not in ("config", "job", "role", "workflow")]
     every = {*groups, "config show", *(f"job {name}" for name in JOB), *(f"role {name}" for name in ROLE)}
+    every |= {f"workflow {name}" for name in WORKFLOW}
     assert set(LOOKS) | CHANGES == every
     assert not set(LOOKS) & CHANGES
 

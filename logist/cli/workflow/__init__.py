@@ -1,0 +1,1 @@
+"""`logist workflow ...`: one command a file."""

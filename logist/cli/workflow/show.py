@@ -1,0 +1,91 @@
+"""`logist workflow show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logist.cli.options import complete_workflow, json_option
+from logist.cli.output import Line, Output, Span, Table
+from logist.config.environment import Environment
+
+if TYPE_CHECKING:
+    from logist.core.model import Step, Workflow
+    from logist.workflows import Loaded
+
+
+@click.command("show")
+@click.argument("name", metavar="NAME|FILE", shell_complete=complete_workflow)
+@click.option("--prompts", is_flag=True, help="Each step's prompt and guidance too.")
+@click.option("--mermaid", is_flag=True, help="The diagram instead, as text for mermaid.")
+@json_option
+@click.pass_obj
+def show(environment: Environment, name: str, prompts: bool, mermaid: bool) -> Output:
+    """Draw a workflow, and list its steps: id, kind, role, title.
+
+    What is meant for agents alone is not shown, only in --json.
+    """
+    from logist.cli.graph import graph_lines
+    from logist.cli.workflow import given
+    from logist.cli.workflow.spoken import without_comments
+
+    loaded = given.one(environment, name)
+    workflow = loaded.workflow
+    if workflow is None:
+        raise given.broken(loaded)
+    data = _data(workflow, loaded)
+    if mermaid:
+        return Output(data, raw=without_comments(data["mermaid"]))
+    above = [*_head(workflow, loaded), "", *graph_lines(workflow), ""]
+    table = Table(("ID", "KIND", "ROLE", "TITLE"), [_row(step) for step in workflow.steps])
+    return Output(data, list(_prompts(workflow)) if prompts else (), above=above, table=table)
+
+
+def _data(workflow: Workflow, loaded: Loaded) -> dict[str, Any]:
+    from logist.core.workflow import drawing
+
+    return {
+        "name": workflow.name,
+        "description": workflow.description,
+        "file": str(loaded.path),
+        "start": workflow.start,
+        "steps": [_step(step) for step in workflow.steps],
+        "edges": [edge.model_dump(mode="json") for edge in workflow.edges],
+        "mermaid": drawing.source(workflow),
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    """As it is written in a file, with the fields that are most asked for in any case."""
+    from logist.core.workflow.written import written
+
+    always = {"prompt": step.prompt, "guidance": list(step.guidance), "role": step.role}
+    return {**always, **written(step)}
+
+
+def _head(workflow: Workflow, loaded: Loaded) -> Iterator[Line]:
+    about = f": {' '.join(workflow.description.split())}" if workflow.description.strip() else ""
+    yield Span(workflow.name, "bold"), about
+    yield (Span(f"file: {loaded.path}", "dim"),)
+
+
+def _row(step: Step) -> tuple[Span | str, ...]:
+    from logist.core.model import Execution, StepType
+
+    kind = str(step.step_type)
+    if step.step_type is StepType.TASK and step.execution is Execution.MANUAL:
+        kind = "manual"
+    return Span(step.id, "bold"), kind, step.role or "-", step.name
+
+
+def _prompts(workflow: Workflow) -> Iterator[Line]:
+    """What a person reads of each step that has something to read."""
+    for step in workflow.steps:
+        if not step.prompt.strip() and not step.guidance:
+            continue
+        yield ""
+        yield Span(step.id, "bold"), f"  {step.name}" if step.name != step.id else ""
+        yield from (f"  - {' '.join(hint.split())}" for hint in step.guidance)
+        yield from (f"  {line}".rstrip() for line in step.prompt.strip().splitlines())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from logist.errors import StorageError
-from logist.workspace import checkpoint, names, objects
+from logist.workspace import checkpoint, leftovers, names, objects
 from logist.workspace.git import UPLOAD_PACK, Git
 
 MERGED = "refs/logist/merged"
@@ -39,6 +39,8 @@ def merge(git: Git, ours: str, children: Sequence[Theirs]) -> Merged:
     A child whose work does not fit to what came before it is left out, and its files are named. Raises
     StorageError where a repository can't be read, or git is older than 2.38.
     """
+    leftovers.remove(git.git_dir)
+    _remove_half_written(git.git_dir / "objects")
     tip, conflicts = ours, {}
     (unstored,) = objects.unstored(git, ours)
     held = f"\n\n{objects.trailer(unstored)}" if unstored else ""
@@ -54,6 +56,12 @@ def merge(git: Git, ours: str, children: Sequence[Theirs]) -> Merged:
         git.run("repack", "-d", "-q")
         checkpoint.make_durable(git)
     return Merged(tip, conflicts)
+
+
+def _remove_half_written(objects_dir: Path) -> None:
+    """Loose objects that a killed git was about to name; nothing but a merge makes loose ones."""
+    for path in objects_dir.glob("??/tmp_obj_*"):
+        path.unlink(missing_ok=True)
 
 
 def _merged_tree(git: Git, ours: str, theirs: str) -> tuple[str, list[str]]:

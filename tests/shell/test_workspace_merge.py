@@ -145,3 +145,14 @@ def test_a_child_that_lost_its_repository(family: Family) -> None:
         family.merged()
     with pytest.raises(Damaged):
         family.parent.merge(family.base, [Theirs("bad", family.place, "--upload-pack=evil")])
+
+
+def test_what_a_killed_git_left_is_not_in_the_way(family: Family) -> None:
+    family.writes("one", "x", "1\n")
+    git_dir = family.parent.git.git_dir
+    stale = [git_dir / name for name in ("shallow.lock", "refs/children/one.lock", "objects/ab/tmp_obj_x")]
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert family.merged().conflicts == {}
+    assert not [path for path in stale if path.exists()]

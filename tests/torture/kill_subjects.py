@@ -94,6 +94,42 @@ def no_job_nor_repository(world: World) -> None:
     _script(world, {"text": command()})
 
 
+FAN_OUT = """\
+graph TD
+    A[List them] --> C[[Each: Do it]]
+    C --> D[Join]
+%% === WORKFLOW_CONFIG ===
+%% @C: {"stepType": "foreach", "itemsPath": "output.items", "prompt": "Do {{item}}."}
+%% @D: {"stepType": "join", "prompt": "Sum up."}
+%% === END_CONFIG ===
+"""
+
+
+def foreach_next(world: World) -> None:
+    """A job whose next step is given to two jobs, which change files from a repository."""
+    listed = command(output={"items": ["one", "two"]})
+    steps = {
+        "A": [{"text": listed}],
+        "C[1]": [{"text": command(output=1), "files": DOER}],
+        "C[2]": [{"text": command(output=2), "files": {"two.txt": "2\n", "src/lib.py": "two\n"}}],
+        "D": [{"text": command("STUCK")}],
+    }
+    (world.place / "answers.json").write_text(json.dumps({"answers": [], "steps": steps}), "utf-8")
+    (world.place / "flow.mmd").write_text(FAN_OUT, "utf-8")
+    repository = support.make_repository(world.place / "repo")
+    made = ("job", "create", "--id", JOB, "--workflow", "flow.mmd", "--repo", str(repository))
+    assert world.run(*made).code == 0
+    _run(world, *AGAIN)
+
+
+def children_done(world: World) -> None:
+    """The same when both have done their part."""
+    foreach_next(world)
+    _run(world, *AGAIN)
+    for child in world.state()["children"]:
+        _run(world, "job", "run", child)
+
+
 _CREATE = ("job", "create", "--id", JOB, "--prompt", "Do it.")
 _ANSWER = ("--response-string", command("RETRY", "Again."))
 
@@ -118,6 +154,8 @@ SUBJECTS = {
         Subject("restep", ("job", "restep", JOB, "--to", "2"), stuck, instead=_RESUBMIT),
         Subject("rerun", ("job", "rerun", JOB), stuck, instead=_RESUBMIT),
         Subject("cancel", ("job", "cancel", JOB), reviewer_next, ("job", "rerun", JOB)),
+        Subject("step that is given away", AGAIN, foreach_next, ("job", "run", JOB)),
+        Subject("step that gathers", AGAIN, children_done, AGAIN, instead=("job", "suspend", JOB)),
         Subject("config", ("job", "config", JOB, "--set", "limits.cost_threshold=2000"), doer_first),
     )
 }
@@ -197,7 +235,10 @@ def stable(entries: Sequence[Json]) -> list[Any]:
 
 def stable_state(state: Json) -> Json:
     """The same of a state."""
-    varying = ("head", "checksum", "created_at", "updated_at", "usage", "checkpoint", "start_checkpoint")
+    varying = (
+        *("head", "checksum", "created_at", "updated_at", "usage", "checkpoint", "start_checkpoint"),
+        "spawned",  # how long its children took is in it
+    )
     return {key: value for key, value in state.items() if key not in varying} | {
         "asked": state["asked"],
         "used": state["usage"]["current_action_count"],

@@ -89,6 +89,11 @@ def undone(run: Run) -> None:
     _try(run, ("step that is undone",), _process_and_family, 4)
 
 
+def workflow(run: Run) -> None:
+    """A step that is given to other jobs, and the gathering of what they did."""
+    _try(run, ("step that is given away", "step that gathers"), _process_and_family, 2)
+
+
 def given_up(run: Run) -> None:
     """A decision that gives up what a model has half done: booked once, and the files fit what comes then."""
     half = kill_tools.half_done(run.scratch / "base")
@@ -213,4 +218,5 @@ CASES = (
     Case("tools", "kill points", 500, tools),
     Case("given-up", "kill points", 140, given_up),
     Case("undone", "kill points", 270, undone),
+    Case("workflow", "kill points", 400, workflow),
 )

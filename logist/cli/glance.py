@@ -86,9 +86,10 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
         "rank": state["rank"],
         "tags": state["tags"],
         "title": state["title"],
+        "parent": parent if isinstance(parent := state.get("parent"), str) else None,
         "created_at": state["created_at"],
         "updated_at": state["updated_at"],
-        "next_command": advice.next_command(status, stuck_kind=kind, job=job_id),
+        "next_command": advice.next_command(status, kind, job_id, state["awaiting"]),
     }
 
 
@@ -97,7 +98,7 @@ def unknown_row(job_id: str) -> dict[str, Any]:
     empty = dict.fromkeys(
         ("awaiting", "stuck_kind", "role", "badge", "color", "cost_cents", "cost_microcents")
     )
-    rest = {"rank": 0, "tags": [], "title": "", "created_at": "", "updated_at": ""}
+    rest = {"rank": 0, "tags": [], "title": "", "parent": None, "created_at": "", "updated_at": ""}
     return {
         "id": job_id,
         "status": UNKNOWN,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from logist.errors import LogistError
     from logist.jobs.project import Project
     from logist.jobs.queue import Ended
-    from logist.jobs.stepping import Result
+    from logist.jobs.result import Result
 
 LOOK_SECONDS = 0.2
 """How often a waiting `--watch` looks whether it shall stop."""

@@ -9,7 +9,7 @@ from logist.cli.glance import role_span, status_span
 from logist.cli.output import Line, Output, Span, notes, warnings
 from logist.core import newer
 from logist.core.model import Interaction
-from logist.jobs.stepping import Result
+from logist.jobs.result import Result
 
 
 def result_output(result: Result, *, steps: Sequence[Result] | None = None) -> Output:

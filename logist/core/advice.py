@@ -10,7 +10,7 @@ _COMMANDS = {
     "DRAFT": "logist job activate{job}",
     "PENDING": "logist job step{job}",
     "REVIEW_REQUIRED": "logist job step{job}",
-    "WAITING": "logist job step{job}",
+    "WAITING": "logist job run{job}",
     "APPROVAL_REQUIRED": 'logist job approve{job}, or: logist job reject{job} --note "..."',
     "STUCK": 'logist job resubmit{job} --note "..."',
     "SUSPENDED": "logist job resume{job}",
@@ -31,6 +31,12 @@ _IN_DOUBT = (
     "or logist job poststep{job} with the answer"
 )
 
+_MANUAL = "logist job approve{job} --output '{...}', or: logist job reject{job} --note \"...\""
+"""Of a step that a person does: what came of it is for the steps after it."""
+_CHILDREN = "logist job resubmit{job} when its jobs are resolved, or: logist job resubmit{job} --force"
+
+_STUCK = {"in_doubt": _IN_DOUBT, "share": _CHILDREN, "conflict": _CHILDREN}
+
 _REFUSED = 8
 _EXIT_CODES = {
     "STUCK": 3,
@@ -45,11 +51,17 @@ _EXIT_CODES = {
 }
 
 
-def next_command(status: str, stuck_kind: str | None = None, job: str | None = None) -> str:
-    """The command that answers the state a job is in."""
+def next_command(
+    status: str, stuck_kind: str | None = None, job: str | None = None, awaiting: str | None = None
+) -> str:
+    """The command that answers the state a job is in; `awaiting` says what an approval is for."""
     name = f" --job {job}" if job else ""
-    doubt = status == "STUCK" and stuck_kind == "in_doubt"
-    return (_IN_DOUBT if doubt else _COMMANDS.get(status, _UNKNOWN)).replace("{job}", name)
+    command = _COMMANDS.get(status, _UNKNOWN)
+    if status == "STUCK":
+        command = _STUCK.get(stuck_kind or "", command)
+    if status == "APPROVAL_REQUIRED" and awaiting == "manual":
+        command = _MANUAL
+    return command.replace("{job}", name)
 
 
 def exit_code(status: str) -> int:

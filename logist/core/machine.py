@@ -187,7 +187,8 @@ def _remedy(here: Place, spec: EffectiveSpec) -> str:
 
 def next_command(here: Place, job: str | None = None) -> str:
     """The command that answers the state a job is in."""
-    return advice.next_command(here.status, stuck_kind=here.stuck.kind if here.stuck else None, job=job)
+    kind = here.stuck.kind if here.stuck else None
+    return advice.next_command(here.status, stuck_kind=kind, job=job, awaiting=here.awaiting)
 
 
 def exit_code(status: Status) -> int:

@@ -40,6 +40,18 @@ def test_rank_first_then_age_then_id(desk: Desk) -> None:
     assert ids(desk) == ["z", "c", "a", "b"]
 
 
+def test_jobs_that_do_a_part_of_another_stand_below_it(desk: Desk) -> None:
+    above = {"p--1": "p", "p--1--1": "p--1", "lost--1": "lost"}
+    for job_id, rank in (("a", "0"), ("p--1--1", "0"), ("p--1", "0"), ("p", "2"), ("lost--1", "1")):
+        desk.create(job_id, "--rank", rank)
+        file = desk.job(job_id) / "state.json"
+        file.write_text(json.dumps(desk.state(job_id) | {"parent": above.get(job_id)}), "utf-8")
+    assert ids(desk) == ["a", "lost--1", "p", "p--1", "p--1--1"]
+    file = desk.job("p") / "state.json"
+    file.write_text(json.dumps(desk.state("p") | {"parent": "p--1--1"}), "utf-8")
+    assert sorted(ids(desk)) == ["a", "lost--1", "p", "p--1", "p--1--1"], "a circle ends too"
+
+
 def test_columns_in_a_pipe_are_whole(three: Desk) -> None:
     three.create("long", "--title", "A  very\tlong\ntitle " + "x" * 200)
     rows = columns(three)

@@ -374,7 +374,7 @@ class TestAdvice:
 
     def takes(self, here: Place | None, name: str, one: EffectiveSpec, doubt: str | None = None) -> None:
         """Refused unless the job takes the command."""
-        if name in READS or (name == "step" and here and here.status is Status.WAITING):
+        if name in READS or (name == "run" and here and here.status is Status.WAITING):
             return  # it looks for children, and waits if they are not there
         who, action = Who.STEWARD, Action.SUPPLY
         if name == "step":
@@ -530,7 +530,7 @@ COMMANDS = {
     "DRAFT": "logist job activate --job j",
     "PENDING": "logist job step --job j",
     "REVIEW_REQUIRED": "logist job step --job j",
-    "WAITING": "logist job step --job j",
+    "WAITING": "logist job run --job j",
     "APPROVAL_REQUIRED": 'logist job approve --job j, or: logist job reject --job j --note "..."',
     "STUCK": 'logist job resubmit --job j --note "..."',
     "SUSPENDED": "logist job resume --job j",

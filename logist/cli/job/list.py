@@ -14,6 +14,9 @@ from logist.store.listing import Glance, glances
 
 HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
 
+DEEPEST = 10
+"""Jobs within each other, of which no more than 5 can be; what was written by others may have more."""
+
 Row = dict[str, Any]
 
 
@@ -34,7 +37,7 @@ Row = dict[str, Any]
 def list_(
     environment: Environment, jobs_dir: str | None, stuck: bool, statuses: tuple[str, ...], tag: str | None
 ) -> Output:
-    """List jobs, in rank order, then by age.
+    """List jobs, in rank order, then by age; the jobs that do a part of another stand below that one.
 
     In a pipe the columns are separated by tabs: id, status, role, cost, title. RUNNING and REVIEWING
     are PENDING and REVIEW_REQUIRED with an agent at work; ? is a job whose state can't be read.
@@ -46,13 +49,20 @@ def list_(
         rows = [row for row in rows if row["status"] in wanted]
     if tag is not None:
         rows = [row for row in rows if tag in row["tags"]]
-    rows.sort(key=_place)
+    by_id = {row["id"]: row for row in rows}
+    rows.sort(key=lambda row: _place(row, by_id))
     table = Table(HEAD, map(glance.cells, rows)) if rows else None
     return Output(rows, diagnostics=problems or _nothing(rows, folder), table=table)
 
 
-def _place(row: Row) -> tuple[int, str, str]:
-    return row["rank"], row["created_at"], row["id"]
+def _place(row: Row, by_id: dict[str, Row]) -> tuple[tuple[int, str, str], ...]:
+    """The place of a job below the one it does a part of, as far as that is listed; `by_id` has those that are."""
+    above: Row | None = row
+    places: list[tuple[int, str, str]] = []
+    while above is not None and len(places) <= DEEPEST:
+        places.append((above["rank"], above["created_at"], above["id"]))
+        above = by_id.get(above["parent"] or "")
+    return tuple(reversed(places))
 
 
 def _nothing(rows: list[Row], folder: str) -> tuple[Diagnostic, ...]:

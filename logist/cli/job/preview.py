@@ -51,7 +51,8 @@ def preview(
         return _planned(chosen, state.status, found, user)
     status = getattr(found, "limit", state.status).value
     kind = state.stuck.kind.value if state.stuck else None
-    return _nothing(chosen, status, found.reason, advice.next_command(status, stuck_kind=kind, job=chosen))
+    answer = advice.next_command(status, kind, chosen, state.awaiting)
+    return _nothing(chosen, status, found.reason, answer)
 
 
 def _nothing(chosen: str, status: str, reason: str, fix: str) -> Output:

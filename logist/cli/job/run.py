@@ -13,7 +13,7 @@ from logist.cli.stops import stop_on_signals
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
-    from logist.jobs.stepping import Result
+    from logist.jobs.result import Result
 
 
 @click.command("run")

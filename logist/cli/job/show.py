@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,18 +11,31 @@ import click
 from logist.cli.options import job_options
 from logist.cli.output import Line, Output, Span
 from logist.config.environment import Environment
+from logist.errors import Refused
 
 if TYPE_CHECKING:
+    from logist.cli.job.following import Followed
+    from logist.core.model import State
     from logist.store import JobDir
 
 
 @click.command("show")
+@click.option("--graph", is_flag=True, help="The workflow instead: how each step and each child stands.")
+@click.option("--mermaid", is_flag=True, help="The same as a diagram, as text for mermaid.")
 @job_options
 @click.pass_obj
 def show(
-    environment: Environment, job_argument: str | None, job_option: str | None, jobs_dir: str | None
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    graph: bool,
+    mermaid: bool,
 ) -> Output:
-    """Show what was asked, what was answered, what came out, and where it lies."""
+    """Show what was asked, what was answered, what came out, and where it lies.
+
+    With --graph or --mermaid, how a job stands that follows a workflow.
+    """
     from logist.cli.context import open_job
     from logist.cli.view import entry_row
     from logist.jobs import specs
@@ -41,8 +55,42 @@ def show(
         "artefacts": state.artefacts,
         "outputs": state.outputs,
         "paths": _paths(job),
+        "workflow": None,
+        "mermaid": None,
     }
-    return Output(data, _lines(data))
+    found = _followed(job, state)
+    if found is None:
+        if graph or mermaid:
+            raise _undrawn(job, state)
+        return Output(data, _lines(data))
+    from logist.cli.job import following, standing
+
+    data["workflow"] = following.data(found)
+    data["mermaid"] = standing.mermaid(found) if mermaid else None
+    if mermaid:
+        return Output(data, raw=standing.mermaid(found, spoken=True))
+    if graph:
+        return Output(data, standing.drawing(found))
+    return Output(data, _lines(data, [_outward(line) for line in standing.lines(found)]))
+
+
+def _followed(job: JobDir, state: State) -> Followed | None:
+    """The workflow of a job that has one of its own, if this Logist can read it."""
+    if state.workflow is None:
+        return None
+    from logist.cli.job import following
+
+    running = following.is_running(job, state.status.value)
+    try:
+        return following.followed(job, state.model_dump(mode="json"), running=running)
+    except ValueError:  # a newer Logist's
+        return None
+
+
+def _undrawn(job: JobDir, state: State) -> Refused:
+    """Why there is nothing to draw."""
+    what = "has the built-in workflow, a single step" if state.workflow is None else "has a newer workflow"
+    return Refused(f"{job.id} {what}: there is nothing to draw", fix=f"logist job show --job {job.id}")
 
 
 def _paths(job: JobDir) -> dict[str, str]:
@@ -55,17 +103,29 @@ def _paths(job: JobDir) -> dict[str, str]:
     }
 
 
-def _lines(data: dict[str, Any]) -> list[Line]:
+def _lines(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Line]:
     from logist.cli.glance import status_span
 
     lines: list[Line] = [
         (Span(data["job"], "bold"), ": ", data["title"], " (", status_span(data["status"]), ")")
     ]
-    lines += [line for key, value in data["spec"].items() for line in _field(key, value)]
+    spec = {key: value for key, value in data["spec"].items() if not (followed and key == "workflow")}
+    lines += [line for key, value in spec.items() for line in _field(key, value)]
+    lines += followed
     lines += [line for answer in data["answers"] for line in _answer(answer)]
     lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
     lines += [f"output of {step}: {_flat(value)}" for step, value in data["outputs"].items()]
     return lines + [f"{name}: {path}" for name, path in data["paths"].items()]
+
+
+def _outward(line: Line) -> Line:
+    """A line of `job status`, where all stand further in."""
+    if isinstance(line, str):
+        return line.removeprefix("  ")
+    first = line[0]
+    if isinstance(first, str):
+        return first.removeprefix("  "), *line[1:]
+    return first._replace(text=first.text.removeprefix("  ")), *line[1:]
 
 
 def _field(key: str, value: Any) -> list[Line]:

@@ -66,8 +66,34 @@ def _shown(
     data = _data(chosen, folder, state, holder)
     if verbose:
         data["role_description"] = _description(environment, data["role"])
-    told = warnings(notes, "state_rebuilt") + _left_over(data, folder, holder)
-    return Output(data, _lines(data, verbose), told)
+    followed, unread = _followed(data, folder, chosen, state)
+    told = warnings(notes, "state_rebuilt") + unread + _left_over(data, folder, holder)
+    return Output(data, _lines(data, verbose, followed), told)
+
+
+def _followed(
+    data: State, folder: str, chosen: str, state: State
+) -> tuple[list[Line] | None, tuple[Diagnostic, ...]]:
+    """What is to be said of the workflow, if the job has one of its own; puts it into `data` too."""
+    if state.get("workflow") is None:
+        return None, ()
+    from pathlib import Path
+
+    from logist.cli.job import following, standing
+    from logist.store import JobDir
+
+    running = data["status"] in glance.RUNNING.values()
+    try:
+        found = following.followed(JobDir(Path(folder), chosen), state, running=running)
+    except (LogistError, ValueError, KeyError, TypeError, AttributeError) as error:
+        fix = f"logist job verify --job {chosen}"
+        message = f"its workflow can't be read: {str(error).splitlines()[0]}"
+        return None, (Diagnostic("warning", "unreadable", message, folder, fix),)
+    if found is None:
+        return None, ()
+    data["workflow"] = following.data(found)
+    data["next_command"] = following.next_command(found, data["next_command"])
+    return list(standing.lines(found, answered=True)), ()
 
 
 def _description(environment: Environment, role: str) -> str | None:
@@ -129,6 +155,7 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "artefacts": state["artefacts"],
         "revision": state["revision"],
         "path": folder,
+        "workflow": None,
     }
 
 
@@ -156,15 +183,18 @@ def _limit(name: str, used: float, limit: float, unit: str) -> State:
     }
 
 
-def _lines(data: State, verbose: bool) -> list[Line]:
+def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line]:
     lines: list[Line] = [_first(data), ("  ", Span(data["title"], "bold")), *_role_lines(data)]
     if data["reason"]:
         lines.append(f"  reason: {_flat(data['reason'])}")
     if data["held_by"]:
         lines.append(f"  at work: {data['held_by']['text']}")
     lines += _question(data)
-    failed = f", failed attempts: {data['attempts']}" if data["attempts"] else ""
-    lines.append(f"  step: {data['step']}{failed}")
+    failed = f"failed attempts: {data['attempts']}" if data["attempts"] else ""
+    if followed is None:
+        lines.append(f"  step: {data['step']}" + (f", {failed}" if failed else ""))
+    else:
+        lines += [*followed, *([f"  {failed}"] if failed else [])]
     lines += [line for limit in data["limits"] for line in _limit_lines(limit, data["id"])]
     if data["last"]:
         last = data["last"]

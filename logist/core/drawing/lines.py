@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from logist.core.drawing.columns import columns, one_line, shortened
 from logist.core.drawing.layout import Layout, laid_out
 from logist.core.drawing.marks import Child, Line, Mark, Segment
-from logist.core.model import Edge, Execution, Step, StepType, Workflow
+from logist.core.model import END, Edge, Execution, Step, StepType, Workflow
 
 MOST_CHILDREN = 20
 """Lines for the children of one step; the others are counted."""
@@ -176,6 +176,8 @@ class _Drawing:
 
     def _reference(self, edge: Edge) -> list[Segment]:
         sign = self.signs.back if id(edge) in self.layout.back else self.signs.to
+        if edge.target == END:
+            return [Segment(f"{self.signs.to}end", "reference")]
         missing = "" if edge.target in self.steps else " (no such step)"
         return [Segment(f"{sign}{self._id(edge.target)}{missing}", "reference")]
 

@@ -1,0 +1,338 @@
+"""How the steps of a job's workflow stand, for people: read from its history and its children, nothing written.
+
+Only what a listing may load is imported here: a history is read as the JSON it is, and nothing is judged anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from logist.core import data, template
+from logist.core.drawing.marks import Child, Mark, Standing
+from logist.core.model import (
+    END,
+    HALTED,
+    TERMINAL,
+    Edge,
+    EffectiveSpec,
+    JsonObject,
+    Kind,
+    Phase,
+    State,
+    Status,
+    Step,
+    StepType,
+    StuckKind,
+    Workflow,
+)
+
+LONGEST = 60
+"""Characters of what is said beside a step or a child."""
+NOT_MADE = "not made yet"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A child as a listing sees it."""
+
+    id: str
+    status: str
+    """A Status; RUNNING or REVIEWING while an agent is out; else why it is not known."""
+    awaiting: str | None = None
+    stuck_kind: str | None = None
+    reason: str = ""
+    children: tuple[Seen, ...] = ()
+    """Of one that waits for others itself."""
+
+    @property
+    def said(self) -> str:
+        """Its status, and what approval is for, or how it got stuck."""
+        why = self.stuck_kind or self.awaiting
+        return f"{self.status} ({why})" if why else self.status
+
+    @property
+    def open(self) -> bool:
+        """Whether an agent may be asked for it, or for a job below it."""
+        if self.status == Status.WAITING:
+            return not self.children or any(child.open for child in self.children) or not self.wanting
+        return _child_standing(self.status) in ("next", "running")
+
+    @property
+    def wanting(self) -> tuple[Seen, ...]:
+        """Those that wait for a steward: itself, or jobs that it waits for."""
+        if is_wanting(self.status):
+            return (self,)
+        return tuple(found for child in self.children for found in child.wanting)
+
+
+@dataclass(frozen=True)
+class Way:
+    """What the history says of the way a job took; what a restep or a rerun took back is not in it."""
+
+    decisions: Mapping[str, JsonObject] = field(default_factory=dict)
+    """What each decision was last, by its step."""
+    skipped: Mapping[str, JsonObject] = field(default_factory=dict)
+    """The steps that were passed over when they were last reached."""
+    gathered: Mapping[str, tuple[JsonObject, ...]] = field(default_factory=dict)
+    """The children of each step that has gathered them, as they were then."""
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Those of them whose work is not in the parent's."""
+    times: Mapping[str, int] = field(default_factory=dict)
+    """How often each step was done."""
+    conflicts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Files by the child whose work did not fit, when it was last gathered."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A history, read for its way and for what was asked."""
+
+    spec: EffectiveSpec
+    way: Way
+
+
+def told(entries: Iterable[JsonObject]) -> Told | None:
+    """What a history says; None where it holds no spec."""
+    spec: JsonObject | None = None
+    way, place = Way(), JsonObject()
+    before: dict[int, Way] = {}
+    for entry in entries:
+        before[entry["sequence"]] = way
+        spec = entry.get("spec") or spec
+        if entry.get("kind") == Kind.RERUN:
+            way = Way()
+        elif entry.get("kind") == Kind.RESTEP:
+            way = before.get(_command(entry).get("to", 0), way)
+        elif entry.get("kind") == Kind.COLLECT:
+            way = replace(way, conflicts=_command(entry).get("left_out") or {})
+        way = _onward(_done(way, entry, place), entry)
+        place = entry.get("after") or place
+    return Told(EffectiveSpec.model_validate(spec), way) if spec is not None else None
+
+
+def _command(entry: JsonObject) -> JsonObject:
+    command = entry.get("command")
+    return command if isinstance(command, dict) else {}
+
+
+def _done(way: Way, entry: JsonObject, place: JsonObject) -> Way:
+    """The way after an entry that ends what is done at a step; `place` is where the job stood before it."""
+    if not _ends(entry, place):
+        return way
+    step = str(place.get("step"))
+    skipped = {name: said for name, said in way.skipped.items() if name != step}
+    gathered = {name: children for name, children in way.gathered.items() if name != step}
+    left_out = {**way.left_out, step: tuple(_command(entry).get("left_out") or ())}
+    if entry.get("kind") == Kind.COLLECT:
+        gathered[step] = tuple(_command(entry).get("children") or ())
+    times = {**way.times, step: way.times.get(step, 0) + 1}
+    return replace(way, skipped=skipped, gathered=gathered, left_out=left_out, times=times)
+
+
+def _ends(entry: JsonObject, place: JsonObject) -> bool:
+    """Whether the entry ends what is done at the step; a review or an approval of it comes later."""
+    kind, command = entry.get("kind"), _command(entry)
+    if kind == Kind.ASK:
+        by_doer = (entry.get("observed") or {}).get("phase") == Phase.DOER
+        return by_doer and (entry.get("response") or {}).get("actions") == ["COMPLETED"]
+    if kind == Kind.APPROVE:
+        return place.get("awaiting") == "manual"
+    if kind == Kind.SPAWN:
+        return not command.get("children") and not command.get("fault")
+    return kind == Kind.COLLECT and command.get("gathered") == "reached"
+
+
+def _onward(way: Way, entry: JsonObject) -> Way:
+    """The way after the decisions that an entry records."""
+    route = [said for said in entry.get("route") or () if isinstance(said, dict)]
+    if not route:
+        return way
+    decisions = {said["decision"]: said for said in route if isinstance(said.get("decision"), str)}
+    skipped = {said["skipped"]: said for said in route if isinstance(said.get("skipped"), str)}
+    before = {name: said for name, said in way.skipped.items() if name not in decisions}
+    return replace(way, decisions={**way.decisions, **decisions}, skipped={**before, **skipped})
+
+
+def marks(
+    flow: Workflow, state: State, way: Way, children: Sequence[Seen] = (), *, running: bool = False
+) -> dict[str, Mark]:
+    """How each step stands that was reached, or is next. `children` are those of the step the job stands at."""
+    if state.status is Status.DRAFT:
+        return {}
+    passed = {*way.times, *way.decisions, *way.skipped}
+    found = {step.id: _past(step, way) for step in flow.steps if step.id in passed}
+    here = flow.step(state.step)
+    if here is not None and not _stands_behind(state):
+        found[here.id] = _present(here, state, way, children, running)
+    lost = lost_at(state, way)
+    if lost is not None and flow.step(lost) is not None:
+        found[lost] = Mark("stuck", "no branch holds")
+    return {step.id: found[step.id] for step in flow.steps if step.id in found}
+
+
+def _past(step: Step, way: Way) -> Mark:
+    """A step that the job has left."""
+    times = way.times.get(step.id, 0)
+    often = f"{times} times" if times > 1 else ""
+    if step.id in way.skipped:
+        return Mark("skipped")
+    if step.id in way.gathered:
+        gathered = tuple(_archived(child, way.left_out.get(step.id, ())) for child in way.gathered[step.id])
+        return Mark("done", often, children=gathered)
+    if step.id in way.decisions:
+        return Mark("done", " ".join(filter(None, [often, _taken(way.decisions[step.id])])))
+    return Mark("done", often)
+
+
+def _taken(said: JsonObject) -> str:
+    """The branch that a decision took."""
+    branch = said.get("branch")
+    return f"took {'the end' if branch == END else branch}" if isinstance(branch, str) else ""
+
+
+def _archived(child: JsonObject, left_out: Collection[str]) -> Child:
+    name, status = str(child.get("id")), str(child.get("status"))
+    if name in left_out:
+        return Child(name, "skipped", "left out")
+    good = status == Status.SUCCESS
+    return Child(name, "done" if good else "failed", "" if good else status)
+
+
+def _stands_behind(state: State) -> bool:
+    """Whether the step that the state names is done, and the job stands after it."""
+    return (
+        state.status is Status.SUCCESS
+        or state.awaiting == "end"
+        or (state.stuck is not None and state.stuck.kind is StuckKind.NO_BRANCH)
+    )
+
+
+def lost_at(state: State, way: Way) -> str | None:
+    """The decision of which no branch holds."""
+    if state.stuck is None or state.stuck.kind is not StuckKind.NO_BRANCH:
+        return None
+    return next((name for name, said in way.decisions.items() if said.get("branch") is None), None)
+
+
+def _present(step: Step, state: State, way: Way, children: Sequence[Seen], running: bool) -> Mark:
+    """The step at which the job stands."""
+    below = tuple(map(child_mark, children))
+    standing, text = _standing(state, running)
+    return Mark(standing, _short(text), children=below)
+
+
+def _standing(state: State, running: bool) -> tuple[Standing, str]:
+    attempts = f"attempt {state.attempts + 1} of {state.limits.max_attempts}" if state.attempts else ""
+    if running:
+        return "running", "review" if state.status is Status.REVIEW_REQUIRED else attempts
+    if state.status is Status.STUCK:
+        return "stuck", state.stuck.kind.value if state.stuck else ""
+    if state.status is Status.PENDING:
+        return "next", attempts
+    if state.status is Status.REVIEW_REQUIRED:
+        return "next", "review"
+    if state.status is Status.WAITING:
+        return "waiting", ""
+    if state.status is Status.APPROVAL_REQUIRED:
+        return "waiting", "for a person" if state.awaiting == "manual" else "for approval"
+    if state.status in TERMINAL:
+        return "failed", "" if state.status is Status.FAILED else state.status.value
+    return "waiting", state.status.value
+
+
+def child_mark(child: Seen) -> Child:
+    """A child as it stands."""
+    wanting = child.wanting if child.children else ()
+    if wanting:
+        text = ", ".join(f"{found.id} is {found.status}" for found in wanting)
+        return Child(child.id, "waiting", _short(text))
+    standing = _child_standing(child.status)
+    plain = {"done", "running", "next"}
+    said = child.reason if child.status == Status.STUCK else ""
+    text = said or ("" if standing in plain and child.status != NOT_MADE else child.said)
+    return Child(child.id, standing, _short(text))
+
+
+def _child_standing(status: str) -> Standing:
+    if status in ("RUNNING", "REVIEWING"):
+        return "running"
+    if status == Status.SUCCESS:
+        return "done"
+    if status == Status.STUCK:
+        return "stuck"
+    if status in TERMINAL:
+        return "failed"
+    if status in (Status.PENDING, Status.REVIEW_REQUIRED, NOT_MADE):
+        return "next"
+    return "waiting"
+
+
+def is_wanting(status: str) -> bool:
+    """Whether a job in this status goes on only when a person has said something."""
+    return status in {Status.STUCK, Status.APPROVAL_REQUIRED, Status.SUSPENDED, Status.DRAFT} | HALTED
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a step asks of the person who does it."""
+
+    prompt: str
+    inputs: JsonObject
+    """What the data hold for it, by name."""
+    notes: tuple[str, ...] = ()
+    """What of the prompt could not be filled."""
+
+
+def asked(spec: EffectiveSpec, state: State) -> Asked | None:
+    """What the step asks at which a job stands; None where it has no workflow with that step."""
+    step = spec.workflow.step(state.step) if spec.workflow else None
+    if step is None:
+        return None
+    found = data.of(spec, state)
+    given, output = found["input"], found["output"]
+    inputs = {"input": given} if _says(given) else {}
+    if _says(output) and not _is_within(output, given):
+        inputs["output"] = output
+    text, notes = _filled(step, found)
+    return Asked(text, inputs, notes)
+
+
+def _says(value: Any) -> bool:
+    return value not in (None, {}, [], "")
+
+
+def _is_within(output: Any, given: Any) -> bool:
+    """Whether the input, over which the last output is laid, shows that one whole."""
+    return output == given or (isinstance(output, dict) and isinstance(given, dict))
+
+
+def _filled(step: Step, found: JsonObject) -> tuple[str, tuple[str, ...]]:
+    if step.rendered:
+        return step.prompt, ()
+    try:
+        filled = template.render(step.prompt, found)
+    except template.TemplateError as error:
+        return step.prompt, (str(error),)
+    return filled.text, tuple(filled.warnings)
+
+
+def number(flow: Workflow, step_id: str) -> int | None:
+    """The place of a step in its workflow, from 1."""
+    return next((place for place, step in enumerate(flow.steps, 1) if step.id == step_id), None)
+
+
+def onward(flow: Workflow, step_id: str) -> list[Edge]:
+    """The branches between which a step's output chooses: its own, or those of the decision after it."""
+    edges = flow.leaving(step_id)
+    if len(edges) == 1 and edges[0].condition is None:
+        following = flow.step(edges[0].target)
+        is_decision = following is not None and following.step_type is StepType.DECISION
+        return flow.leaving(edges[0].target) if is_decision else []
+    return edges

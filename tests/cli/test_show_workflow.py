@@ -1,0 +1,229 @@
+"""`logist job show --graph`, `--mermaid`, and what `job show` and `job status` say of a job's workflow."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from logist.cli.job import standing
+from logist.cli.job.following import Followed
+from logist.core import advice
+from logist.core.model import Edge, EffectiveSpec, State, Status, Step, Workflow
+from logist.jobs.marking import Told, Way
+from logist.store import JobDir
+from tests.cli.desk import Desk, answer, command
+from tests.cli.test_json import schemas, validate
+from tests.support import Ran
+
+SECRET_ROLE = "Behave like a very careful clerk."
+SECRET_PROMPT = "Find all the files."
+FAN = {
+    "name": "fan",
+    "steps": [
+        {"id": "list", "prompt": SECRET_PROMPT, "agentRole": SECRET_ROLE},
+        {"id": "each", "name": "Fix one", "stepType": "foreach", "itemsPath": "output.files", "prompt": "Fix {{item}}."},
+        {"id": "person", "execution": "manual", "prompt": "Is {{output}} right?", "agentRole": SECRET_ROLE},
+        {
+            "id": "gate",
+            "stepType": "decision",
+            "branches": [{"condition": "output.fine", "targetStepId": "end"}],
+            "defaultBranch": "list",
+        },
+    ],
+}  # fmt: skip
+OUTER = {"name": "outer", "steps": [{"id": "inner", "stepType": "subflow", "subflowId": "fan.json"}]}
+LISTED = answer(command(output={"files": ["a", "b"]}))
+ASKS = answer(command("STUCK", summary="Which style?"))
+STUCK_ONE = {"list": [LISTED], "each[1]": [answer(command(output=1))], "each[2]": [ASKS]}
+CONFLICT = {
+    "list": [LISTED],
+    "each[1]": [answer(files={"x.txt": "one\n"})],
+    "each[2]": [answer(files={"x.txt": "two\n"})],
+}
+
+
+def follow(desk: Desk, steps: dict[str, Any], *options: str, flow: str = "fan.json") -> Ran:
+    """A job that follows the workflow, run as far as it goes."""
+    for name, content in (("fan.json", FAN), ("outer.json", OUTER)):
+        (desk.place / name).write_text(json.dumps(content), "utf-8")
+    (desk.place / "answers.json").write_text(json.dumps({"steps": steps}), "utf-8")
+    made = desk("job", "create", "--id", "j1", "--workflow", flow, *options)
+    assert made.code == 0, made.err
+    return desk("job", "run", "j1")
+
+
+def data(desk: Desk, *words: str) -> Any:
+    """The JSON of a command, which its schema allows."""
+    ran = desk(*words, "--json")
+    assert ran.code == 0, ran.err
+    found = ran.json["data"]
+    validate(found, schemas()[f"job-{words[1]}"])
+    return found
+
+
+def test_a_child_that_is_stuck_a_share_that_is_not_reached_and_what_helps(desk: Desk) -> None:
+    follow(desk, STUCK_ONE)
+    before = desk.tree()
+    status = desk("job", "status", "j1").out
+    child = "j1--3-2"
+    assert (
+        "  step: each, Fix one (2 of 4, foreach)\n"
+        "  jobs: 1 of 2 done\n"
+        f"    {child} is STUCK (agent): Which style?\n"
+        f'      logist job resubmit --job {child} --note "..."\n'
+        "    j1--3-1 is SUCCESS\n"
+    ) in status
+    assert f'\nnext: logist job resubmit --job {child} --note "..."\n' in status
+    graph = desk("job", "show", "j1", "--graph").out
+    assert graph.startswith("j1 is WAITING: fan\n\n✓ list · done\n◌ each  Fix one · foreach · waiting 1/2\n")
+    assert "    ✓ j1--3-1 · done\n    ! j1--3-2 · stuck Which style?\n○ person · manual\n" in graph
+    shown = data(desk, "job", "show", "j1", "--graph")["workflow"]
+    assert [(step["id"], step["state"]) for step in shown["steps"]] == [
+        ("list", "done"), ("each", "waiting"), ("person", None), ("gate", None),
+    ]  # fmt: skip
+    assert [(row["id"], row["status"]) for row in shown["children"]] == [
+        ("j1--3-1", "SUCCESS"),
+        (child, "STUCK"),
+    ]
+    assert desk.tree() == before
+    desk("job", "cancel", child)
+    assert desk("job", "step", "j1").code == 3
+    status = desk("job", "status", "j1").out
+    assert status.startswith("j1 is STUCK (share)\n")
+    for words in ("", " --force", " --to each"):
+        assert f"    logist job resubmit --job j1{words} " in status
+    assert f"next: {advice.next_command('STUCK', 'share', 'j1')}\n" in status
+    rows = desk("job", "list", "--json").json["data"]
+    assert [(row["id"], row["parent"]) for row in rows] == [("j1", None), ("j1--3-1", "j1"), (child, "j1")]
+
+
+def test_files_that_do_not_fit_together_are_named(desk: Desk) -> None:
+    assert follow(desk, CONFLICT).code == 3
+    status = desk("job", "status", "j1").out
+    assert status.startswith("j1 is STUCK (conflict)\n")
+    assert "  j1--3-2 does not fit in: x.txt\n" in status
+    assert "--force " in desk("job", "show", "j1").out
+    assert "! each  Fix one · foreach · stuck 2/2 conflict\n" in desk("job", "show", "j1", "--graph").out
+
+
+def test_a_person_sees_what_is_asked_and_no_view_shows_what_is_for_agents_alone(desk: Desk) -> None:
+    given = {"list": [answer(command(output={"files": []}))]}
+    assert follow(desk, given, "--input", '{"n": 1}').code == 11
+    status = desk("job", "status", "j1").out
+    assert (
+        "  step: person (3 of 4, manual)\n"
+        "  to do:\n"
+        "    Is [] right?\n"
+        "  input:\n"
+        "    {\n"
+        '      "n": 1\n'
+        "    }\n"
+        "  goes on by its output:\n"
+        "    output.fine: the end\n"
+        "    default: list (list)\n"
+    ) in status
+    answered = "logist job approve --job j1 --output '{...}'"
+    assert f'\nnext: {answered}, or: logist job reject --job j1 --note "..."\n' in status
+    assert f"  {answered}  it is done" in desk("job", "show", "j1").out
+    found = data(desk, "job", "status", "j1")
+    assert found["next_command"].startswith(answered)
+    assert found["workflow"]["asked"] == {"prompt": "Is [] right?", "inputs": {"input": {"n": 1}}}
+    assert found["workflow"]["onward"] == [
+        {"condition": "output.fine", "target": None}, {"condition": "default", "target": "list"},
+    ]  # fmt: skip
+    for words in (["status"], ["status", "-v"], ["show"], ["show", "--graph"], ["show", "--mermaid"]):
+        ran = desk("job", *words, "j1")
+        assert ran.code == 0
+        assert ran.out
+        assert SECRET_ROLE not in ran.out
+        assert SECRET_PROMPT not in ran.out
+    drawn = data(desk, "job", "show", "j1", "--mermaid")["mermaid"]
+    assert SECRET_ROLE in drawn
+    assert "class list,each logist_done\n" in drawn
+    assert "class person logist_waiting\n" in drawn
+
+
+def test_a_job_below_a_job_that_wants_something_is_found(desk: Desk) -> None:
+    follow(desk, STUCK_ONE, flow="outer.json")
+    below = "j1--2-1--3-2"
+    status = desk("job", "status", "j1").out
+    assert f"    j1--2-1 is WAITING\n      {below} is STUCK (agent): Which style?\n" in status
+    assert f'\nnext: logist job resubmit --job {below} --note "..."\n' in status
+    graph = desk("job", "show", "j1", "--graph").out
+    assert f"    ◌ j1--2-1 · waiting {below} is STUCK\n" in graph
+    found = data(desk, "job", "status", "j1")["workflow"]["children"][0]
+    assert [row["id"] for row in found["children"]] == ["j1--2-1--3-1", below]
+    desk("job", "resubmit", below)
+    assert "\nnext: logist job run --job j1\n" in desk("job", "status", "j1").out
+
+
+def test_children_at_work_behind_missing_and_damaged(desk: Desk) -> None:
+    follow(desk, {"list": [LISTED]})
+    first, second = desk.job("j1--3-1"), desk.job("j1--3-2")
+    JobDir.open(desk.jobs, first.name).begin_exchange(1, {})
+    with JobDir.open(desk.jobs, first.name).lock(command="job step", since="2026-01-02T03:04:05Z"):
+        assert "    ● j1--3-1 · running\n" in desk("job", "show", "j1", "--graph").out
+    (second / "state.json").unlink()
+    assert "j1--3-2 is PENDING\n" in desk("job", "status", "j1").out
+    (second / "state.json").write_text("{", "utf-8")
+    (second / "damaged-on-purpose").touch()
+    assert "    j1--3-2 is ?\n" in desk("job", "status", "j1").out
+    second.rename(desk.place / "elsewhere")
+    assert "    ▸ j1--3-2 · next not made yet\n" in desk("job", "show", "j1", "--graph").out
+
+
+def test_a_history_that_does_not_read_is_told_and_the_rest_is_shown(desk: Desk) -> None:
+    follow(desk, {"list": [ASKS]})
+    history = desk.job() / "jobHistory.json"
+    text = history.read_text("utf-8")
+    history.write_text(text.replace('"name":"fan"', '"name":7    ', 1), "utf-8")
+    (desk.job() / "damaged-on-purpose").touch()
+    ran = desk("job", "status", "j1")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "j1 is STUCK (agent)")
+    assert "its workflow can't be read" in ran.err
+    assert "  step: list\n" in ran.out
+
+
+def test_a_step_whose_id_no_diagram_can_have_gets_its_class_under_another() -> None:
+    steps = (Step(id="a b", name="A"), Step(id="1.2", name="B"), Step(id="c", name="C"))
+    flow = Workflow(name="f", start="a b", steps=steps, edges=(Edge(source="a b", target="1.2"),))
+    told = Told(EffectiveSpec(title="T", workflow=flow), Way(times={"a b": 1}))
+    found = Followed("j1", flow, State(status=Status.PENDING, step="1.2"), told, ())
+    text = standing.mermaid(found)
+    assert "class step1 logist_done\n" in text
+    assert "class step2 logist_next\n" in text
+    assert '%%   "id": "a b"' in text
+    assert "%%   " not in standing.mermaid(found, spoken=True)
+
+
+def test_the_status_of_a_job_with_a_workflow_judges_nothing(desk: Desk) -> None:
+    follow(desk, {"list": [ASKS]})
+    ran = desk.process("job", "status", "j1", env={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert "step: list (1 of 4, task)" in ran.out
+    loaded = {line.rpartition("|")[2].strip() for line in ran.err.splitlines()}
+    assert "logist.jobs.marking" in loaded
+    assert {"lark", "cel_expr_python", "jsonschema", "litellm"} & loaded == set()
+
+
+def test_a_workflow_of_a_newer_logist_is_left_out(desk: Desk) -> None:
+    follow(desk, {"list": [ASKS]})
+    job = JobDir.open(desk.jobs, "j1")
+    last = desk.history()[-1]
+    newer = {**last, "version": 99, "sequence": last["sequence"] + 1, "spec": {"title": 7}}
+    job.append(job.load().position, [newer], b"")
+    ran = desk("job", "status", "j1")
+    assert "its workflow can't be read" in ran.err
+    assert desk("job", "show", "j1").out.startswith("j1: fan (STUCK)\n")
+    ran = desk("job", "show", "j1", "--graph")
+    assert (ran.code, ran.out) == (8, "")
+    assert "j1 has a newer workflow" in ran.err
+
+
+@pytest.mark.parametrize("option", ["--graph", "--mermaid"])
+def test_a_job_of_one_step_has_no_graph(desk: Desk, option: str) -> None:
+    desk.create()
+    ran = desk("job", "show", "j1", option)
+    assert (ran.code, ran.out) == (8, "")
+    assert "the built-in workflow" in ran.err

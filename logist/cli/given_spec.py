@@ -69,11 +69,30 @@ def json_value(text: str | None, option: str) -> Any:
         return None
     name = text[1:] if text.startswith("@") else ""
     try:
-        return json.loads(_read(name, "JSON")[1] if name else text)
+        value = json.loads(_read(name, "JSON")[1] if name else text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"this is no JSON: {error}", where=name or option, fix="quote it: '{\"n\": 1}'"
         ) from None
+    if _is_deep(value):
+        raise UsageError(f"nested more than {documents.MAX_DEPTH} levels deep", where=name or option)
+    return value
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is not a finite number")
+
+
+def _is_deep(value: Any) -> bool:
+    layer = [value]
+    for _ in range(documents.MAX_DEPTH + 1):
+        layer = [
+            held
+            for each in layer
+            if isinstance(each, dict | list)
+            for held in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(layer)
 
 
 def directory(options: dict[str, Any]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from logist.core import steward
@@ -10,11 +11,11 @@ from logist.core.model import (
     Interaction,
     JsonObject,
     Kind,
+    Last,
     Phase,
     Spawned,
     State,
     Status,
-    Totals,
 )
 
 JOB = ""
@@ -40,13 +41,23 @@ def apply(before: State, after: State, entry: Interaction) -> State:
         changes |= _approved(after, before, entry)
     elif entry.kind is Kind.RESUBMIT:
         changes |= {"forced": True if entry.command.get("force") else None}
+        changes |= {} if after.status is Status.WAITING else {"children": []}
     elif entry.kind is Kind.SPAWN:
         changes |= _spawned(after, before, entry)
     elif entry.kind is Kind.COLLECT:
         changes |= _collected(after, before, entry)
+    changes |= _anew(after.model_copy(update=changes))
     if after.step != before.step or entry.spec is not None or entry.kind is Kind.ROLE:
         changes |= _doing(after)
     return after.model_copy(update=changes) if changes else after
+
+
+def _anew(after: State) -> dict[str, Any]:
+    """Where a step is given away once more, its items are still those of the step before it."""
+    spawned = after.spawned
+    if spawned is None or not after.spawns or not after.output_of == spawned.step == after.step:
+        return {}
+    return {"output_of": spawned.output_of}
 
 
 def _visited(after: State, entry: Interaction) -> dict[str, Any]:
@@ -79,10 +90,27 @@ def _said(after: State, step: str, summary: str) -> dict[str, Any]:
 
 def _approved(after: State, before: State, entry: Interaction) -> dict[str, Any]:
     """What a steward gives with an approval."""
-    note = entry.steward.note if entry.steward else None
-    said = note or f"done by {entry.steward.name if entry.steward else 'a steward'}"
-    own = _said(after, before.step, said) if before.awaiting == "manual" else {}
-    return {**_given(after, before.step, entry.command.get("output")), **own}
+    given = entry.command.get("output")
+    changes = _given(after, before.step, given)
+    if before.awaiting != "manual":
+        last = before.last and before.last.model_copy(update={"output": given})
+        return {**changes, "last": last}
+    name, note = (entry.steward.name, entry.steward.note) if entry.steward else ("a steward", None)
+    said = note or f"done by {name}"
+    return {**changes, **_said(after, before.step, said), "last": _last(entry, name, said, given)}
+
+
+def _last(entry: Interaction, who: str, said: str, output: Any, evidence: Sequence[str] = ()) -> Last:
+    """What the next prompt quotes of a step that no agent of this job has done."""
+    return Last(
+        sequence=entry.sequence,
+        phase=Phase.DOER,
+        role=who,
+        action=ExitAction.COMPLETED,
+        summary=said,
+        evidence_files=list(evidence),
+        output=output,
+    )
 
 
 def _given(after: State, step: str, output: Any) -> dict[str, Any]:
@@ -91,56 +119,47 @@ def _given(after: State, step: str, output: Any) -> dict[str, Any]:
 
 def _spawned(after: State, before: State, entry: Interaction) -> dict[str, Any]:
     children = _children(entry.command)
-    if not children:
-        return {**_given(after, before.step, []), "results": [], "children": [], "spawned": None}
+    if entry.command.get("fault"):
+        return {"results": None, "children": [], "spawned": None}
     spawned = Spawned(
         sequence=entry.sequence,
         step=before.step,
         tag=str(entry.command.get("tag", "")),
         total=len(children),
         checkpoint=entry.checkpoint_after or "",
+        output_of=before.output_of,
     )
+    if not children:
+        return {**_given(after, before.step, []), "results": [], "children": [], "spawned": spawned}
     ids = [str(child.get("id")) for child in children]
     return {"children": ids, "spawned": spawned, "results": None, "forced": None}
 
 
 def _collected(after: State, before: State, entry: Interaction) -> dict[str, Any]:
-    spawned = before.spawned
-    if spawned is not None:
-        spawned = spawned.model_copy(update={"booked": _added(spawned.booked, entry)})
     if entry.command.get("gathered") != "reached":
-        return {"spawned": spawned}
+        return {}
     results = steward.gathered(entry.command)
-    output = results[0] if entry.command.get("single") and results else results
-    total = len(_children(entry.command))
+    single = bool(entry.command.get("single") and results)
+    output = results[0] if single else results
+    children = _children(entry.command)
+    said = f"{len(results)} of {len(children)} jobs succeeded"
+    done = [child for child in children if child.get("status") == Status.SUCCESS]
+    evidence = dict.fromkeys(path for child in done for path in child.get("evidence_files") or [])
+    who = "one job" if len(children) == 1 else f"{len(children)} jobs"
     return {
         **_given(after, before.step, output),
-        **_said(after, before.step, f"{len(results)} of {total} jobs succeeded"),
+        **_said(after, before.step, said),
+        "last": _last(entry, who, said, output if single else None, list(evidence)),
+        "artefacts": list(dict.fromkeys([*after.artefacts, *evidence])),
         "results": results,
         "children": [],
-        "spawned": spawned,
         "forced": None,
     }
 
 
-def _added(booked: Totals, entry: Interaction) -> Totals:
-    """What was booked of the children before, and what this entry books."""
-    usage = entry.usage
-    cents = booked.cumulative_cost + usage.cost_cents
-    fraction = booked.cumulative_cost_microcents + usage.cost_microcents
-    return Totals(
-        cumulative_cost=cents + fraction // 1_000_000,
-        cumulative_cost_microcents=fraction % 1_000_000,
-        cumulative_time_seconds=round(booked.cumulative_time_seconds + usage.seconds, 3),
-        current_action_count=booked.current_action_count + runs(entry),
-        input_tokens=booked.input_tokens + usage.input_tokens,
-        output_tokens=booked.output_tokens + usage.output_tokens,
-    )
-
-
 def runs(entry: Interaction) -> int:
-    """Agents that were at work in the children, as a `collect` books them."""
-    count = entry.command.get("runs") if entry.kind is Kind.COLLECT else 0
+    """Agents that were at work in the children, as a `collect` or a `restep` books them."""
+    count = entry.command.get("runs") if entry.kind in (Kind.COLLECT, Kind.RESTEP) else 0
     return count if isinstance(count, int) else 0
 
 

@@ -27,7 +27,7 @@ def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phas
     """What the agent is told; the same inputs, the same text."""
     step = _step(spec, state.step)
     text, warnings = _filled(spec, state, step) if step else ("", ())
-    results = (state.results or []) if step and step.step_type == StepType.JOIN else []
+    results = (state.results or []) if step and _reads_results(state, step) else []
     at = AtStep(step, text, results) if step else None
     told = is_in_sections(spec, state.step)
     return Instructed(
@@ -36,6 +36,13 @@ def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phas
         layers.SEPARATOR if told else prompt.JOINT,
         warnings,
     )
+
+
+def _reads_results(state: State, step: Step) -> bool:
+    """Whether it takes together what jobs have done, or comes just after several of them."""
+    last, spawned = state.last, state.spawned
+    just = spawned is not None and state.output_of == spawned.step and (last is None or last.output is None)
+    return step.step_type == StepType.JOIN or just
 
 
 def is_in_sections(spec: EffectiveSpec, step_id: str) -> bool:

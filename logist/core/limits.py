@@ -18,6 +18,8 @@ class Halt:
     reason: str
     needed: int = 0
     """The least that the next call could have cost, in microcents."""
+    runs: int = 1
+    """How many runs were needed at least."""
 
 
 def spent(usage: Totals) -> int:
@@ -35,10 +37,10 @@ def left(spec: EffectiveSpec, usage: Totals) -> int:
     return allowed(spec) - spent(usage)
 
 
-def halted(spec: EffectiveSpec, usage: Totals, needed: int = 0) -> Halt | None:
+def halted(spec: EffectiveSpec, usage: Totals, needed: int = 0, runs: int = 1) -> Halt | None:
     """The first limit that is reached, in the order cost, time, iterations.
 
-    `needed`: microcents that the smallest call allowed may cost at worst.
+    `needed`: microcents that the smallest call allowed may cost at worst. `runs`: how many there have to be.
     """
     limits = spec.limits
     room = left(spec, usage)
@@ -49,7 +51,8 @@ def halted(spec: EffectiveSpec, usage: Totals, needed: int = 0) -> Halt | None:
     if usage.cumulative_time_seconds >= limits.time_threshold_minutes * 60:
         text = f"{usage.cumulative_time_seconds / 60:.1f} of {limits.time_threshold_minutes:g} minutes"
         return Halt(Status.HALTED_TIME, f"time limit: agents worked {text}")
-    if usage.current_action_count >= limits.max_allowed_iterations:
+    if usage.current_action_count + runs > limits.max_allowed_iterations:
         text = f"{usage.current_action_count} of {limits.max_allowed_iterations} runs"
-        return Halt(Status.HALTED_ITERATION, f"iteration limit: {text}")
+        more = f", and {runs} more are needed" if runs > 1 else ""
+        return Halt(Status.HALTED_ITERATION, f"iteration limit: {text}{more}", runs=runs)
     return None

@@ -141,6 +141,7 @@ def user_pieces(
         Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
         Piece("steps", "given", _steps(spec, state)),
         Piece("previous", "given", _previous(state, phase)),
+        Piece("output", "given", _reviewed_output(state) if spec.workflow else ""),
         Piece("results", "given", _results(at.results) if at else ""),
         Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
         Piece("changes", "given", _changes(given) if phase is Phase.REVIEWER else ""),
@@ -177,12 +178,24 @@ def _steps(spec: EffectiveSpec, state: State) -> str:
     if spec.workflow is None or not state.summaries:
         return ""
     names = {step.id: step.name for step in spec.workflow.steps}
+    quoted = None if _is_reviewed(state) else state.output_of
     lines = [
         f"- {names.get(step, step)}: {' '.join(summary.split())}"
         for step, summary in state.summaries.items()
-        if step != state.output_of
+        if step != quoted
     ]
     return "\n".join(["## Steps so far", "", *lines]) if lines else ""
+
+
+def _is_reviewed(state: State) -> bool:
+    """Whether the last answer is that of the reviewer of a step that is done."""
+    return state.last is not None and state.last.phase is Phase.REVIEWER and state.step != state.output_of
+
+
+def _reviewed_output(state: State) -> str:
+    """What the step before gave, where the last answer only says what its reviewer thought of it."""
+    output = state.outputs.get(state.output_of) if state.output_of and _is_reviewed(state) else None
+    return "" if output is None else f"## Output of the step before\n\n{_output(output)}"
 
 
 def _results(results: Sequence[object]) -> str:

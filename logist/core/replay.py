@@ -114,7 +114,10 @@ def _judge(
 def _limit_stands(spec: EffectiveSpec, state: State, entry: Interaction) -> bool:
     """Whether the limit that halted the job would halt it today."""
     needed = entry.command.get("needed", 0)
-    halt = limits.halted(spec, state.usage, needed if isinstance(needed, int) else 0)
+    runs = entry.command.get("needed_runs", 1)
+    halt = limits.halted(
+        spec, state.usage, needed if isinstance(needed, int) else 0, runs if isinstance(runs, int) else 1
+    )
     return halt is not None and halt.limit == entry.command.get("limit")
 
 

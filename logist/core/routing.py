@@ -8,9 +8,11 @@ from typing import Any
 
 from logist.core import condition
 from logist.core.event import Onward
-from logist.core.model import Edge, JsonObject, Step, StepType, Workflow
+from logist.core.model import END, Edge, JsonObject, Step, StepType, Workflow
 
 DEFAULT = "default"
+MOST_CIRCLES = 1000
+"""Visits that decisions may ask for before anything is done."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ def after(flow: Workflow, step_id: str, facts: Facts) -> Routed:
         return Routed(Onward(None))
     if len(edges) == 1 and edges[0].condition is None:
         return _follow(flow, edges[0].target, facts, [])
-    return _decided(flow, step_id, facts, [])
+    taken = _decided(flow, step_id, facts, [])
+    return _follow(flow, taken.target, facts, [taken.told]) if not taken.fault else taken.lost([])
 
 
 def holds(form: Any, facts: Facts) -> condition.Verdict:
@@ -59,29 +62,46 @@ def holds(form: Any, facts: Facts) -> condition.Verdict:
         return condition.Verdict(False, error=str(error))
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """What a decision leads to, or why it leads nowhere, and what the history tells of it."""
+
+    told: JsonObject
+    target: str = END
+    fault: str = ""
+
+    def lost(self, route: list[JsonObject]) -> Routed:
+        return Routed(Onward(None, self.fault), [*route, self.told])
+
+
 def _follow(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> Routed:
     """On from a step that was reached: passes over it, decides, or stops there."""
-    step = flow.step(step_id)
-    if step is None:  # END, the only target that is no step
-        return Routed(Onward(None), route)
-    if len(route) > len(flow.steps):
-        fault = f"the decisions around {step.id!r} lead in a circle, and nothing is done in it"
-        return Routed(Onward(None, fault), route)
-    if step.when is not None:
-        verdict = holds(step.when, facts)
-        if not verdict.taken:
-            return _passed_over(flow, step, facts, [*route, _skipped(step, verdict)])
-    if step.step_type is StepType.DECISION:
-        return _decided(flow, step_id, facts, route)
-    return Routed(Onward(step_id), route)
+    most = len(flow.steps) + min(MOST_CIRCLES, sum(step.max_visits or 0 for step in flow.steps))
+    while step := flow.step(step_id):
+        if len(route) > most:
+            fault = f"the decisions around {step.id!r} lead in a circle, and nothing is done in it"
+            return Routed(Onward(None, fault), route)
+        verdict = holds(step.when, facts) if step.when is not None else None
+        if verdict is not None and not verdict.taken:
+            route.append(_skipped(step, verdict))
+            step_id = _beyond(flow, step)
+        elif step.step_type is StepType.DECISION:
+            taken = _decided(flow, step_id, facts, route)
+            if taken.fault:
+                return taken.lost(route)
+            route.append(taken.told)
+            step_id = taken.target
+        else:
+            return Routed(Onward(step_id), route)
+    return Routed(Onward(None), route)  # END, the only target that is no step
 
 
-def _passed_over(flow: Workflow, step: Step, facts: Facts, route: list[JsonObject]) -> Routed:
+def _beyond(flow: Workflow, step: Step) -> str:
+    """Where a step that is passed over leads."""
     edges = flow.leaving(step.id)
     if not edges:
-        return Routed(Onward(None), route)
-    onward = next((edge for edge in edges if edge.condition is None), edges[0])
-    return _follow(flow, onward.target, facts, route)
+        return END
+    return next((edge for edge in edges if edge.condition is None), edges[0]).target
 
 
 def _skipped(step: Step, verdict: condition.Verdict) -> JsonObject:
@@ -89,30 +109,33 @@ def _skipped(step: Step, verdict: condition.Verdict) -> JsonObject:
     return _with_values(told, verdict.values, {"condition": verdict.error} if verdict.error else {})
 
 
-def _decided(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> Routed:
-    """The first branch that holds, in the order of the diagram; then a suggestion; then the default."""
+def _decided(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> _Taken:
+    """The first branch that holds, in the order of the diagram; then a suggestion; then the default.
+
+    A decision that was visited often enough takes its default, whatever holds or is suggested.
+    """
     edges = flow.leaving(step_id)
-    step = flow.step(step_id)
+    default = next((edge for edge in edges if edge.condition is None), None)
     values: JsonObject = {}
     errors: dict[str, str] = {}
-    chosen = None if _visited_enough(step, facts) else _first(edges, facts, values, errors)
-    by = {}
-    if chosen is None:
-        chosen = _suggested(flow, edges, facts.suggestion)
-        by = {"suggested": facts.suggestion} if chosen else {}
-    chosen = chosen or next((edge for edge in edges if edge.condition is None), None)
+    chosen, by = None, {}
+    if not _visited_enough(flow.step(step_id), facts, route):
+        chosen = _first(edges, facts, values, errors)
+        suggested = _suggested(flow, edges, facts.suggestion) if chosen is None else None
+        chosen, by = chosen or suggested, {"suggested": facts.suggestion} if suggested else {}
+    chosen = chosen or default
     told: JsonObject = {"decision": step_id, "branch": chosen.target if chosen else None, **by}
     if chosen is not None:
         told["condition"] = DEFAULT if chosen.condition is None else condition.rendered(chosen.condition)
     told = _with_values(told, values, errors)
-    if chosen is None:
-        return Routed(Onward(None, _no_branch(step_id, values, errors)), [*route, told])
-    return _follow(flow, chosen.target, facts, [*route, told])
+    return _Taken(told, chosen.target) if chosen else _Taken(told, fault=_no_branch(step_id, values, errors))
 
 
-def _visited_enough(step: Step | None, facts: Facts) -> bool:
-    most = step.max_visits if step else None
-    return step is not None and most is not None and facts.visits.get(step.id, 0) >= most
+def _visited_enough(step: Step | None, facts: Facts, route: list[JsonObject]) -> bool:
+    if step is None or step.max_visits is None:
+        return False
+    now = sum(told.get("decision") == step.id for told in route)
+    return bool(facts.visits.get(step.id, 0) + now >= step.max_visits)
 
 
 def _first(edges: list[Edge], facts: Facts, values: JsonObject, errors: dict[str, str]) -> Edge | None:

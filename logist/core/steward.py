@@ -108,9 +108,10 @@ def given(state: State, command: JsonObject) -> Any:
 
 
 def gathered(command: JsonObject) -> list[Any]:
-    """What the children that succeeded gave, in the order of the items."""
-    children = command.get("children") or []
-    return [child.get("output") for child in children if child.get("status") == Status.SUCCESS]
+    """What the children that succeeded, and whose work is not left out, gave, in the order of the items."""
+    children, left_out = command.get("children") or [], command.get("left_out") or {}
+    good = (child for child in children if child.get("status") == Status.SUCCESS)
+    return [child.get("output") for child in good if child.get("id") not in left_out]
 
 
 def _put(flow: Workflow, state: State, command: JsonObject, spec: EffectiveSpec) -> Routed | None:

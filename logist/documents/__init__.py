@@ -2,10 +2,11 @@
 
 from logist.documents.checking import checked, nearest, unknown_keys, without
 from logist.documents.editing import dumped, edited
-from logist.documents.reading import MAX_BYTES, Document, parse, read
+from logist.documents.reading import MAX_BYTES, MAX_DEPTH, Document, parse, read
 
 __all__ = [
     "MAX_BYTES",
+    "MAX_DEPTH",
     "Document",
     "checked",
     "dumped",

@@ -97,7 +97,9 @@ def _flow(project: Project, spec: JobSpec, here: Path | None) -> Workflow | None
     """The workflow that the spec names, without the secrets that its file may hold."""
     if not spec.workflow:
         return None
-    found = flows.chosen(project, spec.workflow, here or Path(), spec.role, spec.input)
+    found = flows.chosen(
+        project, spec.workflow, here or Path(), specs.doer(project.settings, spec)[0], spec.input
+    )
     told = found.model_dump(mode="json")
     clean = specs.redacted_values(project, told)
     return found if clean == told else Workflow.model_validate(clean)

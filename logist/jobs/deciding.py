@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from logist.core import fold, steward
-from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Place, Request, State, StuckKind
+from logist.core.model import (
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    Place,
+    Request,
+    State,
+    StuckKind,
+    Usage,
+)
 from logist.errors import LogistError, Refused, UsageError
-from logist.jobs import doubt, settling, stopping
+from logist.jobs import doubt, gathering, settling, specs, stopping
 from logist.jobs.project import Project
+from logist.jobs.result import Result
 from logist.jobs.session import Session, changing
-from logist.jobs.stepping import Result
 
+NOTHING = Usage()
 ENDS = frozenset({Kind.CANCEL, Kind.FAIL})
 """Kinds after which nobody wants the work of the children."""
 ENDING = frozenset({Kind.SUSPEND, Kind.CANCEL, Kind.FAIL})
@@ -35,7 +46,7 @@ def decide(
     to be recorded first: nobody decides on what they have not seen.
     """
     note = project.redacted(note) if note else None
-    asked = {**(command or {}), **({"note": note} if note else {})}
+    asked = {**specs.redacted_values(project, command or {}), **({"note": note} if note else {})}
     if ends_agent:
         stopping.end_agent(project, job_id)
         wait = max(wait, stopping.LEAVE_SECONDS)
@@ -54,13 +65,15 @@ def decide(
             reason=_why(after, note),
             route=routed.route if routed else [],
         )
-        waited_for = session.state.children if kind in ENDS else []
+        waited_for = session.state.children
         recorded = session.record(*changed, entry)
-    _cancel_children(project, waited_for, f"{job_id} does not wait for it any more: {kind}")
+        kept = () if kind in ENDS else session.state.children
+    unwanted = [child for child in waited_for if child not in kept]
+    dismiss(project, unwanted, f"{job_id} does not wait for it any more: {kind}")
     return Result(job_id, session.state, (*settled, *recorded))
 
 
-def _cancel_children(project: Project, children: Sequence[str], note: str) -> None:
+def dismiss(project: Project, children: Sequence[str], note: str) -> None:
     """Ends the jobs whose work nobody wants now; one that can't be ended is told, and refuses to go on by itself."""
     for child in children:
         try:
@@ -92,11 +105,12 @@ def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -
                 f"no interaction {to} to go back before", where="--to", fix=f"2 to {session.state.revision}"
             )
         back = fold.state_before(session.history(), to)
-        command = {"to": to}
+        used = gathering.used_since(session)
+        command = {"to": to, **used.command}
         request = {"action": "restep", "job_id": job_id, "options": {"resume": to}}
         waited_for = set(session.state.children) - set(back.children)
-        result = _return(session, Kind.RESTEP, command, request, back.checkpoint, note, back)
-    _cancel_children(project, sorted(waited_for), f"{job_id} went back to before interaction {to}")
+        result = _return(session, Kind.RESTEP, command, request, back.checkpoint, note, back, used.usage)
+    dismiss(project, sorted(waited_for), f"{job_id} went back to before interaction {to}")
     return result
 
 
@@ -114,7 +128,7 @@ def rerun(
         start = session.state.start_checkpoint if clean else None
         waited_for = session.state.children
         result = _return(session, Kind.RERUN, options, request, start, note, None)
-    _cancel_children(project, waited_for, f"{job_id} was started over")
+    dismiss(project, waited_for, f"{job_id} was started over")
     return result
 
 
@@ -126,6 +140,7 @@ def _return(
     commit: str | None,
     note: str | None,
     back: State | None,
+    usage: Usage = NOTHING,
 ) -> Result:
     """Keeps what is there as a checkpoint, restores `commit`, then records."""
     spec, changed = session.changed_spec()
@@ -147,6 +162,7 @@ def _return(
         reason=_why(after, note),
         route=routed.route if routed else [],
         request=Request(command=request),
+        usage=usage,
         checkpoint_before=kept,
         checkpoint_after=commit or kept,
     )

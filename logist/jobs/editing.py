@@ -7,8 +7,8 @@ from logist.core.model import TERMINAL, Status
 from logist.errors import Refused
 from logist.jobs import settling, specs
 from logist.jobs.project import Project
+from logist.jobs.result import Result
 from logist.jobs.session import changing
-from logist.jobs.stepping import Result
 
 
 def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], object | None]) -> Result:

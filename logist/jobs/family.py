@@ -49,25 +49,49 @@ def children_of(project: Project, state: State) -> list[Kin]:
 
 def _kin(project: Project, job_id: str) -> Kin:
     try:
-        return Kin(job_id, load(project, project.job(job_id)).state)
+        state = load(project, project.job(job_id)).state
     except LogistError as error:
         return Kin(job_id, None, str(error))
+    if state.parent is None or not job_id.startswith(f"{state.parent}--"):
+        return Kin(job_id, None, "another job has its name")
+    return Kin(job_id, state)
 
 
 def require_wanted(project: Project, state: State, job_id: str) -> None:
-    """Raises Refused for a child whose parent has ended, is set aside, or does not wait for it any more."""
-    if state.parent is None:
-        return
-    try:
-        parent = project.job(state.parent).read_state() or {}
-    except UsageError:
-        return  # a child that was taken elsewhere goes its own way
-    status = str(parent.get("status"))
-    if status == Status.SUSPENDED:
-        raise Refused(f"its parent {state.parent} is {status}", fix=f"logist job resume --job {state.parent}")
-    if status in TERMINAL or job_id not in (parent.get("children") or []):
-        fix = f"logist job cancel --job {job_id}"
-        raise Refused(f"its parent {state.parent} does not wait for it any more", fix=fix)
+    """Raises Refused for a child whose parent has ended, is set aside, or does not wait for it any more.
+
+    So does a child of such a child.
+    """
+    child, above = job_id, state.parent
+    for _ in range(MAX_DEPTH):
+        if above is None:
+            return
+        try:
+            parent = project.job(above).read_state() or {}
+        except UsageError:
+            return  # a child that was taken elsewhere goes its own way
+        status = str(parent.get("status"))
+        if status == Status.SUSPENDED:
+            raise Refused(f"its parent {above} is {status}", fix=f"logist job resume --job {above}")
+        if status in TERMINAL or child not in (parent.get("children") or []):
+            fix = f"logist job cancel --job {child}"
+            raise Refused(f"its parent {above} does not wait for it any more", fix=fix)
+        child, above = above, parent.get("parent")
+
+
+def is_below(project: Project, job_id: str, above: str) -> bool:
+    """Whether a job does a part of `above`, or of a job that does."""
+    if not job_id.startswith(f"{above}--"):
+        return False
+    for _ in range(MAX_DEPTH + 1):
+        try:
+            parent = (project.job(job_id).read_state() or {}).get("parent")
+        except LogistError:
+            return False
+        if parent in (None, above):
+            return parent is not None
+        job_id = str(parent)
+    return False
 
 
 def waits(kin: Sequence[Kin]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from logist.core import money, steward
 from logist.core.model import (
+    TERMINAL,
     Actor,
     EffectiveSpec,
     Interaction,
@@ -19,7 +21,7 @@ from logist.core.model import (
     Totals,
     Usage,
 )
-from logist.jobs.family import Kin, standing
+from logist.jobs.family import Kin, children_of, standing
 from logist.jobs.project import Project
 from logist.jobs.session import Session
 from logist.workspace.merging import Merged, Theirs
@@ -43,13 +45,15 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
     if merged.conflicts and not state.forced:
         lack = f"their work does not fit together: {_conflicts(merged)}"
     gathered = "conflict" if merged.conflicts and not state.forced else "share" if lack else "reached"
+    used = used_since(session)
     command: JsonObject = {
         "gathered": gathered,
         **({"single": True} if step.step_type is StepType.SUBFLOW else {}),
         **({"lack": lack} if lack else {}),
         **({"left_out": merged.conflicts} if merged.conflicts else {}),
         "children": [_archived(child) for child in kin],
-        "runs": _runs(kin) - spawned.booked.current_action_count,
+        **used.command,
+        **({"runs": 1} if gathered == "reached" and not any(map(_was_at_work, kin)) else {}),
     }
     routed = steward.routed(Kind.COLLECT, state, command, spec)
     after = steward.decide(Kind.COLLECT, state.place(), command, spec, routed=routed)
@@ -61,10 +65,10 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
         after,
         actor=Actor.SYSTEM,
         step=step.id,
-        reason=after.stuck.reason if after.stuck else "",
+        reason=after.stuck.reason if after.stuck else _left_out(merged),
         command=command,
         route=routed.route if routed else [],
-        usage=_usage(kin, spawned.booked),
+        usage=used.usage,
         checkpoint_before=before,
         checkpoint_after=merged.commit if gathered == "reached" else before,
     )
@@ -101,6 +105,10 @@ def _work(project: Project, good: Sequence[Kin], spawned: Spawned) -> list[Their
     return found
 
 
+def _left_out(merged: Merged) -> str:
+    return f"left out, for it does not fit to the rest: {_conflicts(merged)}" if merged.conflicts else ""
+
+
 def _conflicts(merged: Merged) -> str:
     return "; ".join(f"{child}: {', '.join(files)}" for child, files in merged.conflicts.items())
 
@@ -125,21 +133,73 @@ def output_of(state: State) -> Any:
     return state.outputs.get(state.output_of or state.step)
 
 
-def _runs(kin: Sequence[Kin]) -> int:
-    return sum(child.state.usage.current_action_count for child in kin if child.state)
+def left_over(entries: Sequence[Interaction]) -> list[str]:
+    """Children that have not ended, though their parent goes on."""
+    return [
+        child["id"]
+        for entry in entries
+        if entry.kind is Kind.COLLECT and entry.command.get("gathered") == "reached"
+        for child in entry.command["children"]
+        if child["status"] not in TERMINAL
+    ]
 
 
-def _usage(kin: Sequence[Kin], booked: Totals) -> Usage:
-    """What the children have used, as far as it is not booked yet."""
-    used = [child.state.usage for child in kin if child.state]
-    micro = sum(money.join(each.cumulative_cost, each.cumulative_cost_microcents) for each in used)
-    cents, fraction = money.split(
-        max(0, micro - money.join(booked.cumulative_cost, booked.cumulative_cost_microcents))
-    )
-    return Usage(
-        input_tokens=sum(each.input_tokens for each in used) - booked.input_tokens,
-        output_tokens=sum(each.output_tokens for each in used) - booked.output_tokens,
+@dataclass(frozen=True)
+class Used:
+    """What the children of a job have used, as far as it has not booked that before."""
+
+    usage: Usage = field(default_factory=Usage)
+    command: JsonObject = field(default_factory=dict)
+    """What the booking interaction records, so that the next one books nothing twice."""
+
+
+def used_since(session: Session) -> Used:
+    """What is to be booked now; it does not matter how often, or whether a child was started over meanwhile."""
+    spawned = session.state.spawned
+    kin = children_of(session.project, session.state) if spawned else []
+    if spawned is None or not kin:
+        return Used()
+    booked: dict[str, Totals] = {}
+    for entry in session.history():
+        if entry.command.get("spawn") == spawned.sequence:
+            booked |= {name: Totals.model_validate(used) for name, used in entry.command["used"].items()}
+    now = {child.id: child.state.usage for child in kin if child.state}
+    fresh = [_less(used, booked.get(name, Totals())) for name, used in now.items()]
+    cents, fraction = money.split(sum(map(_cost, fresh)))
+    usage = Usage(
+        input_tokens=sum(used.input_tokens for used in fresh),
+        output_tokens=sum(used.output_tokens for used in fresh),
         cost_cents=cents,
         cost_microcents=fraction,
-        seconds=round(sum(each.cumulative_time_seconds for each in used) - booked.cumulative_time_seconds, 3),
+        seconds=round(sum(used.cumulative_time_seconds for used in fresh), 3),
     )
+    command: JsonObject = {
+        "spawn": spawned.sequence,
+        "runs": sum(used.current_action_count for used in fresh),
+        "used": {name: used.model_dump(mode="json") for name, used in now.items()},
+    }
+    return Used(usage, command)
+
+
+def _less(now: Totals, before: Totals) -> Totals:
+    """What was used between the two; all of it where the job was started over in between."""
+    if now.current_action_count < before.current_action_count or _cost(now) < _cost(before):
+        return now
+    cents, fraction = money.split(_cost(now) - _cost(before))
+    return Totals(
+        cumulative_cost=cents,
+        cumulative_cost_microcents=fraction,
+        cumulative_time_seconds=max(0.0, now.cumulative_time_seconds - before.cumulative_time_seconds),
+        current_action_count=now.current_action_count - before.current_action_count,
+        input_tokens=max(0, now.input_tokens - before.input_tokens),
+        output_tokens=max(0, now.output_tokens - before.output_tokens),
+    )
+
+
+def _was_at_work(child: Kin) -> bool:
+    """Whether it has used anything: a circle of workflows that pass over all their steps is to end too."""
+    return child.state is not None and child.state.usage.current_action_count > 0
+
+
+def _cost(used: Totals) -> int:
+    return money.join(used.cumulative_cost, used.cumulative_cost_microcents)

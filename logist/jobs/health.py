@@ -11,7 +11,7 @@ from shlex import quote
 
 from logist.agents import collecting
 from logist.core import newer
-from logist.core.model import State, Status
+from logist.core.model import State, Status, Workflow
 from logist.errors import LogistError, Refused
 from logist.jobs import checkpoints, layout, looking, specs
 from logist.jobs.finding import Cure, Finding, curable, damage, invalid, warning
@@ -227,6 +227,17 @@ def _frozen(job: JobDir, state: State) -> Iterator[Finding]:
         return
     if flow is None and state.workflow is not None:
         yield curable(invalid(name, "workflow.json is missing", None), Cure.FREEZE, job.workflow_file)
+    elif flow != _made_with(job, flow):
+        message = "workflow.json is not the one that the job was made with"
+        yield curable(invalid(name, message, None), Cure.FREEZE, job.workflow_file)
+
+
+def _made_with(job: JobDir, flow: Workflow | None) -> Workflow | None:
+    """The workflow as the history has it; `flow` where that can't be read, which is told elsewhere."""
+    try:
+        return next((entry.spec.workflow for entry in looking.interactions(job) if entry.spec), None)
+    except LogistError:
+        return flow
 
 
 def _verified(project: Project, job: JobDir) -> Iterator[Finding]:

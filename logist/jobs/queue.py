@@ -12,7 +12,8 @@ from logist.errors import Busy, LogistError
 from logist.jobs import family
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
-from logist.jobs.stepping import Result, do_step, provider_is_out
+from logist.jobs.result import Result
+from logist.jobs.stepping import do_step, provider_is_out
 from logist.store import JobDir, list_jobs
 
 READY = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
@@ -53,21 +54,30 @@ def run_job(
         if provider_is_out(result) or project.stopping():
             return result
         if result.state.status is Status.WAITING:
-            if not family_too or not _run_children(project, result, on_step):
+            if not family_too:
                 return result
+            codes = _run_children(project, result, on_step)
+            if codes is not None:
+                waits = family.waits(family.children_of(project, result.state))
+                return replace(result, exit_code=exit_code(codes), notes=(waits,))
         elif result.state.status not in READY or not result.entries:
             return result
 
 
-def _run_children(project: Project, waiting: Result, on_step: Callable[[Result], None]) -> bool:
-    """Runs the jobs that a job waits for, and theirs; whether all of them have settled then."""
-    state = waiting.state
+def _run_children(project: Project, waiting: Result, on_step: Callable[[Result], None]) -> list[int] | None:
+    """Runs the jobs that a job waits for, and theirs. None once all have settled, else the exit codes of all."""
+    state, codes = waiting.state, []
     if not all(child.settled for child in family.children_of(project, state)):
-        most, below = project.settings.max_concurrent_agents, f"{waiting.job_id}--"
-        for ended in run_queue(project, most, on_step, only=lambda job_id: job_id.startswith(below)):
+        most, above = project.settings.max_concurrent_agents, waiting.job_id
+        for ended in run_queue(
+            project, most, on_step, only=lambda job_id: family.is_below(project, job_id, above)
+        ):
+            codes.append(ended.exit_code)
             if ended.error is not None:
                 project.say(f"{ended.job_id}: {ended.error}")
-    return all(child.settled for child in family.children_of(project, state))
+    if all(child.settled for child in family.children_of(project, state)):
+        return None
+    return [*codes, family.exit_code(project, state)]
 
 
 def ready_jobs(project: Project) -> list[str]:
@@ -120,7 +130,8 @@ def run_queue(
     running: dict[Future[Ended], str] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         while True:
-            for job_id in _next_jobs(project, parallel - len(running), begun, leave, only):
+            busy = begun.union(running.values())
+            for job_id in _next_jobs(project, parallel - len(running), busy, leave, only):
                 begun.add(job_id)
                 running[pool.submit(_run_one, project, job_id, on_step)] = job_id
             if not running:

@@ -100,6 +100,8 @@ class Session:
         spec = specs.asked(self.project, self.job, draft=draft, say=self.project.say)
         if fold.spec_hash(spec) == self.state.spec_hash:
             return spec, []
+        made_with = next((entry.spec.workflow for entry in self.history() if entry.spec), None)
+        specs.require_frozen(self.job, spec.workflow, made_with)
         entry = self.entry(
             Kind.SPEC, self.state.place(), actor=Actor.SYSTEM, spec=spec, command=command or {}
         )
@@ -120,8 +122,10 @@ class Session:
 
 
 def _returns(entry: Interaction) -> bool:
-    """Whether it is a restep or rerun, took an agent's work back, or undid what an agent may not change."""
-    return entry.kind in (*RETURNS, Kind.RECOVER) or bool(entry.observed and entry.observed.found)
+    """Whether it is a restep or rerun, took an agent's work back, undid what an agent may not change, or merged."""
+    merged = entry.kind is Kind.COLLECT and entry.checkpoint_after != entry.checkpoint_before
+    undone = bool(entry.observed and entry.observed.found)
+    return entry.kind in (*RETURNS, Kind.RECOVER) or undone or merged
 
 
 @contextmanager

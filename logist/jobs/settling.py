@@ -55,7 +55,7 @@ def settle(
         return [_given_up(session, spec, asked, got.reply)]
     if got.kind == "in_doubt":
         return [_in_doubt(session, spec, asked, got.reply)]
-    if asked["phase"] != step.turn(session.state):
+    if asked["phase"] != step.turn(session.state) or asked["step"] != session.state.step:
         return [_late(session, Answered(spec, asked, got.reply))]
     return [conclude(session, Answered(spec, asked, got.reply), found=found)]
 

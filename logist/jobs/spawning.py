@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from logist import documents
 from logist.core import data, fold, paths, steward, template
 from logist.core.amounts import MICROCENTS
 from logist.core.ids import is_job_id
@@ -23,12 +26,18 @@ from logist.core.model import (
     Status,
     Step,
     StepType,
+    Workflow,
 )
 from logist.errors import LogistError
 from logist.jobs import planning
 from logist.jobs.create import Child, create
 from logist.jobs.project import Project
 from logist.jobs.session import Session
+
+MOST_INPUT = documents.MAX_BYTES // 2
+"""Bytes of the input of one child, as its job.yaml writes it."""
+MOST_UNSEEN = MOST_INPUT // 32
+"""Characters of JSON that are not looked at twice: written out, they are not too many."""
 
 
 def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> list[Interaction]:
@@ -44,13 +53,17 @@ def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> lis
     found = data.of(spec, session.state)
     sequence = session.state.revision + 1
     items, fault = _items(step, found)
-    fault = fault or _fault(session, sequence, len(items))
+    fault = fault or _fault(session, spec, step, sequence, len(items))
     warnings: list[str] = []
     children = [] if fault else _planned(session, spec, step, items, found, sequence, warnings)
+    given = _shared(step, found, items) if children else {}
+    if fault := fault or _too_large(children, given):
+        children, given = [], {}
     planning.template_warnings(session.project, list(dict.fromkeys(warnings)), strict=strict)
     command: JsonObject = {
         "tag": f"foreach:{session.job.id}",
         **({"single": True} if step.step_type is StepType.SUBFLOW else {}),
+        **({"given": given} if given else {}),
         "children": children,
         **({"fault": fault} if fault else {}),
     }
@@ -76,17 +89,9 @@ def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> lis
 
 def halt(session: Session, spec: EffectiveSpec) -> Halt | None:
     """The limit in the way of giving the step away: each child needs a run at least."""
-    stands = halted(spec, session.state.usage)
     step = spec.workflow.step(session.state.step) if spec.workflow else None
-    if stands or step is None:
-        return stands
-    items, fault = _items(step, data.of(spec, session.state))
-    left = spec.limits.max_allowed_iterations - session.state.usage.current_action_count
-    if fault or len(items) <= left:
-        return None
-    used, most = session.state.usage.current_action_count, spec.limits.max_allowed_iterations
-    reason = f"iteration limit: {used} of {most} runs, and {len(items)} items need {len(items)} more"
-    return Halt(Status.HALTED_ITERATION, reason)
+    items, fault = _items(step, data.of(spec, session.state)) if step else ([], "")
+    return halted(spec, session.state.usage, runs=1 if fault else max(1, len(items)))
 
 
 def _told(step: Step, items: Sequence[Any]) -> str:
@@ -100,12 +105,7 @@ def _told(step: Step, items: Sequence[Any]) -> str:
 def _items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
     """What the children work on, one each; or why that can't be told."""
     if step.step_type is StepType.SUBFLOW:
-        mapped = {
-            name: value
-            for name, path in step.input_mapping.items()
-            if (value := paths.lookup(found, path)) is not paths.MISSING
-        }
-        return [mapped if step.input_mapping else found["input"]], ""
+        return [_mapped(step, found) if step.input_mapping else found["input"]], ""
     items = paths.lookup(found, step.items_path or "")
     if not isinstance(items, list):
         return [], ""
@@ -117,16 +117,46 @@ def _items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
     return items, ""
 
 
-def _fault(session: Session, sequence: int, count: int) -> str:
+def _mapped(step: Step, found: JsonObject) -> JsonObject:
+    """The input of a child, where the step says what is in it."""
+    values = {name: paths.lookup(found, path) for name, path in step.input_mapping.items()}
+    return {name: value for name, value in values.items() if value is not paths.MISSING}
+
+
+def _fault(session: Session, spec: EffectiveSpec, step: Step, sequence: int, count: int) -> str:
     """Why no children can be made here."""
-    last = _child_id(session, sequence, count)
-    if not is_job_id(last):
-        return f"the id of a child, {last!r}, is too long: give the job a shorter one"
+    ids = [_child_id(session, sequence, number) for number in range(1, count + 1)]
+    if not all(map(is_job_id, ids)):
+        return f"the id of a child, {ids[-1]!r}, is too long: give the job a shorter one"
+    taken = next((name for name in ids if os.path.lexists(session.project.jobs_dir / name)), None)
+    if taken:
+        return f"there is a job {taken!r} already, so none can be made for {step.id!r}: move it away"
+    if ids and (fault := _not_to_give(session, spec, step)):
+        return fault
     depth, above = 1, session.state.parent
     while above is not None and depth <= MAX_DEPTH:
         depth += 1
         above = _parent_of(session.project, above)
     return f"workflows are {depth} deep, and {MAX_DEPTH} is the most" if depth > MAX_DEPTH else ""
+
+
+def _not_to_give(session: Session, spec: EffectiveSpec, step: Step) -> str:
+    """Why the job's role may not give this step away: it may list those that it gives work to."""
+    flow, roles = spec.workflow, session.project.roles
+    giver = session.state.agent_role if fold.is_switched(session.state) else spec.doer
+    inner = flow.subflows.get(step.subflow) if flow and step.subflow else None
+    given = [(giver, step.role), *((step.role or giver, name) for name in _roles_of(inner))]
+    for who, target in given:
+        listed = roles.get(who).can_delegate_to_roles
+        if listed and target not in (None, who, *listed):
+            return f"the role {who} may not give work to {target}; it may to: {', '.join(listed)}"
+    return ""
+
+
+def _roles_of(flow: Workflow | None) -> list[str]:
+    """Those that its steps name, in their order."""
+    named = [name for step in (flow.steps if flow else ()) for name in (step.role, step.review_role)]
+    return [name for name in dict.fromkeys(named) if name]
 
 
 def _parent_of(project: Project, job_id: str) -> str | None:
@@ -153,13 +183,14 @@ def _planned(
     """All that the children are made from, so that they can be made again and again."""
     flow = spec.workflow
     assert flow is not None
-    shares = _shares(spec, session.state, len(items))
+    shares = _shares(spec, session.state, max(1, len(items)))
     role, _ = fold.doer(spec, session.state)
     children = []
     for index, item in enumerate(items):
         number, total = index + 1, len(items)
         single = step.step_type is StepType.SUBFLOW
         own = {} if single else {step.item_variable: item, "index": index, "total": total}
+        mapped = {} if single else _mapped(step, {**found, **own})
         prompt, missed = _rendered(step, {**found, **own})
         warnings += missed
         children.append(
@@ -167,7 +198,7 @@ def _planned(
                 "id": _child_id(session, sequence, number),
                 "title": f"{flow.name}: {step.name}" + ("" if single else f" [{number}/{total}]"),
                 "prompt": session.project.redacted(prompt),
-                "input": item if single else {**_given(found), **own},
+                "input": item if single else {**mapped, **own},
                 "limits": shares,
                 "role": step.role or role,
             }
@@ -175,9 +206,36 @@ def _planned(
     return children
 
 
-def _given(found: JsonObject) -> JsonObject:
-    given = found["input"]
-    return given if isinstance(given, dict) else {"input": given}
+def _too_large(children: Sequence[JsonObject], given: JsonObject) -> str:
+    """Why the largest of the children could not read its own job.yaml."""
+    if not children:
+        return ""
+    own = max((child["input"] for child in children), key=lambda each: len(json.dumps(each)))
+    given = {**given, **own} if given else own
+    if len(json.dumps(given)) < MOST_UNSEEN:
+        return ""
+    size = len(documents.dumped({"input": given}).encode("utf-8"))
+    return (
+        f"the input of a child would take {size:,} bytes, and {MOST_INPUT:,} is the most"
+        if size > MOST_INPUT
+        else ""
+    )
+
+
+def _shared(step: Step, found: JsonObject, items: Sequence[Any]) -> JsonObject:
+    """What every child of a foreach is given beside its item, unless the step says that; never all the items."""
+    if step.step_type is not StepType.FOREACH or step.input_mapping:
+        return {}
+    given = _without(found["input"], items)
+    return given if isinstance(given, dict) else {} if given is None else {"input": given}
+
+
+def _without(value: Any, items: Sequence[Any]) -> Any:
+    if value is items:
+        return None
+    if not isinstance(value, dict):
+        return value
+    return {name: _without(held, items) for name, held in value.items() if held is not items}
 
 
 def _rendered(step: Step, found: JsonObject) -> tuple[str, list[str]]:
@@ -218,8 +276,11 @@ def make(session: Session) -> None:
     entry = next(entry for entry in session.history() if entry.sequence == spawned.sequence)
     spec, _ = session.changed_spec()
     wanted = {child["id"]: child for child in entry.command["children"]}
+    given = entry.command.get("given")
     for child_id in missing:
-        _make(session, spec, spawned, wanted[child_id])
+        child = wanted[child_id]
+        own = {**child, "input": {**given, **child["input"]}} if given else child
+        _make(session, spec, spawned, own)
 
 
 def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonObject) -> None:
@@ -248,6 +309,8 @@ def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonOb
             "tags": [spawned.tag],
             "role": child["role"],
             "approval": "none",
+            "review": spec.review,
+            "review_role": spec.reviewer if spec.reviewer_source == "job" else None,
             "limits": child["limits"],
             "rank": spec.rank,
             "workflow": own.name,

@@ -17,6 +17,7 @@ from logist.roles import role_hash
 from logist.store import JobDir, replace_file
 
 TITLE_LENGTH = 60
+MADE_AGAIN = "logist doctor --fix makes it again from the history"
 
 
 def read(job: JobDir, *, draft: bool = False, say: Callable[[str], None] = lambda text: None) -> JobSpec:
@@ -60,6 +61,13 @@ def frozen(job: JobDir) -> Workflow | None:
         raise _bad_workflow(job, f"{where}: {first['msg']}") from error
 
 
+def require_frozen(job: JobDir, flow: Workflow | None, made_with: Workflow | None) -> None:
+    """Raises InvalidFile for a workflow that somebody has changed since the job was made."""
+    if flow != made_with:
+        message = "the frozen workflow is not the one that the job was made with"
+        raise InvalidFile(message, where=str(job.workflow_file), fix=MADE_AGAIN)
+
+
 def freeze(job: JobDir, flow: Workflow) -> None:
     """Writes the workflow of a new job."""
     told = flow.model_dump(mode="json", exclude_defaults=True)
@@ -67,8 +75,8 @@ def freeze(job: JobDir, flow: Workflow) -> None:
 
 
 def _bad_workflow(job: JobDir, why: str) -> InvalidFile:
-    fix = "logist doctor --fix makes it again from the history"
-    return InvalidFile(f"the frozen workflow does not read: {why}", where=str(job.workflow_file), fix=fix)
+    message = f"the frozen workflow does not read: {why}"
+    return InvalidFile(message, where=str(job.workflow_file), fix=MADE_AGAIN)
 
 
 def _whole(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
@@ -85,7 +93,7 @@ def _whole(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
 def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> EffectiveSpec:
     """The spec over the config over the defaults; `flow` is the workflow it follows."""
     settings = project.settings
-    doer, doer_source = _doer(settings, spec)
+    doer_name, doer_source = doer(settings, spec)
     reviewer = spec.review_role or settings.review.role
     limits = settings.limits.model_copy(update=spec.limits.model_dump(exclude_none=True))
     criteria = spec.acceptance_criteria or []
@@ -103,13 +111,13 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         approval=_approval(spec.approval, settings.approval),
         limits=Limits.model_validate(limits.model_dump()),
         rank=spec.rank,
-        doer=doer,
+        doer=doer_name,
         doer_source=doer_source,
-        **marks(project, doer),
+        **marks(project, doer_name),
         reviewer=reviewer,
         reviewer_source="job" if spec.review_role else "config",
         on_doubt=settings.on_doubt,
-        roles=_hashes(project, doer, reviewer, *_roles_of(flow)),
+        roles=_hashes(project, doer_name, reviewer, *_roles_of(flow)),
         workflow=flow,
         doers=_doers(project, flow) if flow else None,
         input=redacted_values(project, spec.input),
@@ -132,7 +140,8 @@ def _doers(project: Project, flow: Workflow) -> dict[str, Doer]:
     }
 
 
-def _doer(settings: Settings, spec: JobSpec) -> tuple[str, str]:
+def doer(settings: Settings, spec: JobSpec) -> tuple[str, str]:
+    """Who does the work of a job, where its steps name no role, and why."""
     if spec.role:
         return spec.role, "job"
     mapped = settings.roles.type_mapping.get(spec.task_type or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from logist.agents.protocol import LITELLM
@@ -17,7 +17,6 @@ from logist.core.model import (
     JsonObject,
     Kind,
     Reply,
-    State,
     Status,
     Steward,
     Usage,
@@ -26,6 +25,7 @@ from logist.core.step import Idle, StepPlan
 from logist.errors import Refused
 from logist.jobs import (
     asking,
+    deciding,
     doubt,
     family,
     gathering,
@@ -38,26 +38,11 @@ from logist.jobs import (
 from logist.jobs.observing import Answered as Judged
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
+from logist.jobs.result import Result
 from logist.jobs.session import Session, changing, load
 
 PROVIDER = 6
 NOTHING = Usage()
-
-
-@dataclass(frozen=True)
-class Result:
-    """Where a job stands after a command, and what the command recorded."""
-
-    job_id: str
-    state: State
-    entries: tuple[Interaction, ...] = ()
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    exit_code: int = field(default=0)
-
-    @property
-    def next_command(self) -> str:
-        return next_command(self.state.place(), self.job_id)
 
 
 @dataclass(frozen=True)
@@ -72,6 +57,12 @@ class Answer:
 
 def do_step(project: Project, job_id: str, choice: Choice) -> Result:
     """One step. Raises Refused for a job that takes none, Busy for one at which others are at work."""
+    result = _stepped(project, job_id, choice)
+    deciding.dismiss(project, gathering.left_over(result.entries), f"{job_id} goes on without it")
+    return result
+
+
+def _stepped(project: Project, job_id: str, choice: Choice) -> Result:
     with changing(
         project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
     ) as session:
@@ -153,7 +144,8 @@ def _gather(session: Session) -> Result:
     spec, changed = session.changed_spec()
     if changed:
         session.record(*changed)
-    return _result(session, gathering.collect(session, spec, kin), ())
+    recorded = gathering.collect(session, spec, kin)
+    return _result(session, recorded, tuple(filter(None, [recorded[-1].reason])))
 
 
 def _ask(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> Interaction:
@@ -174,7 +166,8 @@ def _ask(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str)
 
 
 def _halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interaction:
-    command = {"limit": halt.limit.value, "needed": halt.needed}
+    more = {"needed_runs": halt.runs} if halt.runs > 1 else {}
+    command: JsonObject = {"limit": halt.limit.value, "needed": halt.needed, **more}
     after = steward.decide(Kind.HALT, session.state.place(), command, spec)
     entry = session.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=halt.reason, command=command)
     return session.record(entry)[0]

@@ -6,8 +6,8 @@ from logist.core import fold, steward
 from logist.core.model import TERMINAL, EffectiveSpec, JsonObject, Kind, State, Status
 from logist.jobs import settling, specs, stopping
 from logist.jobs.project import Project
+from logist.jobs.result import Result
 from logist.jobs.session import Session, changing, load
-from logist.jobs.stepping import Result
 from logist.roles import role_hash
 
 

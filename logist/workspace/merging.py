@@ -93,6 +93,9 @@ def _commit(git: Git, tree: str, ours: str, child: Theirs, held: str) -> str:
 def fetch_commit(git: Git, repository: Path, commit: str, reference: str, *options: str) -> None:
     """Copies a commit of another repository of checkpoints, and calls it `reference` here."""
     objects.checked(commit, git)
+    if not repository.is_dir():
+        message = "the repository of checkpoints is missing"
+        raise StorageError(message, where=str(repository), fix="put it back from a backup")
     git.run(
         "fetch",
         "--quiet",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,14 +13,16 @@ from typing import Any
 from logist.config.environment import Environment
 from logist.config.settings import Settings
 from logist.core.model import Interaction, JobSpec, State
-from logist.jobs import looking
+from logist.jobs import looking, queue
 from logist.jobs.create import create
 from logist.jobs.planning import Choice
 from logist.jobs.project import Clock, Project
+from logist.jobs.result import Result
 from logist.jobs.session import load
-from logist.jobs.stepping import Answer, Result, do_step, poststep
+from logist.jobs.stepping import Answer, do_step, poststep
 from logist.resources import resource
 from logist.roles import load_roles
+from logist.store import list_jobs
 
 Json = dict[str, Any]
 
@@ -52,6 +55,15 @@ def command(
 def answer(text: str | None = None, **more: Any) -> Json:
     """One scripted answer; without a text it is COMPLETED."""
     return {"text": command() if text is None else text, **more}
+
+
+def gave(output: Any = None, action: str = "COMPLETED", **more: Any) -> Json:
+    """A scripted answer with this output; `more` are the files, the role, what it used."""
+    return answer(command(action, output=output), **more)
+
+
+RUNS = Path(__file__).parents[2] / "fixtures" / "workflows" / "runs"
+"""Workflows that are made to be run."""
 
 
 class Bench:
@@ -88,6 +100,36 @@ class Bench:
             JobSpec.model_validate({"prompt": "Do it.", "repo": False, **spec}),
             draft=draft,
         ).state
+
+    def script(self, steps: Mapping[str, Sequence[Json]], answers: Sequence[Json] = ()) -> None:
+        """Other answers from here on: those at the steps of workflows, and those of all other asks."""
+        Path(self.project.agent.partition(":")[2]).write_text(
+            json.dumps({"answers": list(answers), "steps": dict(steps)}), "utf-8"
+        )
+        self.change()
+
+    def follow(
+        self,
+        workflow: str | Path,
+        job_id: str = "j",
+        *,
+        steps: Mapping[str, Sequence[Json]] = {},
+        **spec: Any,
+    ) -> State:
+        """A job that follows a workflow of `RUNS`, or another file; without an approval at its end."""
+        if steps:
+            self.script(steps)
+        path = str(RUNS / workflow)
+        return self.create(job_id, **{"prompt": None, "workflow": path, "approval": "none", **spec})
+
+    def run(self, job_id: str = "j") -> Result:
+        """Steps a job, and those it gives work to, as far as it goes."""
+        return queue.run_job(self.project, job_id, lambda _: None)
+
+    def children(self, job_id: str = "j") -> list[str]:
+        """The jobs that were made for others, in the order of their names."""
+        found = [name for name in list_jobs(self.project.jobs_dir) if name.startswith(f"{job_id}--")]
+        return sorted(found, key=lambda name: [int(part) for part in re.findall("[0-9]+", name)])
 
     def step(self, job_id: str = "j", **choice: Any) -> Result:
         return do_step(self.project, job_id, Choice(**choice))

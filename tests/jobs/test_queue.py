@@ -8,7 +8,7 @@ from pathlib import Path
 from logist.core.model import Status
 from logist.errors import Damaged
 from logist.jobs import queue
-from logist.jobs.stepping import Result
+from logist.jobs.result import Result
 from tests.jobs.bench import answer
 from tests.jobs.conftest import MakeBench
 

@@ -13,8 +13,8 @@ from logist.errors import Busy
 from logist.jobs import editing
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
-from logist.jobs.session import load
 from logist.jobs.result import Result
+from logist.jobs.session import load
 from logist.jobs.stepping import do_step
 from logist.store import REPLACE_BELOW, JobDir
 from tests.torture.lab import JOB, World

@@ -138,9 +138,10 @@ def _rested(world: World, server: Loopback, doubt: bool = False) -> Iterator[str
         yield from [] if again.code in (0, 3) else [f"job step ends with {again.code}: {again.err.decode()}"]
     if kinds.count("recover") != doubt:
         yield f"{kinds.count('recover')} doubts, not {int(doubt)}"
-    yield from tool_model.problems_of(world, server.requests, PLAN)
+    yield from tool_model.problems_of(world, server.requests, PLAN, settled=False)
     yield from broken(world)
     ran = world.run("job", "suspend", JOB)  # a command that writes once more, and asks nobody
     yield from [] if ran.code in (0, 4) else [f"job suspend ends with {ran.code}: {ran.err}"]
+    yield from tool_model.in_flight(world)
     yield from subjects.checkpoints_missing(world)
     yield from subjects.leftovers(world)

@@ -162,11 +162,15 @@ def explained(booked: Sequence[Money], ledger: Sequence[int], begun: int = 0) ->
     )
 
 
-def problems_of(world: World, requests: Sequence[Received], plan: Plan) -> Iterator[str]:
-    """What is wrong once the job rests: money, side effects, workspace."""
+def problems_of(
+    world: World, requests: Sequence[Received], plan: Plan, *, settled: bool = True
+) -> Iterator[str]:
+    """What is wrong once the job rests: money, side effects, workspace.
+
+    `settled` False: the last command may have been killed after it had recorded the answer.
+    """
     yield from broken_files(world)
-    if world.job.holder() or world.job.exchanges() or world.job.restoring.exists():
-        yield "something is in flight still"
+    yield from in_flight(world) if settled else ()
     entries = world.history()[1:]
     booked = money_of(entries)
     ledger = [turn_of(request.body["messages"]) for request in requests]
@@ -178,6 +182,12 @@ def problems_of(world: World, requests: Sequence[Received], plan: Plan) -> Itera
         return
     yield from _wrong_effects(world, used_in(requests[-1].body["messages"]), plan)
     yield from _wrong_workspace(world, entries[-1])
+
+
+def in_flight(world: World) -> Iterator[str]:
+    """What is there although nothing is under way."""
+    if world.job.holder() or world.job.exchanges() or world.job.restoring.exists():
+        yield "something is in flight still"
 
 
 def _wrong_sums(entries: Sequence[Json]) -> Iterator[str]:

@@ -42,8 +42,8 @@ class Spawned(Recorded):
     total: int
     checkpoint: str
     """What they began with."""
-    booked: Totals = Totals()
-    """What they have used, as far as this job has booked it."""
+    output_of: str | None = None
+    """The step whose output held their items, for when they are made anew."""
 
 
 class State(Recorded):

@@ -132,6 +132,8 @@ def _delegated(workflow: Workflow, inside: Nested, around: Around, places: Place
         if step.step_type == StepType.FOREACH and not step.subflow and step.role:
             yield from _given(around.job_role, {step.role}, step, around, places)
         elif step.subflow in inside.subflows:
+            if step.role:
+                yield from _given(around.job_role, {step.role}, step, around, places)
             inner = inside.subflows[str(step.subflow)]
             targets = {name for child in inner.steps for name in (child.role, child.review_role) if name}
             yield from _given(step.role or around.job_role, targets, step, around, places)

@@ -1,0 +1,24 @@
+"""What a command on a job comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from logist.core.machine import next_command
+from logist.core.model import Interaction, State
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where a job stands after a command, and what the command recorded."""
+
+    job_id: str
+    state: State
+    entries: tuple[Interaction, ...] = ()
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    exit_code: int = field(default=0)
+
+    @property
+    def next_command(self) -> str:
+        return next_command(self.state.place(), self.job_id)

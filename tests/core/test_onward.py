@@ -1,0 +1,128 @@
+"""What a completed step of a workflow leads to, and whether a person has to confirm it first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from logist.core import step
+from logist.core.model import Edge, JsonObject, Phase, Status, Step, StepType, StuckKind, Workflow
+from tests.core.builders import SCHEMA, command, observed, reply, spec, state
+
+
+def flow(**fields: Any) -> Workflow:
+    """`a`, then a decision between `b` and the end; `fields` are more of `a`."""
+    return Workflow(
+        name="w",
+        steps=(
+            Step(id="a", name="a", **fields),
+            Step(id="D", name="D", step_type=StepType.DECISION),
+            Step(id="b", name="b"),
+        ),
+        edges=(
+            Edge(source="a", target="D"),
+            Edge(source="D", target="b", condition="output.more"),
+            Edge(source="D", target="", condition="output.more === false"),
+        ),
+        start="a",
+    )
+
+
+def concluded(
+    workflow: Workflow,
+    output: Any = None,
+    *,
+    phase: Phase = Phase.DOER,
+    action: str = "COMPLETED",
+    metadata: JsonObject | None = None,
+    before: JsonObject | None = None,
+    **asked: Any,
+) -> step.Outcome:
+    status = Status.PENDING if phase is Phase.DOER else Status.REVIEW_REQUIRED
+    more: JsonObject = {"metadata": metadata} if metadata else {}
+    text = command(action, output=output, **more)
+    here = state(status, step="a", workflow="w", **(before or {}))
+    return step.conclude(spec(workflow=workflow, **asked), here, reply(text), observed(phase), SCHEMA)
+
+
+def test_a_step_leads_on_by_its_output() -> None:
+    outcome = concluded(flow(), {"more": True})
+    assert (outcome.place.status, outcome.place.step, outcome.unsure) == (Status.PENDING, "b", False)
+    assert outcome.route == [
+        {"decision": "D", "branch": "b", "condition": "output.more", "values": {"output.more": True}}
+    ]
+
+
+@pytest.mark.parametrize(("approval", "ends"), [("none", Status.SUCCESS), ("end", Status.APPROVAL_REQUIRED)])
+def test_the_end_of_a_workflow_is_approved_if_that_is_wanted(approval: str, ends: Status) -> None:
+    outcome = concluded(flow(), {"more": False}, approval=approval)
+    assert (outcome.place.status, outcome.place.awaiting) == (ends, "end" if approval == "end" else None)
+
+
+def test_no_branch_is_stuck_at_the_step_whose_output_has_to_choose_one() -> None:
+    outcome = concluded(flow(), {"more": None})
+    stuck = outcome.place.stuck
+    assert stuck is not None
+    assert (stuck.kind, stuck.step, stuck.reason) == (StuckKind.NO_BRANCH, "a", outcome.reason)
+    assert "output.more = None" in outcome.reason
+    assert outcome.route[0]["branch"] is None
+
+
+@pytest.mark.parametrize(("action", "leads"), [("RETRY", Status.PENDING), ("STUCK", Status.STUCK)])
+def test_nothing_is_routed_before_a_step_is_done(action: str, leads: Status) -> None:
+    outcome = concluded(flow(), {"more": True}, action=action)
+    assert (outcome.place.status, outcome.place.step, outcome.route) == (leads, "a", [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "metadata", "asks"),
+    [
+        ({}, {"confidence": 0}, False),
+        ({"confidence": 0.5}, {"confidence": 0.49}, True),
+        ({"confidence": 0.5}, {"confidence": 0.5}, False),
+        ({"confidence": 0.5}, {"confidence": "low"}, False),
+        ({"confidence": 0.5}, None, False),
+        ({"confirm": True}, None, True),
+        ({"confirm": "output.more"}, None, True),
+        ({"confirm": "output.more === false"}, None, False),
+        ({"confirm": "output.missing"}, None, False),
+        ({"confirm": "output.size > 3"}, None, False),
+        ({"confirm": {"var": "output.more", "equals": True}}, None, True),
+    ],
+)
+def test_a_steward_confirms_where_the_step_or_the_agent_wants_it(
+    fields: JsonObject, metadata: JsonObject | None, asks: bool
+) -> None:
+    outcome = concluded(flow(**fields), {"more": True}, metadata=metadata)
+    assert outcome.unsure is asks
+    assert (outcome.place.awaiting == "review") is asks
+    assert (outcome.place.step, outcome.route == []) == ("a" if asks else "b", asks)
+
+
+def test_a_reviewed_step_is_confirmed_after_its_review() -> None:
+    reviewed = flow(review=True, confirm=True)
+    done = concluded(reviewed, {"more": True})
+    assert (done.place.status, done.unsure, done.route) == (Status.REVIEW_REQUIRED, True, [])
+    before = {"unsure": True, "outputs": {"a": {"more": True}}, "output_of": "a"}
+    seen = concluded(reviewed, phase=Phase.REVIEWER, before=before)
+    assert (seen.place.status, seen.place.awaiting) == (Status.APPROVAL_REQUIRED, "review")
+    sure = concluded(reviewed, {"more": False}, phase=Phase.REVIEWER, before=before | {"unsure": None})
+    assert (sure.place.step, sure.place.status) == ("b", Status.PENDING)  # by the output of the doer
+
+
+@pytest.mark.parametrize(
+    ("approval", "status"), [("each", Status.APPROVAL_REQUIRED), ("end", Status.PENDING)]
+)
+def test_approval_of_each_step_comes_after_its_review(approval: str, status: Status) -> None:
+    before = {"outputs": {"a": {"more": True}}, "output_of": "a"}
+    outcome = concluded(flow(review=True), phase=Phase.REVIEWER, before=before, approval=approval)
+    assert outcome.place.status is status
+
+
+def test_a_suggestion_that_is_no_text_is_none() -> None:
+    assert (
+        concluded(flow(), {"more": None}, metadata={"suggested_next_stage": ["b"]}).place.status
+        is Status.STUCK
+    )
+    assert concluded(flow(), {"more": None}, metadata={"suggested_next_stage": "b"}).place.step == "b"

@@ -55,13 +55,14 @@ def run(
     """
     stop_on_signals()
     from logist.cli import context
-    from logist.jobs.queue import exit_code
+    from logist.jobs.queue import exit_code, is_left_behind
 
     project = context.project(environment, jobs_dir, agent)
     shown = _Shown(environment, quiet=as_json)
     _rounds(project, parallel or project.settings.max_concurrent_agents, watch, shown)
     rows = [_row(end, shown.steps[end.job_id]) for end in shown.ended.values()]
-    code = project.stopping() or exit_code([row["exit_code"] for row in rows])
+    counted = [end.exit_code for end in shown.ended.values() if not is_left_behind(project, end)]
+    code = project.stopping() or exit_code(counted)
     return Output({"jobs": rows, "interrupted": bool(project.stopping())}, _summary(rows), exit_code=code)
 
 

@@ -25,6 +25,9 @@ SWITCH = "switch"
 """Why a role is the doer that the steward has put there."""
 
 
+BOOKS = frozenset({Kind.COLLECT, Kind.RESTEP, Kind.RESUBMIT, Kind.CANCEL, Kind.FAIL})
+"""Kinds that book what the children have used."""
+
 LONGEST_SUMMARY = 200
 """Characters of a step's summary that later steps read."""
 
@@ -74,11 +77,13 @@ def _answered(after: State, entry: Interaction) -> dict[str, Any]:
     if observed is None or observed.phase is not Phase.DOER or actions != [ExitAction.COMPLETED]:
         return {}
     unsure = True if entry.command.get("unsure") else None
+    told = (entry.response.metadata or {}).get("suggested_next_stage")
     step = entry.step or after.step
     return {
         **_given(after, step, entry.response.output),
         **_said(after, step, entry.response.summary_for_supervisor),
         "unsure": unsure,
+        "suggested": told if isinstance(told, str) else None,
     }
 
 
@@ -158,8 +163,13 @@ def _collected(after: State, before: State, entry: Interaction) -> dict[str, Any
 
 
 def runs(entry: Interaction) -> int:
-    """Agents that were at work in the children, as a `collect` or a `restep` books them."""
-    count = entry.command.get("runs") if entry.kind in (Kind.COLLECT, Kind.RESTEP) else 0
+    """Agents that were at work in the children, as far as this entry books them.
+
+    A step that could be given to nobody is a run too: a circle of such steps has to end.
+    """
+    if entry.kind is Kind.SPAWN:
+        return int(not _children(entry.command))
+    count = entry.command.get("runs") if entry.kind in BOOKS else 0
     return count if isinstance(count, int) else 0
 
 

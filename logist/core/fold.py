@@ -265,6 +265,14 @@ def _totals(totals: Totals, entry: Interaction) -> Totals:
     )
 
 
+def ever_used(entries: Iterable[Interaction]) -> Totals:
+    """All that a job has used since it was made, whether or not it was started over."""
+    totals = Totals()
+    for entry in entries:
+        totals = _totals(totals, entry)
+    return totals
+
+
 def released(entry: Interaction) -> int:
     """What a steward took back of a booking that was in doubt, in microcents."""
     amount = entry.command.get("released_microcents")

@@ -29,7 +29,7 @@ def after(
     doing = event.who is Who.DOER
     output = response.output if doing else data.UNCHANGED
     told = (response.metadata or {}) if doing else {}
-    suggestion = told.get("suggested_next_stage")
+    suggestion = told.get("suggested_next_stage") if doing else state.suggested
     facts = Facts(
         data.of(spec, state, here.step, output),
         state.visits or {},

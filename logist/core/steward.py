@@ -129,4 +129,4 @@ def _after(
     flow: Workflow, state: State, spec: EffectiveSpec, output: Any, results: list[Any] | None = None
 ) -> Routed:
     found = data.of(spec, state, state.step, output, results)
-    return routing.after(flow, state.step, Facts(found, state.visits or {}))
+    return routing.after(flow, state.step, Facts(found, state.visits or {}, state.suggested))

@@ -119,7 +119,10 @@ def at(status: Status) -> Target:
 
 def again(s: Situation) -> Place:
     """The same place, one attempt further."""
-    return s.here.model_copy(update={"attempts": s.here.attempts + 1})
+    attempts = s.here.attempts + 1
+    if s.spec.workflow is not None and s.here.status is Status.PENDING:
+        return _enter(s.spec, s.here.step, attempts)  # an answer may have been given for what others do here
+    return s.here.model_copy(update={"attempts": attempts})
 
 
 def unchanged(s: Situation) -> Place:
@@ -266,7 +269,15 @@ def collects_again(s: Situation) -> bool:
 
 
 def nothing_in_doubt(s: Situation) -> bool:
-    return not in_doubt(s.here) and s.event.doubt is None and not collects_again(s)
+    if collects_again(s) or _has_no_work_to_review(s):
+        return False
+    return not in_doubt(s.here) and s.event.doubt is None
+
+
+def _has_no_work_to_review(s: Situation) -> bool:
+    """What the children did is not in the job yet."""
+    kinds = {StuckKind.SHARE, StuckKind.CONFLICT}
+    return s.event.to_review and s.here.stuck is not None and s.here.stuck.kind in kinds
 
 
 def doubt_is_settled(s: Situation) -> bool:

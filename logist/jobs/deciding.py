@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from logist.core import fold, steward
+from logist.core import flowing, fold, steward
 from logist.core.model import (
     EffectiveSpec,
     Interaction,
@@ -52,9 +52,14 @@ def decide(
         wait = max(wait, stopping.LEAVE_SECONDS)
     with changing(project, job_id, f"job {kind}", wait=wait) as session:
         settled = settling.settle_first(session, then_refuse=kind not in ENDING, at_any_price=kind in ENDING)
+        if kind is Kind.APPROVE and "output" in asked and session.state.workflow is None:
+            fix = "approve without --output"
+            raise UsageError("no step comes after this one to read an output", where="--output", fix=fix)
         if asked.get("doubt") == doubt.RETRY:
             asked.update(doubt.released(session))
         spec, changed = _spec(session, kind)
+        used = gathering.used_since(session) if kind in flowing.BOOKS else gathering.Used()
+        asked.update(used.command)
         routed = steward.routed(kind, session.state, asked, spec)
         after = steward.decide(kind, session.state.place(), asked, spec, routed=routed)
         entry = session.entry(
@@ -64,6 +69,7 @@ def decide(
             command=asked,
             reason=_why(after, note),
             route=routed.route if routed else [],
+            usage=used.usage,
         )
         waited_for = session.state.children
         recorded = session.record(*changed, entry)

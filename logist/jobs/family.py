@@ -17,6 +17,15 @@ from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.project import Project
 from logist.jobs.session import load
 
+
+class Unwanted(Refused):
+    """A child whose work nobody waits for any more."""
+
+
+class SetAside(Refused):
+    """A child whose parent was set aside."""
+
+
 SHOWN = 5
 """Children that a note names."""
 
@@ -28,6 +37,8 @@ class Kin:
     id: str
     state: State | None
     error: str = ""
+    code: int = 0
+    """The exit code of that error; 0 where it is only not made yet."""
 
     @property
     def settled(self) -> bool:
@@ -50,10 +61,12 @@ def children_of(project: Project, state: State) -> list[Kin]:
 def _kin(project: Project, job_id: str) -> Kin:
     try:
         state = load(project, project.job(job_id)).state
-    except LogistError as error:
+    except UsageError as error:
         return Kin(job_id, None, str(error))
+    except LogistError as error:
+        return Kin(job_id, None, str(error), error.exit_code)
     if state.parent is None or not job_id.startswith(f"{state.parent}--"):
-        return Kin(job_id, None, "another job has its name")
+        return Kin(job_id, None, "another job has its name", Refused.exit_code)
     return Kin(job_id, state)
 
 
@@ -67,16 +80,15 @@ def require_wanted(project: Project, state: State, job_id: str) -> None:
         if above is None:
             return
         try:
-            parent = project.job(above).read_state() or {}
+            parent = load(project, project.job(above)).state
         except UsageError:
             return  # a child that was taken elsewhere goes its own way
-        status = str(parent.get("status"))
-        if status == Status.SUSPENDED:
-            raise Refused(f"its parent {above} is {status}", fix=f"logist job resume --job {above}")
-        if status in TERMINAL or child not in (parent.get("children") or []):
+        if parent.status is Status.SUSPENDED:
+            raise SetAside(f"its parent {above} is {parent.status}", fix=f"logist job resume --job {above}")
+        if parent.status in TERMINAL or child not in parent.children:
             fix = f"logist job cancel --job {child}"
-            raise Refused(f"its parent {above} does not wait for it any more", fix=fix)
-        child, above = above, parent.get("parent")
+            raise Unwanted(f"its parent {above} does not wait for it any more", fix=fix)
+        child, above = above, parent.parent
 
 
 def is_below(project: Project, job_id: str, above: str) -> bool:
@@ -107,15 +119,24 @@ def standing(child: Kin) -> str:
     return child.state.status.value if child.state else child.error or "not made yet"
 
 
+FIRST_OF = (1, 10, 5, 3, 7, 11, 8)
+
+
 def exit_code(project: Project, state: State) -> int:
-    """Of a job that waits: 3 if a descendant is STUCK, 11 if one wants a steward's approval, else 0."""
+    """Of a job that waits: the first of FIRST_OF that one of its children, or theirs, keeps it waiting with.
+
+    10 and 5 if one can't be read, 3 if it is STUCK, 7 at a limit, 11 for an approval, 8 set aside; else 0.
+    """
     codes = set(_codes(project, state, MAX_DEPTH))
-    return next((code for code in (3, 11) if code in codes), 0)
+    return next((code for code in FIRST_OF if code in codes), 0)
 
 
 def _codes(project: Project, state: State, depth: int) -> Iterator[int]:
     for child in children_of(project, state) if depth else ():
         if child.state is None:
+            yield child.code
+            continue
+        if child.settled:
             continue
         yield advice.exit_code(child.state.status)
         yield from _codes(project, child.state, depth - 1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from logist.core import money, steward
+from logist.core import fold, money, steward
 from logist.core.model import (
     TERMINAL,
     Actor,
@@ -23,7 +23,7 @@ from logist.core.model import (
 )
 from logist.jobs.family import Kin, children_of, standing
 from logist.jobs.project import Project
-from logist.jobs.session import Session
+from logist.jobs.session import Session, interaction_of
 from logist.workspace.merging import Merged, Theirs
 
 
@@ -163,7 +163,7 @@ def used_since(session: Session) -> Used:
     for entry in session.history():
         if entry.command.get("spawn") == spawned.sequence:
             booked |= {name: Totals.model_validate(used) for name, used in entry.command["used"].items()}
-    now = {child.id: child.state.usage for child in kin if child.state}
+    now = {child.id: _ever_used(session.project, child.id) for child in kin if child.state}
     fresh = [_less(used, booked.get(name, Totals())) for name, used in now.items()]
     cents, fraction = money.split(sum(map(_cost, fresh)))
     usage = Usage(
@@ -181,11 +181,15 @@ def used_since(session: Session) -> Used:
     return Used(usage, command)
 
 
+def _ever_used(project: Project, child: str) -> Totals:
+    return fold.ever_used(interaction_of(entry) for entry in project.job(child).entries())
+
+
 def _less(now: Totals, before: Totals) -> Totals:
-    """What was used between the two; all of it where the job was started over in between."""
-    if now.current_action_count < before.current_action_count or _cost(now) < _cost(before):
+    """What was used between the two; all of it where the job was deleted, and made again, in between."""
+    if now.current_action_count < before.current_action_count:
         return now
-    cents, fraction = money.split(_cost(now) - _cost(before))
+    cents, fraction = money.split(max(0, _cost(now) - _cost(before)))
     return Totals(
         cumulative_cost=cents,
         cumulative_cost_microcents=fraction,

@@ -7,9 +7,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from logist.core.model import TERMINAL, JsonObject, Status, StuckKind
+from logist.core.model import TERMINAL, JsonObject, Kind, Status, StuckKind
 from logist.errors import Busy, LogistError
 from logist.jobs import family
+from logist.jobs.deciding import decide
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.result import Result
@@ -161,7 +162,9 @@ def _run_one(project: Project, job_id: str, on_step: Callable[[Result], None]) -
     quiet = replace(project, say=lambda text: project.say(f"{job_id}: {text}"))
     try:
         return Ended(job_id, run_job(quiet, job_id, on_step, family_too=False), None)
-    except Busy as error:
+    except family.Unwanted as error:
+        return Ended(job_id, decide(quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True), None)
+    except (Busy, family.SetAside) as error:
         project.say(f"{job_id}: passed over, {error.message}")
         return Ended(job_id, None, None)
 
@@ -176,6 +179,18 @@ def _ended(future: Future[Ended], job_id: str) -> Ended:
     if not isinstance(error, Exception):
         raise error
     return Ended(job_id, None, LogistError(f"{type(error).__name__}: {error}"))
+
+
+def is_left_behind(project: Project, ended: Ended) -> bool:
+    """Whether a job was a child that its parent goes on without: how it stands is no concern of the run."""
+    parent = ended.result.state.parent if ended.result else None
+    if parent is None:
+        return False
+    try:
+        state = project.job(parent).read_state() or {}
+    except LogistError:
+        return False
+    return ended.job_id not in (state.get("children") or [])
 
 
 def exit_code(codes: list[int]) -> int:

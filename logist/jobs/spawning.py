@@ -36,6 +36,8 @@ from logist.jobs.session import Session
 
 MOST_INPUT = documents.MAX_BYTES // 2
 """Bytes of the input of one child, as its job.yaml writes it."""
+DEEPEST_INPUT = documents.MAX_DEPTH - 4
+"""Levels of it; job.yaml has some around it."""
 MOST_UNSEEN = MOST_INPUT // 32
 """Characters of JSON that are not looked at twice: written out, they are not too many."""
 
@@ -212,6 +214,9 @@ def _too_large(children: Sequence[JsonObject], given: JsonObject) -> str:
         return ""
     own = max((child["input"] for child in children), key=lambda each: len(json.dumps(each)))
     given = {**given, **own} if given else own
+    deepest = max(_depth(child["input"]) for child in children)
+    if deepest > DEEPEST_INPUT:
+        return f"the input of a child is {deepest} levels deep, and {DEEPEST_INPUT} is the most"
     if len(json.dumps(given)) < MOST_UNSEEN:
         return ""
     size = len(documents.dumped({"input": given}).encode("utf-8"))
@@ -220,6 +225,16 @@ def _too_large(children: Sequence[JsonObject], given: JsonObject) -> str:
         if size > MOST_INPUT
         else ""
     )
+
+
+def _depth(value: Any) -> int:
+    """Levels of objects and lists within each other."""
+    deepest, level = 0, [value]
+    while level:
+        held = [each for each in level if isinstance(each, dict | list)]
+        level = [one for each in held for one in (each.values() if isinstance(each, dict) else each)]
+        deepest += bool(held)
+    return deepest
 
 
 def _shared(step: Step, found: JsonObject, items: Sequence[Any]) -> JsonObject:
@@ -297,6 +312,7 @@ def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonOb
                 "prompt": child["prompt"],
                 "rendered": True,
                 "when": None,
+                "confirm": False,
                 "items_path": None,
             }
         )

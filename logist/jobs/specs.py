@@ -191,6 +191,8 @@ def edit(
     """
     if changes.get(("id",), job.id) != job.id:
         raise UsageError("the id of a job can't be changed", where="id")
+    if ("parent",) in changes:
+        raise UsageError("the parent of a job can't be changed", where="parent")
     if ("workflow",) in changes:
         fix = "make another job: logist job create --workflow FILE"
         raise UsageError("the workflow of a job is frozen when it is made", where="workflow", fix=fix)

@@ -98,6 +98,8 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
 
 
 def _step(session: Session, choice: Choice) -> Result:
+    if session.behind:
+        session.write_state()  # who asks what is ready reads nothing but that
     planning.refuse_ended(session.state)
     family.require_wanted(session.project, session.state, session.job.id)
     if session.state.status is Status.WAITING:

@@ -190,3 +190,12 @@ def test_the_folder_may_be_a_file(desk: Desk) -> None:
     ran = desk("workflow", "import", str(source))
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(f"error: {desk.home / 'workflows'}")
+
+
+def test_w3_a_comment_ends_at_whatever_ends_a_line() -> None:
+    from logist.cli.workflow.spoken import without_comments
+
+    for end in ("\n", "\r\n", "\r"):
+        diagram = end.join(["graph TD", "A --> B", '%% @A: {"agentRole": "secret words"}', "B --> C", ""])
+        assert "secret" not in without_comments(diagram)
+        assert "B --> C" in without_comments(diagram)

@@ -148,7 +148,7 @@ class TestTotals:
         more = back.model_copy(update={"command": {"released_microcents": 99_000_000}})
         assert money_used(fold.apply(state, more)) == (0, 0)
 
-    @pytest.mark.parametrize("kind", sorted(set(Kind) - {"ask", "recover", "rerun", "restep"}))
+    @pytest.mark.parametrize("kind", sorted(set(Kind) - {"ask", "recover", "rerun", "restep", "spawn"}))
     def test_what_people_do_is_no_run(self, kind: Kind) -> None:
         state = fold.apply(State(status=Status.PENDING), entry_of(Usage(), kind))
         assert state.usage == State(status=Status.PENDING).usage

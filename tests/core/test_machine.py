@@ -65,7 +65,7 @@ APPROVAL           | steward  | reject     | awaiting review           | PENDING
 APPROVAL           | steward  | reject     | awaiting manual           | STUCK agent doer
 STUCK              | steward  | resubmit   | settled, not to review, not children differ | PENDING
 STUCK              | steward  | resubmit   | children differ, not to review | WAITING
-STUCK              | steward  | resubmit   | settled, to review        | REVIEW_REQUIRED
+STUCK              | steward  | resubmit   | settled, to review, not children differ | REVIEW_REQUIRED
 STUCK              | steward  | supply     | answerable, doer stuck    | PENDING, same attempts
 STUCK              | steward  | supply     | answerable, reviewer stuck| REVIEW_REQUIRED, same attempts
 PENDING            | system   | spawn      | spawns, not a fault, children      | WAITING

@@ -30,7 +30,7 @@ class Point(NamedTuple):
 
     name: str
     time: int
-    """How many times it has got it then; `tools` are saved before and after each tool."""
+    """How many times it has got it then; `tools` are saved after each tool, and before one that changes something."""
     after: bool
 
     @property
@@ -62,7 +62,8 @@ def _names(plan: Plan) -> Iterator[tuple[str, int]]:
         yield f"{k}.sent", 1
         yield f"{k}.response", 1
         if k <= len(plan):
-            yield from ((f"{k}.tools", time) for time in range(1, 2 * len(plan[k - 1]) + 2))
+            saved = sum(1 if call["name"] == "read_file" else 2 for call in plan[k - 1])
+            yield from ((f"{k}.tools", time) for time in range(1, saved + 2))
 
 
 class ToolDesk(Desk):

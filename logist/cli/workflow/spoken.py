@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_COMMENT = re.compile(r"^[ \t]*%%(?!\{)[^\n]*(?:\n|\Z)", re.MULTILINE)
+_COMMENT = re.compile(r"(?:\A|(?<=[\r\n]))[ \t]*%%(?!\{)[^\r\n]*(?:\r\n|[\r\n]|\Z)")
 """Lines that mermaid passes over; `%%{init: ...}%%` is none."""
 
 

@@ -105,6 +105,8 @@ class State(Recorded):
     """A steward is to confirm what the doer has done, when the reviewer has seen it."""
     workflow: str | None = None
     """Its name; None is the built-in one."""
+    suggested: str | None = None
+    """The successor that the last doer has named."""
     doers: dict[str, Doer] | None = None
     """Who does the steps of the workflow that have a role of their own, and by "" the others."""
     spawns: bool | None = None

@@ -1,0 +1,154 @@
+"""A job with a workflow comes to an end, says so truly, and books all that was used for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from logist.core.model import Kind, Status
+from logist.errors import Refused, UsageError
+from logist.jobs import family, queue
+from logist.jobs.deciding import decide, rerun
+from tests.jobs.bench import Bench, answer, command, gave
+from tests.jobs.conftest import MakeBench
+from tests.jobs.test_workflow_children import COST, given_away, parts, work
+from tests.jobs.test_workflow_family import ended
+
+
+def all_run(b: Bench) -> list[queue.Ended]:
+    return list(queue.run_queue(b.project, 2, lambda result: None))
+
+
+def spent(b: Bench) -> int:
+    usage = b.state().usage
+    return usage.cumulative_cost * 1_000_000 + usage.cumulative_cost_microcents
+
+
+def test_a_circle_in_which_nothing_is_found_to_do_ends_at_the_limit(bench: MakeBench) -> None:
+    b = bench()
+    b.follow("nothing.yaml", limits={"max_allowed_iterations": 7})
+    assert b.run().state.status is Status.HALTED_ITERATION
+    assert b.state().usage.current_action_count == 7
+
+
+@pytest.mark.parametrize("kind", [Kind.CANCEL, Kind.FAIL])
+def test_what_children_have_used_is_booked_when_nobody_waits_any_more(bench: MakeBench, kind: Kind) -> None:
+    b = bench()
+    children = given_away(b, "a", "b", each={1: [gave("a", usage=COST)]})
+    work(b, children[0])
+    decide(b.project, "j", kind)
+    assert (spent(b), b.state().usage.current_action_count) == (3_500_000, 2)
+
+
+def test_a_child_that_was_started_over_is_booked_for_both_times(bench: MakeBench) -> None:
+    b = bench()
+    costs = [gave("a", usage=COST)] * 2
+    children = given_away(b, "a", "b", each={1: costs, 2: [answer(command("STUCK"))] * 3})
+    work(b, *children)
+    rerun(b.project, children[0])
+    work(b, children[0])
+    decide(b.project, children[1], Kind.FAIL)
+    assert b.run().state.status is Status.STUCK
+    assert spent(b) == 7_000_000
+
+
+def test_an_item_too_deep_for_a_job_stops_before_any_is_made(bench: MakeBench) -> None:
+    b = bench()
+    deep: Any = "x"
+    for _ in range(70):
+        deep = [deep]
+    b.follow("fan-out.yaml", steps={**parts("a"), "plan": [gave({"parts": [deep]})]})
+    result = b.run()
+    assert result.state.status is Status.STUCK
+    assert "levels deep" in result.state.reason
+    assert b.children() == []
+
+
+def test_a_state_that_is_behind_keeps_no_parent_waiting(bench: MakeBench) -> None:
+    b = bench()
+    children = given_away(b, "a", "b")
+    behind = (b.folder(children[0]) / "state.json").read_bytes()
+    work(b, *children)
+    (b.folder(children[0]) / "state.json").write_bytes(behind)  # killed between the history and the state
+    all_run(b)
+    all_run(b)
+    assert b.state().status is Status.SUCCESS
+
+
+def test_children_that_a_killed_cancel_left_are_canceled_by_the_next_run(bench: MakeBench) -> None:
+    b = bench()
+    children = given_away(b, "a", "b")
+    ended(b)
+    assert {b.state(child).status for child in children} == {Status.PENDING}
+    all_run(b)
+    assert {b.state(child).status for child in children} == {Status.CANCELED}
+    assert all(len(b.history(child)) == 2 for child in children)
+
+
+def test_children_of_a_job_that_is_set_aside_are_passed_over(bench: MakeBench) -> None:
+    b = bench()
+    given_away(b, "a")
+    decide(b.project, "j", Kind.SUSPEND)
+    assert [each.error for each in all_run(b)] == [None]
+    assert any("its parent j is SUSPENDED" in line for line in b.said)
+
+
+def test_a_step_for_others_is_given_away_again_after_a_given_retry(bench: MakeBench) -> None:
+    b = bench()
+    b.follow("fan-out.yaml", steps=parts(*range(101)))
+    b.run()
+    assert b.state().status is Status.STUCK
+    b.give(command("RETRY"))
+    assert (b.state().status, b.state().spawns) == (Status.PENDING, True)
+
+
+def test_work_that_was_not_gathered_is_not_reviewed(bench: MakeBench) -> None:
+    b = bench()
+    children = given_away(b, "a", "b", each={2: [answer(command("STUCK"))]})
+    work(b, *children)
+    decide(b.project, children[1], Kind.FAIL)
+    assert b.step().state.status is Status.STUCK
+    with pytest.raises(Refused):
+        decide(b.project, "j", Kind.RESUBMIT, command={"review": True})
+    assert b.state().children == children
+
+
+def test_an_output_that_nobody_will_read_is_refused(bench: MakeBench) -> None:
+    b = bench([answer(), answer()])
+    b.create()
+    b.step()
+    b.step()
+    with pytest.raises(UsageError, match="no step comes after"):
+        decide(b.project, "j", Kind.APPROVE, command={"output": 1})
+
+
+def test_m25_a_suggestion_counts_when_the_reviewer_has_seen_the_work(bench: MakeBench) -> None:
+    b = bench()
+    told = command(metadata={"suggested_next_stage": "second"}, output={})
+    b.follow(
+        "suggested.yaml", steps={"make": [answer(told), answer()], "second": [gave(2)], "first": [gave(1)]}
+    )
+    assert b.run().state.status is Status.SUCCESS
+    assert b.state().outputs == {"make": {}, "second": 2}
+
+
+def test_a_child_that_can_not_be_read_is_told_by_the_exit_code(bench: MakeBench) -> None:
+    b = bench()
+    children = given_away(b, "a", "b")
+    work(b, children[1])
+    state = b.folder(children[0]) / "state.json"
+    whole = state.read_bytes()
+    state.write_text("{}")
+    assert b.step().exit_code == 10
+    assert family.exit_code(b.project, b.state()) == 10
+    state.write_bytes(whole)  # every job of a test is verified at its end
+
+
+def test_a_child_left_behind_is_no_concern_of_the_run(bench: MakeBench) -> None:
+    b = bench()
+    retry = [answer(command("RETRY"))] * 3
+    given_away(b, "a", "b", workflow="half.yaml", each={2: retry})
+    ends = all_run(b)
+    assert b.state().status is Status.SUCCESS
+    assert [each.exit_code for each in ends if not queue.is_left_behind(b.project, each)] == [0]

@@ -101,7 +101,7 @@ def test_a_refused_key_ends_at_once_and_uses_no_attempt(bench: MakeBench) -> Non
 
 def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_path: Path) -> None:
     with Loopback(
-        {"text": command(summary="Late."), "delay": 3, "usage": {"input": 10, "output": 10}}
+        {"text": command(summary="Late."), "delay": 10, "usage": {"input": 10, "output": 10}}
     ) as server:
         b = quickly_paid(bench(), server.url)
         b.create()
@@ -227,7 +227,7 @@ def test_ctrl_c_keeps_an_answer_that_comes_in_time(bench: MakeBench) -> None:
 
 def test_ctrl_c_before_anything_is_sent_leaves_no_trace(bench: MakeBench) -> None:
     with Loopback({"text": command()}) as server:
-        b = quickly_paid(bench(), server.url)
+        b = paid(bench(), server.url)
         b.create()
         asked: list[int] = []
 
@@ -324,7 +324,7 @@ def test_the_agent_of_the_job_is_ended_and_not_that_of_its_copy(bench: MakeBench
 
 
 def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBench) -> None:
-    with Loopback({"text": command(summary="Asked for."), "delay": 5}) as server:
+    with Loopback({"text": command(summary="Asked for."), "delay": 10}) as server:
         b = quickly_paid(bench(), server.url)
         b.create()
         configured(b, server)

@@ -77,12 +77,12 @@ class _Shown:
         self._printing = threading.Lock()
 
     def stepped(self, result: Result) -> None:
-        from logist.cli.view import step_lines
+        from logist.cli.view import prefixed, step_lines
 
         with self._printing:
             self.steps[result.job_id] += len(result.entries)
             if not self.quiet:
-                render.print_lines(_prefixed(result.job_id, step_lines(result)), self.environment)
+                render.print_lines(prefixed(result.job_id, step_lines(result)), self.environment)
 
     def end(self, ended: Ended) -> None:
         known = self.ended.get(ended.job_id)
@@ -163,10 +163,6 @@ def _pause(project: Project) -> None:
     end = project.clock.monotonic() + project.settings.poll_interval_seconds
     while not project.stopping() and project.clock.monotonic() < end:
         threading.Event().wait(LOOK_SECONDS)
-
-
-def _prefixed(job: str, lines: list[Line]) -> list[Line]:
-    return [(f"{job} ", *((line,) if isinstance(line, str) else line)) for line in lines]
 
 
 def _row(ended: Ended, steps: int) -> dict[str, Any]:

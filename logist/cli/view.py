@@ -38,6 +38,11 @@ def step_lines(result: Result) -> list[Line]:
     return [line for entry in result.entries for line in entry_lines(entry)]
 
 
+def prefixed(job: str, lines: list[Line]) -> list[Line]:
+    """The same lines, each beginning with the job it is about."""
+    return [(f"{job} ", *((line,) if isinstance(line, str) else line)) for line in lines]
+
+
 def standing_lines(result: Result) -> list[Line]:
     """Where a job stands now, and what answers that."""
     state = result.state

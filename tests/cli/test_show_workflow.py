@@ -227,3 +227,10 @@ def test_a_job_of_one_step_has_no_graph(desk: Desk, option: str) -> None:
     ran = desk("job", "show", "j1", option)
     assert (ran.code, ran.out) == (8, "")
     assert "the built-in workflow" in ran.err
+
+
+def test_a_run_says_which_of_its_jobs_has_taken_a_step(desk: Desk) -> None:
+    told = follow(desk, STUCK_ONE).out.splitlines()
+    assert "j1--3-1 #2 Worker: COMPLETED, PENDING -> SUCCESS" in told
+    assert "j1--3-2 #2 Worker: STUCK, PENDING -> STUCK" in told
+    assert told[0] == "#2 Worker: COMPLETED, PENDING -> PENDING"

@@ -37,7 +37,7 @@ def run(
     """
     stop_on_signals()
     from logist.cli import context
-    from logist.cli.view import result_output, step_lines
+    from logist.cli.view import prefixed, result_output, step_lines
     from logist.jobs.queue import run_job
 
     project = context.project(environment, jobs_dir, agent)
@@ -46,7 +46,9 @@ def run(
     def stepped(result: Result) -> None:
         steps.append(result)
         if not as_json:
-            render.print_lines(step_lines(result), environment)
+            lines = step_lines(result)
+            named = lines if result.job_id == chosen else prefixed(result.job_id, lines)
+            render.print_lines(named, environment)
 
     chosen = job_id(environment, job_argument, job_option)
     last = run_job(project, chosen, stepped, strict=strict)

@@ -40,11 +40,13 @@ class LogistError(Exception):
         self.message = message
         self.where = where
         self.fix = fix
+        self.details: tuple[LogistError, ...] = ()
+        """What is wrong one by one, where it is several things; shown before the error itself."""
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         advice = f" ({self.fix})" if self.fix else ""
-        return f"{place}{self.message}{advice}"
+        return "".join([f"{place}{self.message}{advice}", *(f"\n{detail}" for detail in self.details)])
 
 
 class StorageError(LogistError):

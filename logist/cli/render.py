@@ -101,13 +101,15 @@ def print_lines(lines: Iterable[Line], environment: Environment) -> None:
 
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
-    """Prints an error: one line on standard error, or the JSON document."""
-    diagnostic = Diagnostic("error", error.code, error.message, error.where, error.fix)
+    """Prints an error: a line on standard error for it and each of its details, or the JSON document."""
+    told = tuple(
+        Diagnostic("error", each.code, each.message, each.where, each.fix) for each in (*error.details, error)
+    )
     with _written_to(sys.stdout, OSError):
         if mode == "json":
-            _write_json(_document(None, (diagnostic,)))
+            _write_json(_document(None, told))
     if mode != "json":
-        diagnose((diagnostic,), environment)
+        diagnose(told, environment)
     return error.exit_code
 
 

@@ -52,17 +52,24 @@ def chosen(project: Project, name: str, here: Path, job_role: str | None, given:
 
 def _invalid(loaded: Loaded, errors: Sequence[Problem]) -> InvalidFile:
     count = f"{len(errors)} errors" if len(errors) != 1 else "an error"
-    lines = "\n".join(f"  {told(loaded.path, error)}" for error in errors)
-    return InvalidFile(
-        f"the workflow can't be used, for it has {count}:\n{lines}",
-        where=str(loaded.path),
-        fix=f"logist workflow validate {loaded.path}",
+    fix = f"logist workflow validate {loaded.path}"
+    found = InvalidFile(f"the workflow can't be used, for it has {count}", where=str(loaded.path), fix=fix)
+    found.details = tuple(
+        InvalidFile(_message(error), where=_place(loaded.path, error), fix=error.fix or None)
+        for error in errors
     )
+    return found
 
 
 def told(path: Path, problem: Problem) -> str:
     """A problem on one line, with its place."""
-    place = ":".join(str(part) for part in (path.name, problem.line, problem.column) if part is not None)
-    field = f"{problem.path}: " if problem.path else ""
     fix = f" ({problem.fix})" if problem.fix else ""
-    return f"{place}: {field}{problem.message}{fix}"
+    return f"{_place(path, problem)}: {_message(problem)}{fix}"
+
+
+def _place(path: Path, problem: Problem) -> str:
+    return ":".join(str(part) for part in (path.name, problem.line, problem.column) if part is not None)
+
+
+def _message(problem: Problem) -> str:
+    return f"{problem.path}: {problem.message}" if problem.path else problem.message

@@ -234,3 +234,17 @@ def test_a_run_says_which_of_its_jobs_has_taken_a_step(desk: Desk) -> None:
     assert "j1--3-1 #2 Worker: COMPLETED, PENDING -> SUCCESS" in told
     assert "j1--3-2 #2 Worker: STUCK, PENDING -> STUCK" in told
     assert told[0] == "#2 Worker: COMPLETED, PENDING -> PENDING"
+
+
+def test_all_that_is_wrong_with_a_workflow_is_told_when_the_job_is_created(desk: Desk) -> None:
+    steps = [{"id": "a", "prompt": "x", "role": "Nobody"}, {"id": "b", "agentRole": "short"}]
+    (desk.place / "bad.json").write_text(json.dumps({"name": "bad", "steps": steps}, indent=1), "utf-8")
+    made = desk("job", "create", "--id", "j1", "--workflow", "bad.json")
+    assert made.code == 5
+    told = [line for line in made.err.splitlines() if line.startswith("error: ")]
+    assert [line.split(":")[1] for line in told[:-1]] == [" bad.json"] * 2
+    assert "for it has 2 errors (logist workflow validate " in told[-1]
+    shown = desk("job", "create", "--id", "j1", "--workflow", "bad.json", "--json").json
+    validate(shown, schemas()["envelope"])
+    assert [each["target"] for each in shown["diagnostics"]][:2] == ["bad.json:7", "bad.json:11"]
+    assert not desk.job("j1").exists()

@@ -8,7 +8,7 @@ from typing import Any
 
 from logist.core import paths
 from logist.core.condition import ROOTS, ConditionError, compiled
-from logist.core.model import Step, StepType, Workflow
+from logist.core.model import Execution, Step, StepType, Workflow
 from logist.core.workflow import graph_checks, roots
 from logist.core.workflow.nesting import Find, Nested, named, nested
 from logist.core.workflow.places import Place, Places, meant, problem
@@ -73,9 +73,35 @@ def _fields(step: Step, places: Places) -> Iterator[Problem]:
         if step.item_variable in roots.TASK_FIELDS | ROOTS:
             message = f"the item can't be called `{step.item_variable}`: that name means something else"
             yield problem("error", "bad_name", message, places.of(step.id, "itemVariable"), "call it `item`")
+    yield from _unread(step, places)
     if step.step_type == StepType.SUBFLOW and not step.subflow:
         message = f"subflow `{step.id}` has no `subflowId`: it has to name another workflow"
         yield problem("error", "missing", message, places.of(step.id, "subflowId"))
+
+
+_OF_A_PROMPT = {
+    "prompt": "prompt",
+    "agent_role": "agentRole",
+    "guidance": "guidance",
+    "review": "review",
+    "review_role": "reviewRole",
+    "response_format": "responseFormat",
+    "confidence": "confidence",
+}
+_OF_AN_AGENT = ("review", "review_role", "response_format", "confidence", "confirm")
+
+
+def _unread(step: Step, places: Places) -> Iterator[Problem]:
+    """Fields that say something, and that nobody reads at a step of this kind."""
+    given = step.step_type in (StepType.SUBFLOW, StepType.FOREACH) and bool(step.subflow)
+    manual = step.step_type == StepType.TASK and step.execution == Execution.MANUAL
+    unread = tuple(_OF_A_PROMPT) if given else _OF_AN_AGENT if manual else ()
+    who = "the steps of its workflow say that" if given else "a person does this step"
+    for field in unread:
+        if getattr(step, field):
+            name = _OF_A_PROMPT.get(field, field)
+            message = f"`{name}` of `{step.id}` is not read: {who}"
+            yield problem("warning", "unread", message, places.of(step.id, name), "remove it")
 
 
 def _path(text: str, step: Step, place: Place) -> Iterator[Problem]:

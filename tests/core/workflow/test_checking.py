@@ -139,7 +139,7 @@ GIVEN: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
         "Commander",
         ["error delegation"],
     ),
-    "through a foreach": (each(subflowId="inner"), "Commander", ["error delegation"]),
+    "through a foreach": (each(subflowId="inner", prompt=""), "Commander", ["error delegation"]),
     "by the role of the step": (
         {"id": "s", "stepType": "subflow", "subflowId": "inner", "role": "Commander"},
         "Worker",
@@ -188,7 +188,7 @@ def test_many_ways_to_the_same_workflows_take_no_time() -> None:
 
 def test_errors_of_a_workflow_within_are_reported_at_the_step_that_leads_to_it() -> None:
     inner = flow(task("x", when="nope.y > 1"), task("y", prompt="{{nope.z}} {{file.name}}"), name="inner")
-    outer = flow(each(subflowId="inner", itemVariable="file"), JOIN)
+    outer = flow(each(subflowId="inner", itemVariable="file", prompt=""), JOIN)
     found = check(outer, Around(find={"inner": inner}.__getitem__))
     assert [(problem.code, problem.path) for problem in found] == [("condition", "@e")]
     assert found[0].message.startswith("in the workflow `inner`: step `x`")
@@ -217,3 +217,18 @@ def test_lint(step: dict[str, Any], wanted: list[str]) -> None:
     found = lint(flow(step))
     assert [problem.code for problem in found] == wanted
     assert {problem.severity for problem in found} <= {"warning"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "unread"),
+    [
+        ({"stepType": "subflow", "subflowId": "inner", "prompt": "x"}, ["@s.prompt"]),
+        ({"stepType": "subflow", "subflowId": "inner", "review": True, "guidance": ["g"]}, ["@s.guidance", "@s.review"]),
+        ({"stepType": "foreach", "itemsPath": "output.x", "subflowId": "inner", "agentRole": "Be very careful."}, ["@s.agentRole"]),
+        ({"execution": "manual", "prompt": "x", "review": True, "confirm": True}, ["@s.review", "@s.confirm"]),
+        ({"prompt": "x", "review": True, "confirm": True, "agentRole": "Be very careful."}, []),
+    ],
+)  # fmt: skip
+def test_m16_what_nobody_reads_at_a_step_is_told(fields: dict[str, Any], unread: list[str]) -> None:
+    found = check(flow({"id": "s", **fields}), Around(find={"inner": flow(task("x"))}.__getitem__))
+    assert [problem.path for problem in found if problem.code == "unread"] == unread

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,3 +153,13 @@ def test_a_child_left_behind_is_no_concern_of_the_run(bench: MakeBench) -> None:
     ends = all_run(b)
     assert b.state().status is Status.SUCCESS
     assert [each.exit_code for each in ends if not queue.is_left_behind(b.project, each)] == [0]
+
+
+def test_m50_the_items_may_stand_in_the_input(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    steps = "- {id: each, stepType: foreach, itemsPath: names, prompt: 'Greet {{item}}.'}"
+    (tmp_path / "w.yaml").write_text(f"name: W\nsteps:\n{steps}\n")
+    b.script({"each": [gave(1)]})
+    b.follow(tmp_path / "w.yaml", input={"names": ["Ada", "Bob"]})
+    assert b.run().state.status is Status.SUCCESS
+    assert b.state().results == [1, 1]

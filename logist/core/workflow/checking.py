@@ -50,7 +50,7 @@ def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[Problem
     names = roots.known(workflow, around.roots)
     yield from graph_checks.graph_problems(workflow, places)
     for step in workflow.steps:
-        yield from _fields(step, places)
+        yield from _fields(step, ROOTS | {*around.roots}, places)
         yield from _roles(step, around, places)
         for field, form in (("when", step.when), ("confirm", step.confirm)):
             if form is not None:
@@ -62,14 +62,14 @@ def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[Problem
             yield from _condition(edge.condition, names, places.edge(number), edge.source)
 
 
-def _fields(step: Step, places: Places) -> Iterator[Problem]:
+def _fields(step: Step, given: Collection[str], places: Places) -> Iterator[Problem]:
     if step.step_type == StepType.FOREACH:
         place = places.of(step.id, "itemsPath")
         if not step.items_path:
             message = f"foreach `{step.id}` has no `itemsPath`: it has to say where its list is"
             yield problem("error", "missing", message, place, "as in itemsPath: output.files")
         else:
-            yield from _path(step.items_path, step, place)
+            yield from _path(step.items_path, step, given, place)
         if step.item_variable in roots.TASK_FIELDS | ROOTS:
             message = f"the item can't be called `{step.item_variable}`: that name means something else"
             yield problem("error", "bad_name", message, places.of(step.id, "itemVariable"), "call it `item`")
@@ -104,15 +104,15 @@ def _unread(step: Step, places: Places) -> Iterator[Problem]:
             yield problem("warning", "unread", message, places.of(step.id, name), "remove it")
 
 
-def _path(text: str, step: Step, place: Place) -> Iterator[Problem]:
+def _path(text: str, step: Step, given: Collection[str], place: Place) -> Iterator[Problem]:
     try:
         path = paths.parse(text)
     except paths.PathError as error:
         message = f"`{text}` of step `{step.id}` is no path: column {error.column}: {error.message}"
         yield problem("error", "bad_path", message, place)
         return
-    if not path or path[0] not in ROOTS:
-        known = ", ".join(sorted(ROOTS))
+    if not path or path[0] not in given:
+        known = ", ".join(sorted(given))
         message = f"`{text}` of step `{step.id}` begins with nothing that is known: {known}"
         yield problem(
             "error", "unknown_root", message, place, f"a field of the last answer is `output.{text}`"

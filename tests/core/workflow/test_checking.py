@@ -232,3 +232,9 @@ def test_lint(step: dict[str, Any], wanted: list[str]) -> None:
 def test_m16_what_nobody_reads_at_a_step_is_told(fields: dict[str, Any], unread: list[str]) -> None:
     found = check(flow({"id": "s", **fields}), Around(find={"inner": flow(task("x"))}.__getitem__))
     assert [problem.path for problem in found if problem.code == "unread"] == unread
+
+
+def test_m50_items_may_be_what_the_workflow_was_given() -> None:
+    flowing = flow(each(itemsPath="files"), JOIN)
+    assert "unknown_root" in {problem.code for problem in check(flowing)}
+    assert check(flowing, Around(roots=("files",))) == []

@@ -75,8 +75,9 @@ def known_roles(environment: Environment) -> Roles:
 
 def known_workflows(environment: Environment) -> tuple[Path, ...]:
     """The directories in which workflows are looked for by name: the project's, then the user's."""
-    home = environment.find_home(Path(here())).path
-    return (home / "workflows", environment.user_config_dir() / "workflows")
+    from logist.workflows import directories
+
+    return directories(environment.find_home(Path(here())).path, environment.user_config_dir())
 
 
 def _agent(chosen: str | None, settings: Settings) -> str:

@@ -263,9 +263,7 @@ def in_doubt(here: Place) -> bool:
 
 def collects_again(s: Situation) -> bool:
     """Whether the children are to be looked at once more, and not made anew."""
-    kinds = {StuckKind.SHARE, StuckKind.CONFLICT}
-    stuck = s.here.stuck
-    return stuck is not None and stuck.kind in kinds and s.event.to_step is None and not s.event.to_review
+    return _lacks_its_children(s) and s.event.to_step is None and not s.event.to_review
 
 
 def nothing_in_doubt(s: Situation) -> bool:
@@ -276,8 +274,12 @@ def nothing_in_doubt(s: Situation) -> bool:
 
 def _has_no_work_to_review(s: Situation) -> bool:
     """What the children did is not in the job yet."""
-    kinds = {StuckKind.SHARE, StuckKind.CONFLICT}
-    return s.event.to_review and s.here.stuck is not None and s.here.stuck.kind in kinds
+    return s.event.to_review and _lacks_its_children(s)
+
+
+def _lacks_its_children(s: Situation) -> bool:
+    """Whether it is STUCK because of what its children did."""
+    return s.here.stuck is not None and s.here.stuck.kind in (StuckKind.SHARE, StuckKind.CONFLICT)
 
 
 def doubt_is_settled(s: Situation) -> bool:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logist.core.model import Workflow
 from logist.core.workflow.checking import Around
 from logist.core.workflow.problem import Problem
 from logist.errors import InvalidFile
-from logist.jobs.project import Project
-from logist.workflows import Loaded, frozen, load, problems_of
+from logist.roles import Roles
+from logist.workflows import Loaded, directories, frozen, load, problems_of
+
+if TYPE_CHECKING:
+    from logist.jobs.project import Project
 
 
-def directories(project: Project) -> tuple[Path, ...]:
-    """Where workflows are looked for by name, the strongest first."""
-    return (project.home / "workflows", project.environment.user_config_dir() / "workflows")
-
-
-def around(project: Project, job_role: str | None = None, given: Any = None) -> Around:
+def around(roles: Roles, job_role: str | None = None, given: Any = None) -> Around:
     """The roles that a workflow may name, whom each may give work to, and the names that its input has."""
-    known = {name: loaded.role for name, loaded in project.roles.by_name.items()}
+    known = {name: loaded.role for name, loaded in roles.by_name.items()}
     return Around(
         roles=frozenset(known),
         delegates={
@@ -37,9 +35,9 @@ def chosen(project: Project, name: str, here: Path, job_role: str | None, given:
 
     Raises UsageError if there is none, InvalidFile with everything that is wrong with it. Warnings are told.
     """
-    places = directories(project)
+    places = directories(project.home, project.environment.user_config_dir())
     loaded = load(name, places, here)
-    found = problems_of(loaded, places, around(project, job_role, given))
+    found = problems_of(loaded, places, around(project.roles, job_role, given))
     for problem in found:
         if problem.severity == "warning":
             project.say(f"warning: {told(loaded.path, problem)}")

@@ -1,13 +1,14 @@
 """Workflow files: found on the search path, read whatever their format, and frozen for a job."""
 
-from logist.workflows.finding import Found, Loaded, frozen, listed, load, problems_of
+from logist.workflows.finding import Found, Loaded, directories, frozen, listed, load, problems_of
 from logist.workflows.migrating import migrate
-from logist.workflows.reading import SUFFIXES, read_text, readings
+from logist.workflows.reading import SUFFIXES, read_text, readings, text_of
 
 __all__ = [
     "SUFFIXES",
     "Found",
     "Loaded",
+    "directories",
     "frozen",
     "listed",
     "load",
@@ -15,4 +16,5 @@ __all__ = [
     "problems_of",
     "read_text",
     "readings",
+    "text_of",
 ]

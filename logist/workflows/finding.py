@@ -48,6 +48,11 @@ class Found:
     hides: Path | None = None
 
 
+def directories(home: Path, user_config_dir: Path) -> tuple[Path, ...]:
+    """Where workflows are looked for by name: the project's, then the user's."""
+    return (home / "workflows", user_config_dir / "workflows")
+
+
 def load(name: str, directories: Sequence[Path], here: Path | None = None) -> Loaded:
     """The workflow of a file, `FILE#NAME`, or of that name in the first directory that has one.
 

@@ -30,7 +30,10 @@ _PLACE = re.compile(r":(\d+)(?::(\d+))?$")
 def readings(path: Path) -> list[Read]:
     """The workflows of a file, always at least one; why it can't be read is a problem of the first."""
     try:
-        text = _text(path)
+        text = text_of(path)
+    except OSError as error:
+        unread = InvalidFile(f"cannot be read: {error.strerror}", where=os.fspath(path))
+        return [Read(path.stem, None, (_problem(unread),))]
     except InvalidFile as error:
         return [Read(path.stem, None, (_problem(error),))]
     return read_text(text, os.fspath(path))
@@ -49,15 +52,13 @@ def read_text(text: str, name: str) -> list[Read]:
     return read_mermaid(text, stem)
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """The text of a file, every byte of it. InvalidFile if it is too large or none, OSError if it can't be read."""
     name = os.fspath(path)
     if os.path.exists(path) and not os.path.isfile(path):  # reading a pipe would wait for ever
         raise InvalidFile("is not a regular file", where=name)
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InvalidFile(f"cannot be read: {error.strerror}", where=name) from error
+    with open(path, "rb") as file:
+        content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
     try:

@@ -13,6 +13,7 @@ from logist.config.environment import Environment
 from logist.core.workflow.checking import Around
 from logist.core.workflow.linting import lint
 from logist.errors import InvalidFile
+from logist.jobs import flows
 from logist.workflows import Loaded, problems_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def report(
     roles = known_roles(environment)
     if job_role is not None:
         roles.get(job_role)
-    around = given.around(roles, job_role)
+    around = flows.around(roles, job_role)
     directories = known_workflows(environment)
     every = given.every(environment, names)
     found = [

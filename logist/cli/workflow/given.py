@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING
 from logist.cli.context import known_workflows
 from logist.cli.options import here, utf8
 from logist.config.environment import Environment
-from logist.core.workflow.checking import Around
-from logist.documents import MAX_BYTES
 from logist.errors import InvalidFile, UsageError
-from logist.workflows import SUFFIXES, Loaded, frozen, listed, load, readings
+from logist.workflows import SUFFIXES, Loaded, frozen, listed, load, reading, readings
 
 if TYPE_CHECKING:
     from logist.core.model import Workflow
     from logist.core.workflow.problem import Problem
-    from logist.roles import Roles
 
 
 def one(environment: Environment, name: str) -> Loaded:
@@ -90,30 +87,10 @@ def _is_mere_page(loaded: Loaded) -> bool:
 
 def text_of(path: Path) -> str:
     """The text of a file, every byte of it. InvalidFile if it is too large or none."""
-    name = str(path)
-    if path.exists() and not path.is_file():  # reading a pipe would wait for ever
-        raise InvalidFile("is not a regular file", where=name)
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        return reading.text_of(path)
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=name) from error
-    if len(content) > MAX_BYTES:
-        raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InvalidFile("is not UTF-8 text", where=f"{name}:{line}") from error
-
-
-def around(roles: Roles, job_role: str | None = None) -> Around:
-    """The roles that a workflow may name, and whom each may give work to."""
-    known = {name: loaded.role for name, loaded in roles.by_name.items()}
-    delegates = {
-        name: role.can_delegate_to_roles for name, role in known.items() if role.can_delegate_to_roles
-    }
-    return Around(roles=frozenset(known), delegates=delegates, job_role=job_role)
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
 def place(path: Path, problem: Problem) -> str:

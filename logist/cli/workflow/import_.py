@@ -105,11 +105,12 @@ def _errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
     """What keeps the new file from being used here."""
     from logist.cli.context import known_workflows
     from logist.cli.workflow import given
+    from logist.jobs import flows
     from logist.workflows import problems_of
 
     found: list[Problem] = []
     for loaded in given.every(environment, [str(file)]):
-        found += problems_of(loaded, known_workflows(environment), given.around(roles))
+        found += problems_of(loaded, known_workflows(environment), flows.around(roles))
     return [given.said(problem) for problem in found if problem.severity == "error"]
 
 

@@ -76,10 +76,11 @@ class Aider:
             argv += [f"--{name}", str(home / f"aider.{name}")]
         for name in ("input", "chat", "llm"):
             argv += [f"--{name}-history-file", str(home / f"{name}.history")]
-        own = {**model_environment(run, self.name), **run.proxies}
+        own = model_environment(run, self.name)
+        told = {**own, **run.proxies}
         for variable in (*ADDRESSES, *PROXIES):
-            argv += ["--set-env", f"{variable}={own.get(variable, '')}"]
-        environment = model_environment(run, self.name) | {
+            argv += ["--set-env", f"{variable}={told.get(variable, '')}"]
+        environment = own | {
             "AIDER_ANALYTICS_DISABLE": "true",
             "COLUMNS": "1000",  # it wraps what it prints
             "NO_COLOR": "1",

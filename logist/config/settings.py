@@ -15,7 +15,15 @@ from pydantic import AfterValidator, Field, StringConstraints
 from logist.config.programs import ProgramEntry, ProgramName
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.caches import DEFAULT_CACHES
-from logist.core.model import Approval, ConfiguredLimits, Frozen, Model
+from logist.core.model import (
+    CHECK_MINUTES,
+    CHECKS,
+    Approval,
+    ConfiguredCheck,
+    ConfiguredLimits,
+    Frozen,
+    Model,
+)
 from logist.documents import Document, checked, nearest, read
 from logist.errors import InvalidFile
 
@@ -32,6 +40,9 @@ class Review(Frozen):
     enabled: bool = True
     role: Name = "Supervisor"
     mode: Literal["normal", "strict", "yolo"] = "normal"
+    checks: dict[Name, ConfiguredCheck] = CHECKS
+    check_timeout_minutes: Annotated[float, Field(gt=0)] = CHECK_MINUTES
+    auto_merge: bool = False
 
 
 class RoleChoice(Frozen):
@@ -75,6 +86,7 @@ class ModelEntry(Frozen):
     output_price: Price | None = None
     cached_price: Price | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] = 8192
+    context_window: Annotated[int, Field(ge=1)] | None = None
 
 
 class WorkspaceRules(Frozen):
@@ -91,6 +103,13 @@ class ContextRules(Frozen):
     max_file_bytes: Annotated[int, Field(ge=0)] = 65_536
     max_total_bytes: Annotated[int, Field(ge=0)] = 262_144
     listing_limit: Annotated[int, Field(ge=0)] = 500
+    budget_tokens: Annotated[int, Field(ge=1)] = 100_000
+    """Of a whole prompt; a model with a smaller window has less."""
+    relevant_files_limit: Annotated[int, Field(ge=0)] = 10
+    excluded_paths: tuple[Name, ...] = ("node_modules", "dist", ".git")
+    """Names of directories and files, paths, or patterns as in .gitignore: no prompt shows what they match."""
+    custom_instructions: str | None = None
+    """What every agent is told about the project."""
 
 
 class Retries(Frozen):

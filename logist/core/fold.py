@@ -37,7 +37,10 @@ BADGES = {"Planner": "🔍", "Actor": "⚡"}
 
 SWITCH = flowing.SWITCH
 
-_LATER = ("badge", "color", "workflow", "doers", "input", "parent", "response_format")
+_LATER = (
+    *("badge", "color", "workflow", "doers", "input", "parent", "response_format"),
+    *("review_mode", "checks", "check_minutes", "auto_merge"),
+)
 """Fields that specs recorded by an earlier Logist do not have."""
 _AS_ASKED = (
     *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent"),

@@ -57,14 +57,36 @@ class FileText:
 
 
 @dataclass(frozen=True)
+class Relevant:
+    """A file that seems to matter for the task, and why."""
+
+    file: FileText
+    reason: str
+    """As `named in the task` or `contains parser, 3 times`."""
+
+
+@dataclass(frozen=True)
 class Given:
-    """What the prompt takes from the job's workspace."""
+    """What the prompt takes from the job's workspace, its history and the jobs beside it."""
 
     listing: Sequence[str] = ()
     listing_omitted: int = 0
     files: Sequence[FileText] = ()
     changes: Sequence[Change] = ()
     changes_omitted: int = 0
+    structure: str = ""
+    """The directories and files of the workspace, two levels deep, as a tree."""
+    relevant: Sequence[Relevant] = ()
+    attempts: Sequence[str] = ()
+    """What earlier runs at this job came to, oldest first."""
+    others: Sequence[str] = ()
+    """Other jobs that are under way, a line each."""
+    related: Sequence[str] = ()
+    """Jobs that have to do with this one, a line each."""
+    instructions: str = ""
+    """Of the project."""
+    diff: str = ""
+    """What the doer has changed, as a patch, within bounds."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,12 @@ from logist.core.model.record import (
     Usage,
 )
 from logist.core.model.spec import (
+    CHECK_MINUTES,
+    CHECKS,
+    Check,
+    ConfiguredCheck,
     ConfiguredLimits,
+    ContextPart,
     Doer,
     EffectiveSpec,
     JobId,
@@ -49,6 +54,8 @@ from logist.core.model.words import (
 )
 
 __all__ = [
+    "CHECKS",
+    "CHECK_MINUTES",
     "END",
     "EVERYTHING",
     "FORMAT",
@@ -60,7 +67,10 @@ __all__ = [
     "Approval",
     "Call",
     "Change",
+    "Check",
+    "ConfiguredCheck",
     "ConfiguredLimits",
+    "ContextPart",
     "Doer",
     "Edge",
     "EffectiveSpec",

@@ -41,6 +41,36 @@ class PartialLimits(Frozen):
     max_attempts: Annotated[int, Field(ge=1)] | None = None
 
 
+class Check(Recorded):
+    """Something that has to hold before work is accepted: a command finds out, or the reviewer judges."""
+
+    enabled: bool = True
+    severity: Open[Literal["error", "warning"]] = "warning"
+    command: tuple[str, ...] | str | None = None
+    """Arguments, or a line for the shell; it holds if it ends with 0. None: the reviewer judges."""
+    timeout_minutes: Annotated[float, Field(gt=0)] | None = None
+    """None is `review.check_timeout_minutes`."""
+
+
+class ConfiguredCheck(Check):
+    """The same in a config, which has exactly these."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+CHECKS: dict[str, ConfiguredCheck] = {
+    "test_coverage": ConfiguredCheck(severity="warning"),
+    "e2e_tests": ConfiguredCheck(severity="warning"),
+    "code_quality": ConfiguredCheck(severity="warning"),
+    "security": ConfiguredCheck(severity="error"),
+    "build_passes": ConfiguredCheck(severity="error"),
+    "lint_passes": ConfiguredCheck(severity="warning"),
+}
+"""What a reviewer looks at where no config says otherwise."""
+CHECK_MINUTES = 10.0
+"""How long the command of a check may take where nothing says otherwise."""
+
+
 class JobSpec(Frozen):
     """job.yaml: what a person asked for. Only `prompt` is needed, and a draft not even that."""
 
@@ -62,6 +92,8 @@ class JobSpec(Frozen):
     workflow: str | None = None
     input: Any = None
     parent: JobId | None = None
+    review_mode: Literal["strict", "normal", "yolo"] | None = None
+    auto_merge: bool | None = None
 
 
 class Doer(Recorded):
@@ -108,6 +140,20 @@ class EffectiveSpec(Recorded):
     """The job that this one does a part of."""
     response_format: Open[Literal["json", "sections"]] | None = None
     """How agents answer where the step does not say; None is the JSON exit command."""
+    review_mode: Open[Literal["strict", "yolo"]] | None = None
+    """Which findings send work back; None is `normal`: errors do."""
+    checks: dict[str, Check] | None = None
+    """What a review looks at, by name; None are CHECKS."""
+    check_minutes: float | None = None
+    """How long the command of a check may take that does not say itself; None is CHECK_MINUTES."""
+    auto_merge: bool | None = None
+    """Whether the work goes into the source repository as soon as the job has succeeded; None is no."""
+
+
+ContextPart = Literal[
+    "repo_structure", "relevant_files", "prior_attempts", "session_context", "related_tasks"
+]
+"""What a role may ask to be told; the instructions of the project are told to all."""
 
 
 class Role(Frozen):
@@ -130,6 +176,12 @@ class Role(Frozen):
     """Shown before its name in listings, as 🔍."""
     color: Color | None = None
     """Of its name in listings."""
+    prompt_template: str | None = None
+    """What it is told about the work (see core.template); None is the layered prompt."""
+    applicable_task_types: tuple[str, ...] = ()
+    """Types of tasks that it does where neither the job nor the config names a role."""
+    context_requirements: tuple[ContextPart, ...] | None = None
+    """What it is told about its surroundings; None is a list of the files in the workspace."""
 
 
 class Model(Recorded):
@@ -148,3 +200,5 @@ class Model(Recorded):
     """Of tokens that the provider has in its cache; None is `input_price`."""
     output_price: Annotated[float, Field(ge=0)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] = 8192
+    context_window: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of a prompt and its answer together; None is unknown."""

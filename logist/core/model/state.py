@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from logist.core.model.base import FORMAT, Open, Recorded
+from logist.core.model.base import FORMAT, JsonObject, Open, Recorded
 from logist.core.model.record import Place, Stuck, Totals
 from logist.core.model.spec import Doer, Limits
 from logist.core.model.words import ExitAction, Phase, Status
@@ -109,6 +109,12 @@ class State(Recorded):
     """The successor that the last doer has named."""
     doers: dict[str, Doer] | None = None
     """Who does the steps of the workflow that have a role of their own, and by "" the others."""
+    checks: list[JsonObject] | None = None
+    """What the checks found after the doer's last answer, for the review."""
+    findings: list[JsonObject] | None = None
+    """What the last review found wrong, for the doer's next attempt."""
+    merge: Open[Literal["due", "merged"]] | None = None
+    """Of a job that succeeded: whether its work is to go, or went, into the source repository."""
     spawns: bool | None = None
     checkpoint: str | None = None
     start_checkpoint: str | None = None

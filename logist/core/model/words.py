@@ -123,6 +123,9 @@ class StuckKind(Word):
     NO_BRANCH = "no_branch"
     SHARE = "share"
     CONFLICT = "conflict"
+    """Of the work of its children."""
+    MERGE = "merge"
+    """Its work does not fit to what the source repository has become."""
 
 
 class ErrorKind(StrEnum):

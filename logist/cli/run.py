@@ -17,7 +17,7 @@ from logist.config.environment import Environment
 if TYPE_CHECKING:
     from logist.errors import LogistError
     from logist.jobs.project import Project
-    from logist.jobs.queue import Ended
+    from logist.jobs.queue import Ended, HeldUp
     from logist.jobs.result import Result
 
 LOOK_SECONDS = 0.2
@@ -51,19 +51,22 @@ def run(
     With --watch a job whose provider is out (a refused key, a refused request) is left for 12 rounds,
     then for twice as many, up to an hour; or until its state changes.
 
-    The exit code is the first of 1, 10, 5, 6, 3, 7, 4, 11 that any job ended with, else 0; after Ctrl-C 130.
+    The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, or that keeps a
+    job waiting for others, else 0; after Ctrl-C 130.
     """
     stop_on_signals()
     from logist.cli import context
-    from logist.jobs.queue import exit_code, is_left_behind
+    from logist.jobs.queue import exit_code, held_up, is_left_behind
 
     project = context.project(environment, jobs_dir, agent)
     shown = _Shown(environment, quiet=as_json)
     _rounds(project, parallel or project.settings.max_concurrent_agents, watch, shown)
     rows = [_row(end, shown.steps[end.job_id]) for end in shown.ended.values()]
     counted = [end.exit_code for end in shown.ended.values() if not is_left_behind(project, end)]
-    code = project.stopping() or exit_code(counted)
-    return Output({"jobs": rows, "interrupted": bool(project.stopping())}, _summary(rows), exit_code=code)
+    held = [] if project.stopping() else held_up(project)
+    code = project.stopping() or exit_code([*counted, *(each.exit_code for each in held)])
+    data = {"jobs": rows, "interrupted": bool(project.stopping())}
+    return Output(data, _summary(rows), tuple(map(_waiting, held)), code)
 
 
 class _Shown:
@@ -91,6 +94,10 @@ class _Shown:
         if ended.error and not self.quiet and not told:
             with self._printing:
                 render.diagnose((_diagnostic(ended.error, ended.job_id),), self.environment)
+
+
+def _waiting(held: HeldUp) -> Diagnostic:
+    return Diagnostic("warning", "waiting", held.waits, held.job_id, f"logist job status {held.job_id}")
 
 
 def _diagnostic(error: LogistError, job: str = "") -> Diagnostic:

@@ -35,7 +35,7 @@ def chosen(project: Project, name: str, here: Path, job_role: str | None, given:
 
     Raises UsageError if there is none, InvalidFile with everything that is wrong with it. Warnings are told.
     """
-    places = directories(project.home, project.environment.user_config_dir())
+    places = directories(project.layers)
     loaded = load(name, places, here)
     found = problems_of(loaded, places, around(project.roles, job_role, given))
     for problem in found:
@@ -53,8 +53,7 @@ def _invalid(loaded: Loaded, errors: Sequence[Problem]) -> InvalidFile:
     fix = f"logist workflow validate {loaded.path}"
     found = InvalidFile(f"the workflow can't be used, for it has {count}", where=str(loaded.path), fix=fix)
     found.details = tuple(
-        InvalidFile(_message(error), where=_place(loaded.path, error), fix=error.fix or None)
-        for error in errors
+        InvalidFile(error.said, where=_place(loaded.path, error), fix=error.fix or None) for error in errors
     )
     return found
 
@@ -62,12 +61,8 @@ def _invalid(loaded: Loaded, errors: Sequence[Problem]) -> InvalidFile:
 def told(path: Path, problem: Problem) -> str:
     """A problem on one line, with its place."""
     fix = f" ({problem.fix})" if problem.fix else ""
-    return f"{_place(path, problem)}: {_message(problem)}{fix}"
+    return f"{_place(path, problem)}: {problem.said}{fix}"
 
 
 def _place(path: Path, problem: Problem) -> str:
     return ":".join(str(part) for part in (path.name, problem.line, problem.column) if part is not None)
-
-
-def _message(problem: Problem) -> str:
-    return f"{problem.path}: {problem.message}" if problem.path else problem.message

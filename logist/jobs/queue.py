@@ -14,12 +14,16 @@ from logist.jobs.deciding import decide
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.result import Result
+from logist.jobs.session import load
 from logist.jobs.stepping import do_step, provider_is_out
 from logist.store import JobDir, list_jobs
 
 READY = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
-FIRST_OF = (1, 10, 5, 6, 3, 7, 4, 11)
-"""The exit code of a run over many jobs is the first of these that any job ended with, else 0."""
+FIRST_OF = (1, 10, 5, 2, 6, 3, 7, 4, 11, 8)
+"""The exit code of a run over many jobs is the first of these that any job ended with, else 0.
+
+What is broken comes first, then what a person has to decide; last what only has to be put off or looked at.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,15 @@ class Ended:
         if self.error is not None:
             return self.error.exit_code
         return self.result.exit_code if self.result else 0
+
+
+@dataclass(frozen=True)
+class HeldUp:
+    """A job that waits for others, which don't go on without a person; `waits` says for which."""
+
+    job_id: str
+    exit_code: int
+    waits: str
 
 
 def run_job(
@@ -94,10 +107,32 @@ def ready_jobs(project: Project) -> list[str]:
         except LogistError:
             state = {"status": Status.PENDING}
         waits = state.get("status") == Status.WAITING and _can_gather(project, state)
-        if str(state.get("status")) in READY or waits or job.inflight.exists():
+        merges = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
+        if str(state.get("status")) in READY or waits or merges or job.inflight.exists():
             rank = state.get("rank")
             ranked.append((rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id))
     return [job_id for _, _, job_id in sorted(ranked)]
+
+
+def held_up(project: Project) -> list[HeldUp]:
+    """The jobs that a run leaves waiting, by id: not those that are only waiting for agents, nor their children.
+
+    Nothing is written. One whose files can't be read is passed over: its run tells that.
+    """
+    found = []
+    for job_id in list_jobs(project.jobs_dir):
+        try:
+            told = project.job(job_id).read_state() or {}
+            above = told.get("parent")
+            if told.get("status") != Status.WAITING or (above and (project.jobs_dir / str(above)).exists()):
+                continue
+            state = load(project, project.job(job_id)).state
+            code = family.exit_code(project, state)
+        except LogistError:
+            continue
+        if code:
+            found.append(HeldUp(job_id, code, family.waits(family.children_of(project, state))))
+    return found
 
 
 def _can_gather(project: Project, state: JsonObject) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 
 from logist.core.model import Workflow
 from logist.core.workflow.checking import Around, check
@@ -19,6 +20,9 @@ from logist.workflows.reading import SUFFIXES, readings
 
 MAX_FILES = 1000
 """Of one directory; the rest is not looked at."""
+
+Held = Callable[[Path], "list[Loaded]"]
+"""Every workflow of a file."""
 
 
 @dataclass(frozen=True)
@@ -48,38 +52,50 @@ class Found:
     hides: Path | None = None
 
 
-def directories(home: Path, user_config_dir: Path) -> tuple[Path, ...]:
-    """Where workflows are looked for by name: the project's, then the user's."""
-    return (home / "workflows", user_config_dir / "workflows")
+def directories(layers: Sequence[Path]) -> tuple[Path, ...]:
+    """Where workflows are looked for by name, the first first; of `layers`, a later one wins."""
+    return tuple(layer / "workflows" for layer in reversed(layers))
 
 
 def load(name: str, directories: Sequence[Path], here: Path | None = None) -> Loaded:
     """The workflow of a file, `FILE#NAME`, or of that name in the first directory that has one.
 
-    `directories` are searched in their order, the strongest first; a file is taken relative to `here`.
-    UsageError if there is none, or if a file has several and none is named.
+    `directories` are searched in their order, the strongest first; a file is taken relative to `here`. The body
+    of a loop is named as a workflow of its file. UsageError if there is none, or if a file has several and none
+    is named.
     """
+    return _load(name, directories, here, _all)
+
+
+def _load(name: str, directories: Sequence[Path], here: Path | None, held: Held) -> Loaded:
     path, _, wanted = name.partition("#")
     if not path:
         raise UsageError(
             f"`{name}` names no workflow", fix="give a file or a name; FILE#NAME for one of several"
         )
     if file := _file(path, here):
-        return _chosen(file, wanted)
+        return _chosen(file, wanted, held)
     for directory in directories:
-        if found := _in(directory, path, wanted):
+        if found := _in(directory, path, wanted, held):
             return found
-    known = [one.loaded.name for one in listed(directories)]
+    several = next((file for directory in directories for file in _alike(directory, path)), None)
+    if several is not None:
+        return _chosen(several, wanted, held)
+    known = [one.loaded.name for one in _listed(directories, held)]
     raise UsageError(f"there is no workflow `{name}`", fix=meant(path, known) or "give the path of a file")
 
 
 def listed(directories: Sequence[Path]) -> list[Found]:
     """Every workflow that can be named, broken ones too, by name; of two with one name, the stronger."""
+    return _listed(directories, _all)
+
+
+def _listed(directories: Sequence[Path], held: Held) -> list[Found]:
     found: dict[str, Found] = {}
     for directory in directories:
         here: dict[str, Found] = {}
         for file in _files(directory):
-            for loaded in _all(file):
+            for loaded in held(file):
                 if _is_no_workflow(loaded):
                     continue
                 if loaded.name in found:
@@ -119,33 +135,45 @@ def problems_of(loaded: Loaded, directories: Sequence[Path], around: Around | No
 
 
 class Finder:
-    """Looks for the workflows that steps name; each file is read once."""
+    """Looks for the workflows that steps name; each file is read once.
+
+    After the file itself and the search path come the directories of the files that were found so far, so that
+    a workflow finds its neighbours.
+    """
 
     def __init__(self, path: Path, directories: Sequence[Path]) -> None:
         self.path = path
-        self.directories = directories
-        self._siblings: list[Loaded] | None = None
+        self.directories = [*directories]
+        self._held: dict[Path, list[Loaded]] = {}
+        self._neighbours(path)
 
     def __call__(self, name: str) -> Workflow:
         """The workflow of that name. LookupError with the reason."""
         found = self._sibling(name)
         if found is None:
             try:
-                found = load(name, self.directories, self.path.parent)
+                found = _load(name, self.directories, self.path.parent, self._read)
             except UsageError as error:
                 raise LookupError(f"{error.message}{f' ({error.fix})' if error.fix else ''}") from error
         if found.workflow is None or found.errors:
             first = found.errors[0]
             place = f"{found.path}:{first.line}" if first.line else str(found.path)
-            raise LookupError(f"the workflow `{name}` is broken: {place}: {first.message}")
+            raise LookupError(f"the workflow `{name}` is broken: {place}: {first.said}")
+        self._neighbours(found.path)
         return found.workflow
 
     def _sibling(self, name: str) -> Loaded | None:
-        if self._siblings is None:
-            self._siblings = list(_all(self.path)) if os.path.isfile(self.path) else []
-        if len(self._siblings) < 2:
-            return None
-        return _best(self._siblings, name)
+        siblings = self._read(self.path) if os.path.isfile(self.path) else []
+        return _best(siblings, name) if len(siblings) > 1 else None
+
+    def _read(self, file: Path) -> list[Loaded]:
+        if file not in self._held:
+            self._held[file] = _all(file)
+        return self._held[file]
+
+    def _neighbours(self, file: Path) -> None:
+        if file.parent not in self.directories:
+            self.directories.append(file.parent)
 
 
 def _bare(workflow: Workflow) -> Workflow:
@@ -165,34 +193,49 @@ def _file(path: str, here: Path | None) -> Path | None:
     return None
 
 
-def _chosen(file: Path, wanted: str) -> Loaded:
+def _chosen(file: Path, wanted: str, held: Held) -> Loaded:
     """The workflow of that name in a file, or its only one."""
-    found = list(_all(file))
+    found = held(file)
     if not wanted and len(found) == 1:
         return found[0]
     names = [loaded.name for loaded in found]
     if not wanted:
-        first = f"{file}#{names[0]}"
-        fix = f"name one, as in '{first}': {', '.join(names)}"
+        first = quote(f"{file}#{names[0]}")
+        fix = f"name one, as in {first}: {', '.join(names)}"
         raise UsageError(f"{file} holds {len(found)} workflows", fix=fix)
-    best = _best(found, wanted)
+    best = _best(found, wanted) or _body(found, lambda name: name == wanted or name.endswith(f"#{wanted}"))
     if best is None:
-        raise UsageError(f"{file} has no workflow `{wanted}`", fix=meant(wanted, names) or None)
+        bodies = [name for loaded in found if loaded.draft for name in loaded.draft.subflows]
+        raise UsageError(f"{file} has no workflow `{wanted}`", fix=meant(wanted, names + bodies) or None)
     return best
 
 
-def _in(directory: Path, name: str, wanted: str) -> Loaded | None:
+def _in(directory: Path, name: str, wanted: str, held: Held) -> Loaded | None:
     """The workflow of that name, or that file's, in one directory."""
+    for file in _alike(directory, name):
+        if wanted or len(held(file)) == 1:
+            return _chosen(file, wanted, held)
+    every = [loaded for file in _files(directory) for loaded in held(file)]
+    return _body(every, f"{name}#{wanted}".__eq__) if wanted else _best(every, name)
+
+
+def _alike(directory: Path, name: str) -> list[Path]:
+    """The files of a directory that a name may stand for, those that are called exactly so first."""
     files = _files(directory)
-    for alike in (_same, _similar):
-        for file in files:
-            if alike(file.stem, name) or file.name == name:
-                loaded = list(_all(file))
-                if wanted or len(loaded) == 1:
-                    return _chosen(file, wanted)
-    if wanted:
-        return None
-    return _best([loaded for file in files for loaded in _all(file)], name)
+    exact = [file for file in files if name in (file.stem, file.name)]
+    return exact + [file for file in files if file not in exact and _similar(file.stem, name)]
+
+
+def _body(found: Sequence[Loaded], is_meant: Callable[[str], bool]) -> Loaded | None:
+    """The body of a loop as a workflow of its own, with the others that its steps may name."""
+    for loaded in found:
+        held = loaded.draft.subflows if loaded.draft else {}
+        for name in filter(is_meant, held):
+            body = held[name].model_copy(update={"subflows": held})
+            if loaded.workflow is None:
+                return Loaded(None, loaded.problems, loaded.path, loaded.places, name, body)
+            return Loaded(body, (), loaded.path, Places(), name, body)
+    return None
 
 
 def _best(found: Sequence[Loaded], name: str) -> Loaded | None:
@@ -226,9 +269,8 @@ def _files(directory: Path) -> list[Path]:
     return [path for path in paths if path.suffix.lower() in SUFFIXES and not os.path.isdir(path)][:MAX_FILES]
 
 
-def _all(file: Path) -> Iterator[Loaded]:
-    for read in readings(file):
-        yield _loaded(read, file)
+def _all(file: Path) -> list[Loaded]:
+    return [_loaded(read, file) for read in readings(file)]
 
 
 def _is_no_workflow(loaded: Loaded) -> bool:

@@ -123,6 +123,22 @@ def test_a_job_at_which_another_works_is_passed_over(desk: Desk) -> None:
     assert desk.state("busy")["status"] == "PENDING"
 
 
+def test_a_job_that_waits_for_a_stuck_one_is_told_though_nothing_is_ready(desk: Desk) -> None:
+    (desk.place / "inner.yaml").write_text("name: I\nsteps:\n- {id: s, prompt: x}\n")
+    (desk.place / "w.yaml").write_text("name: W\nsteps:\n- {id: o, stepType: subflow, subflowId: inner}\n")
+    desk.script(answer("?"))
+    assert desk("job", "create", "--id", "j1", "--workflow", "w.yaml", "--approval", "none").code == 0
+    assert desk("run").code == 3
+    again = desk("run")
+    assert (again.code, again.out) == (3, "nothing is ready\n")
+    assert again.err == "warning: j1: waiting for 1 of 1 jobs: j1--2-1 (STUCK) (logist job status j1)\n"
+    assert desk("job", "step", "j1").code == 3
+    told = desk("run", "--json").json["diagnostics"]
+    assert [(each["code"], each["target"]) for each in told] == [("waiting", "j1")]
+    assert desk("job", "cancel", "j1").code == 0
+    assert desk("run").code == 0
+
+
 @pytest.mark.parametrize("args", [["--parallel", "0"], ["--parallel", "many"], ["--agent", "oracle"]])
 def test_wrong_options(desk: Desk, args: list[str]) -> None:
     assert desk("run", *args).code == 2

@@ -197,6 +197,15 @@ def test_validate_finds(desk: Desk, text: str, found: str) -> None:
     assert found in ran.out
 
 
+def test_a_job_that_cannot_be_made_says_what_validate_says(desk: Desk) -> None:
+    shutil.copy(FILES / "negative" / "agent-role.yaml", desk.place)
+    validated = desk("workflow", "validate", "agent-role.yaml", "--json").json["diagnostics"]
+    created = desk("job", "create", "--workflow", "agent-role.yaml", "--json").json["diagnostics"]
+    errors = [each["message"] for each in validated if each["severity"] == "error"]
+    assert errors
+    assert [each["message"] for each in created if "steps[" in each["message"]] == errors
+
+
 def test_validate_knows_whom_a_role_may_give_work_to(desk: Desk) -> None:
     text = "name: W\nsteps:\n  - {id: a, stepType: foreach, itemsPath: output.x, role: Tester, prompt: x}\n"
     (desk.place / "w.yaml").write_text(text, "utf-8")

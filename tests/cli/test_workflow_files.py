@@ -43,12 +43,19 @@ def test_migrate_shows_what_would_change_and_changes_nothing(desk: Desk) -> None
     assert (ran.code, ran.err) == (0, "1 step would change; --write changes them\n")
     assert path.read_text("utf-8") == MIXED
     lines = ran.out.splitlines()
-    assert lines[:3] == ["--- a/mixed.json", "+++ b/mixed.json", "@@ -2,7 +2,8 @@"]
+    assert lines[:3] == ["--- a/mixed.json", "+++ b/mixed.json", "@@ -5 +5,2 @@"]
     assert [line for line in lines if line.startswith("-    ")] == [f'-     "prompt": {json.dumps(PROMPT)},']
     assert [line.split(":")[0] for line in lines if line.startswith("+    ")] == [
         '+     "prompt"',
         '+     "agentRole"',
     ]
+
+
+def test_w3_migrate_shows_no_person_the_agent_role_of_another_step(desk: Desk) -> None:
+    role = "Be as terse as you can."
+    mixed(desk, text=MIXED.replace('"prompt": "Done?"', f'"prompt": "Done?", "agentRole": "{role}"'))
+    assert role not in desk("workflow", "migrate", "mixed.json").out
+    assert role in desk("workflow", "migrate", "mixed.json", "--json").json["data"]["diff"]
 
 
 def test_the_diff_is_one_that_patch_takes(desk: Desk) -> None:

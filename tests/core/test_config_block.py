@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core.workflow.config_block import block, entries, replace_block
+from logist.core.workflow.config_block import entries
 from logist.core.workflow.graph import Entry
 
 BEGIN, END = "%% === WORKFLOW_CONFIG ===\n", "%% === END_CONFIG ===\n"
@@ -85,39 +85,6 @@ def test_text_between_entries_is_a_warning(lines: str) -> None:
     found, (problem,) = entries(within(lines))
     assert [entry.id for entry in found] == ["A"]
     assert (problem.severity, problem.code) == ("warning", "config_text")
-
-
-BLOCK = '%%  === WORKFLOW_CONFIG ===  \r\n%% @A: { "a" : 1 }\n%% odd   \n\t%% === END_CONFIG === '
-
-
-@pytest.mark.parametrize(
-    ("before", "after"), [("", ""), ("graph TD\nA\n", "\r\n%% end\n"), ("\ufeffgraph TD\r\n", "\n")]
-)
-def test_the_block_is_kept_byte_for_byte(before: str, after: str) -> None:
-    text = before + BLOCK + after
-    assert block(text) == BLOCK
-    assert replace_block(text, BLOCK) == text
-    assert replace_block(text, "%% new") == f"{before}%% new{after}"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("graph TD\nA\n", "graph TD\nA\n%% b\n"),
-        ("graph TD\nA", "graph TD\nA\n%% b\n"),
-        ("graph TD\r\nA", "graph TD\r\nA\r\n%% b\r\n"),
-        ("", "%% b\n"),
-    ],
-)
-def test_a_text_without_a_block_gets_it_at_its_end(text: str, expected: str) -> None:
-    assert block(text) is None
-    assert replace_block(text, "%% b") == expected
-
-
-def test_a_block_that_is_not_closed_is_not_replaced() -> None:
-    assert block(BEGIN) is None
-    with pytest.raises(ValueError, match="not closed"):
-        replace_block(BEGIN, "%% b")
 
 
 @pytest.mark.parametrize(

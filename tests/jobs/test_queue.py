@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from logist.core.model import Status
 from logist.errors import Damaged
 from logist.jobs import queue
 from logist.jobs.result import Result
-from tests.jobs.bench import answer
+from logist.resources import resource
+from logist.roles import load_roles
+from tests.jobs.bench import Bench, answer, gave
 from tests.jobs.conftest import MakeBench
 
 
@@ -138,3 +144,66 @@ def test_a_refused_request_uses_no_iteration(bench: MakeBench) -> None:
     for _ in range(3):
         assert b.step().exit_code == 6
     assert (b.state().usage.current_action_count, b.state().asked) == (0, 3)
+
+
+@pytest.mark.parametrize("first", range(len(queue.FIRST_OF)))
+def test_what_is_broken_comes_before_what_waits_for_a_person(first: int) -> None:
+    order = [1, 10, 5, 2, 6, 3, 7, 4, 11, 8]
+    assert queue.exit_code([0, *reversed(order[first:])]) == order[first]
+
+
+def spawned(b: Bench, tmp_path: Path, inner: str = "{id: s, prompt: x}", **spec: Any) -> str:
+    """A job that waits for a child, which follows a workflow of this step; the child's id."""
+    (tmp_path / "inner.yaml").write_text(f"name: I\nsteps:\n- {inner}\n")
+    (tmp_path / "outer.yaml").write_text(
+        "name: O\nsteps:\n- {id: o, stepType: subflow, subflowId: inner.yaml}\n"
+    )
+    b.follow(tmp_path / "outer.yaml", **{"review": False, **spec})
+    b.step()
+    return b.children()[0]
+
+
+def held(b: Bench) -> list[tuple[str, int, str]]:
+    """What a run that finds nothing ready says; and that it finds nothing."""
+    assert list(queue.run_queue(b.project, 2, lambda _: None)) == []
+    before = {job: b.files(job) for job in ("j", *b.children())}
+    found = [(one.job_id, one.exit_code, one.waits) for one in queue.held_up(b.project)]
+    assert {job: b.files(job) for job in before} == before
+    return found
+
+
+def test_a_job_that_waits_for_a_stuck_one_is_held_up(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    child = spawned(b, tmp_path)
+    assert queue.held_up(b.project) == []
+    b.script({"s": [gave(action="STUCK")]})
+    assert b.run(child).exit_code == 3
+    assert held(b) == [("j", 3, f"waiting for 1 of 1 jobs: {child} (STUCK)")]
+    assert b.step().exit_code == 3
+
+
+def test_only_the_outermost_of_those_that_wait_is_told(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    (tmp_path / "deepest.yaml").write_text("name: D\nsteps:\n- {id: s, execution: manual, prompt: x}\n")
+    child = spawned(b, tmp_path, "{id: i, stepType: subflow, subflowId: deepest.yaml}")
+    b.run()
+    assert held(b) == [("j", 11, f"waiting for 1 of 1 jobs: {child} (WAITING)")]
+    shutil.rmtree(b.folder("j"))
+    assert [one.job_id for one in queue.held_up(b.project)] == [child]
+
+
+def test_a_role_that_is_gone_and_a_refused_job_are_no_success(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    role = b.project.home / "roles" / "Mine.yaml"
+    role.parent.mkdir()
+    role.write_text("name: Mine\ndescription: x\ninstructions: x\nllm_model: default\n")
+    shipped = b.project.roles
+    b.change(roles=load_roles([resource("roles"), role.parent]))
+    child = spawned(b, tmp_path, "{id: s, prompt: x, role: Mine}")
+    b.change(roles=shipped)
+    codes = {one.job_id: one.exit_code for one in queue.run_queue(b.project, 1, lambda _: None)}
+    assert (codes, queue.exit_code([*codes.values()])) == ({child: 2}, 2)
+    shutil.rmtree(b.folder(child))
+    b.create(child, draft=True)
+    assert held(b) == [("j", 8, f"waiting for 1 of 1 jobs: {child} (another job has its name)")]
+    assert queue.exit_code([8]) == 8

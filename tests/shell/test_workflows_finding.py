@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from logist.core.workflow.checking import Around
+from logist.core.workflow.places import Read
 from logist.errors import UsageError
-from logist.workflows import frozen, listed, load, problems_of, read_text
+from logist.workflows import Loaded, finding, frozen, listed, load, problems_of, read_text, readings
 
 ONE = "name: '{}'\nsteps:\n  - {{id: a, prompt: '{}'}}\n"
 TWO = "graph TD\nsubgraph one [First]\nA --> B\nend\nsubgraph two [Second]\nC\nend\n"
@@ -73,7 +74,8 @@ UNKNOWN = {
     "biuld": ("there is no workflow `biuld`", "did you mean `Build`?"),
     "": ("`` names no workflow", "give a file or a name"),
     "#First": ("`#First` names no workflow", "give a file or a name"),
-    "two": ("there is no workflow `two`", ""),
+    "two": ("two.mmd holds 2 workflows", "First, Second"),
+    "Two": ("two.mmd holds 2 workflows", "First, Second"),
     "no/such.mmd": ("there is no workflow file `no/such.mmd`", "check the path"),
     "scan#x": ("has no workflow `x`", "known: scan"),
 }
@@ -168,6 +170,81 @@ def test_a_subflow_is_looked_for_in_the_file_itself_first(tmp_path: Path) -> Non
     whole = frozen(load(f"{path}#First", []), [tmp_path / "home"]).workflow
     assert whole is not None
     assert [step.id for step in whole.subflows["Second"].steps] == ["C"]
+
+
+def named(loaded: Loaded) -> dict[str, list[str]]:
+    """The prompts of every workflow within one, once it is frozen."""
+    assert loaded.workflow is not None, loaded.problems
+    return {name: [step.prompt for step in flow.steps] for name, flow in loaded.workflow.subflows.items()}
+
+
+SUB = "name: {}\nsteps:\n  - {{id: s, stepType: subflow, subflowId: {}}}\n"
+
+
+@pytest.mark.parametrize("name", ["inner", "The inner one", "inner.yaml", "./inner.yaml"])
+def test_a_subflow_may_stand_beside_the_file_that_names_it(name: str, tmp_path: Path) -> None:
+    outer = put(tmp_path, "outer.yaml", SUB.format("Outer", name))
+    put(tmp_path, "inner.yaml", ONE.format("The inner one", "beside"))
+    home = tmp_path / "home"
+    assert named(frozen(load(str(outer), [home]), [home])) == {name: ["beside"]}
+    assert not [p for p in problems_of(load(str(outer), [home]), [home]) if p.severity == "error"]
+
+
+def test_what_stands_beside_is_looked_at_last(tmp_path: Path) -> None:
+    outer = put(tmp_path, "outer.yaml", SUB.format("Outer", "inner"))
+    put(tmp_path, "inner.yaml", ONE.format("inner", "beside"))
+    put(tmp_path / "home", "other.yaml", ONE.format("inner", "of the project"))
+    directories = [tmp_path / "home"]
+    assert named(frozen(load(str(outer), directories), directories)) == {"inner": ["of the project"]}
+
+
+def test_a_neighbour_has_neighbours_of_its_own(tmp_path: Path) -> None:
+    outer = put(tmp_path, "outer.yaml", SUB.format("Outer", "there/middle.yaml"))
+    put(tmp_path / "there", "middle.yaml", SUB.format("Middle", "inner"))
+    put(tmp_path / "there", "inner.yaml", ONE.format("inner", "far"))
+    assert named(frozen(load(str(outer), []), [])) == {"there/middle.yaml": [""], "inner": ["far"]}
+
+
+def test_every_file_beside_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = "".join(f"  - {{id: s{n}, stepType: subflow, subflowId: no{n}}}\n" for n in range(5))
+    outer = load(str(put(tmp_path, "outer.yaml", f"name: Outer\nsteps:\n{steps}")), [])
+    for number in range(3):
+        put(tmp_path, f"{number}.yaml", ONE.format(number, "x"))
+    read: list[str] = []
+
+    def counted(path: Path) -> list[Read]:
+        read.append(path.name)
+        return readings(path)
+
+    monkeypatch.setattr(finding, "readings", counted)
+    assert len(frozen(outer, []).errors) == 5
+    assert sorted(read) == ["0.yaml", "1.yaml", "2.yaml", "outer.yaml"]
+
+
+LOOP = """{"name": "Do all", "metaGuidance": [], "steps": [
+  {"id": "all", "title": "All", "type": "loop", "loop": {"type": "forEach", "items": "files"},
+   "body": [{"id": "one", "title": "One", "prompt": "Do one."}]},
+  {"id": "last", "title": "Last", "prompt": "%s"}
+]}"""
+
+
+@pytest.mark.parametrize("name", ["w.json#Do all#all", "w.json#all", "w#all", "Do all#all"])
+def test_the_body_of_a_loop_can_be_named(name: str, tmp_path: Path) -> None:
+    put(tmp_path, "w.json", LOOP % "Look.")
+    body = load(name, [tmp_path], tmp_path)
+    assert body.workflow is not None, body.problems
+    assert (body.name, [step.prompt for step in body.workflow.steps]) == ("Do all#all", ["Do one."])
+    assert problems_of(body, [tmp_path]) == []
+
+
+def test_the_body_of_a_loop_in_a_broken_file_is_broken_too(tmp_path: Path) -> None:
+    path = put(tmp_path, "w.json", LOOP.replace('"id": "last"', '"id": "last", "guidance": 3') % "x")
+    assert load(str(path), []).workflow is None
+    body = load(f"{path}#all", [])
+    assert (body.workflow, [problem.line for problem in body.errors]) == (None, [4])
+    with pytest.raises(UsageError) as caught:
+        load(f"{path}#al", [])
+    assert caught.value.fix == "known: Do all, Do all#all"
 
 
 BROKEN = {

@@ -84,7 +84,7 @@ def _row(finding: Finding) -> dict[str, Any]:
 def _diagnostic(finding: Finding) -> Diagnostic:
     problem, loaded = finding
     target = given.place(loaded.path, problem)
-    return Diagnostic(problem.severity, problem.code, given.said(problem), target, problem.fix or None)
+    return Diagnostic(problem.severity, problem.code, problem.said, target, problem.fix or None)
 
 
 def _line(finding: Finding) -> Line:
@@ -94,7 +94,7 @@ def _line(finding: Finding) -> Line:
     return (
         f"{given.place(loaded.path, problem)}: ",
         Span(f"{problem.severity}:", COLORS[problem.severity]),
-        f" {given.said(problem)}{fix}",
+        f" {problem.said}{fix}",
     )
 
 

@@ -51,7 +51,7 @@ def broken(loaded: Loaded) -> InvalidFile:
     first, *more = loaded.errors
     others = f"; {len(more)} more error{'s' if len(more) > 1 else ''}" if more else ""
     fix = f"logist workflow validate {quote(str(loaded.path))}" if more else first.fix
-    return InvalidFile(said(first) + others, where=place(loaded.path, first), fix=fix or None)
+    return InvalidFile(first.said + others, where=place(loaded.path, first), fix=fix or None)
 
 
 def every(environment: Environment, names: Sequence[str]) -> list[Loaded]:
@@ -102,10 +102,3 @@ def near(path: Path | str) -> str:
     """The path as one would write it here: from this directory on, if it is below."""
     below = os.path.relpath(path, here())
     return str(path) if below.startswith(os.pardir) else below
-
-
-def said(problem: Problem) -> str:
-    """What is wrong, and with which field."""
-    if not problem.path or problem.path in problem.message:
-        return problem.message
-    return f"{problem.path}: {problem.message}"

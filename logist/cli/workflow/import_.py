@@ -73,7 +73,7 @@ def _folder(environment: Environment, to: str | None) -> Path:
 def _write(folder: Path, files: dict[Path, str], *, force: bool) -> None:
     """All of the files, or none where one may not be written."""
     from logist.cli.workflow.export import require_free, write
-    from logist.store.files import storage
+    from logist.jobs import home
     from logist.workflows import listed, read_text
 
     there = {found.loaded.name: found.loaded.path for found in listed([folder])}
@@ -84,8 +84,7 @@ def _write(folder: Path, files: dict[Path, str], *, force: bool) -> None:
                 message = f"there is a workflow `{read.name}` already"
                 raise Refused(message, where=str(other), fix="--name gives this one another name")
         require_free(file, force=force)
-    with storage(folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.ensure_folder(folder)
     for file, text in files.items():
         write(file, text, force=force)
 
@@ -111,7 +110,7 @@ def _errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
     found: list[Problem] = []
     for loaded in given.every(environment, [str(file)]):
         found += problems_of(loaded, known_workflows(environment), flows.around(roles))
-    return [given.said(problem) for problem in found if problem.severity == "error"]
+    return [problem.said for problem in found if problem.severity == "error"]
 
 
 def _unknown(agent: str) -> Diagnostic:

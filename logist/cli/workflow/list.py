@@ -44,14 +44,12 @@ def list_(environment: Environment) -> Output:
 
 
 def _row(found: Found) -> dict[str, Any]:
-    from logist.cli.workflow import given
-
     loaded = found.loaded
     workflow = loaded.workflow
     error = None
     if workflow is None:
         first = loaded.errors[0]
-        error = {"message": given.said(first), "line": first.line, "column": first.column}
+        error = {"message": first.said, "line": first.line, "column": first.column}
     return {
         "name": loaded.name,
         "steps": len(workflow.steps) if workflow else None,

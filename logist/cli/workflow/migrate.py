@@ -15,7 +15,7 @@ from logist.errors import InvalidFile
 
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 CONTEXT = 3
-"""Unchanged lines around a change."""
+"""Unchanged lines around a change, for programs; people see none, as an agentRole may stand there (W3)."""
 
 
 @click.command("migrate")
@@ -26,7 +26,8 @@ CONTEXT = 3
 def migrate(environment: Environment, name: str, write: bool) -> Output:
     """Move words to the agent out of prompts: `**Agent's Role:** ...` at their beginning becomes agentRole.
 
-    Shows what would change; every other byte stays. What can't be moved is named.
+    Shows the lines that would change, and no others, as agentRole is for agents alone; --json has a whole
+    patch. Every other byte stays. What can't be moved is named.
     """
     from logist.cli.workflow import given
     from logist.core.workflow.form import MAX_STEPS
@@ -41,7 +42,8 @@ def migrate(environment: Environment, name: str, write: bool) -> Output:
         raise InvalidFile(message, where=str(path))
     if write and changed:
         _replace(path, found.text)
-    lines = list(_diff(text, found.text, given.near(path).lstrip("/")))
+    shown = given.near(path).lstrip("/")
+    whole = "".join(f"{line}\n" for line in _diff(text, found.text, shown, CONTEXT))
     told = [
         Diagnostic(
             problem.severity, problem.code, problem.message, given.place(path, problem), problem.fix or None
@@ -54,9 +56,9 @@ def migrate(environment: Environment, name: str, write: bool) -> Output:
         "moved": list(found.moved),
         "changed": changed,
         "written": write and changed,
-        "diff": "".join(f"{line}\n" for line in lines),
+        "diff": whole,
     }
-    return Output(data, [_colored(line) for line in lines], tuple(told))
+    return Output(data, [_colored(line) for line in _diff(text, found.text, shown, 0)], tuple(told))
 
 
 def _file(environment: Environment, name: str) -> Path:
@@ -84,14 +86,14 @@ def _outcome(path: Path, moved: int, *, changed: bool, written: bool) -> str:
     return f"{steps} changed in {path}" if written else f"{steps} would change; --write changes them"
 
 
-def _diff(before: str, after: str, name: str) -> Iterator[str]:
-    """A unified diff, without the breaks of its lines."""
+def _diff(before: str, after: str, name: str, context: int) -> Iterator[str]:
+    """A unified diff with so many unchanged lines around each change, without the breaks of its lines."""
     import difflib
 
     if before == after:
         return
     old, new = _lines(before), _lines(after)
-    for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", n=CONTEXT):
+    for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", n=context):
         bare = line.removesuffix("\n")
         yield bare
         if bare == line:

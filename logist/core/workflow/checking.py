@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from logist.core import paths
 from logist.core.condition import ROOTS, ConditionError, compiled
 from logist.core.model import Execution, Step, StepType, Workflow
 from logist.core.workflow import graph_checks, roots
+from logist.core.workflow.delegating import Delegates, delegation_problems
 from logist.core.workflow.nesting import Find, Nested, named, nested
 from logist.core.workflow.places import Place, Places, meant, problem
 from logist.core.workflow.problem import Problem
@@ -22,7 +23,7 @@ class Around:
 
     roles: Collection[str] | None = None
     """The names of all roles; None if they are not known."""
-    delegates: Mapping[str, Collection[str]] | None = None
+    delegates: Delegates | None = None
     """The roles that a role may give work to, by its name; one that is not there may give it to any."""
     job_role: str | None = None
     """Whose steps name no role."""
@@ -39,7 +40,7 @@ def check(workflow: Workflow, around: Around | None = None, places: Places | Non
     found = [
         *_own(workflow, around, places),
         *inside.problems,
-        *_delegated(workflow, inside, around, places),
+        *delegation_problems(workflow, inside.subflows, around.delegates or {}, around.job_role, places),
         *_within(workflow, inside, around, places),
     ]
     return list(dict.fromkeys(found))
@@ -152,32 +153,6 @@ def _condition(form: Any, names: Collection[str], place: Place, step_id: str) ->
         yield problem("error", "condition", message, place)
 
 
-def _delegated(workflow: Workflow, inside: Nested, around: Around, places: Places) -> Iterator[Problem]:
-    """P48: work that a role gives to one it may not give it to."""
-    for step in workflow.steps:
-        if step.step_type == StepType.FOREACH and not step.subflow and step.role:
-            yield from _given(around.job_role, {step.role}, step, around, places)
-        elif step.subflow in inside.subflows:
-            if step.role:
-                yield from _given(around.job_role, {step.role}, step, around, places)
-            inner = inside.subflows[str(step.subflow)]
-            targets = {name for child in inner.steps for name in (child.role, child.review_role) if name}
-            yield from _given(step.role or around.job_role, targets, step, around, places)
-
-
-def _given(
-    giver: str | None, targets: Collection[str], step: Step, around: Around, places: Places
-) -> Iterator[Problem]:
-    if giver is None or around.delegates is None or giver not in around.delegates:
-        return
-    allowed = {*around.delegates[giver], giver}
-    for target in sorted({*targets} - allowed):
-        listed = ", ".join(sorted(around.delegates[giver])) or "none"
-        message = f"step `{step.id}`: the role `{giver}` may not give work to `{target}`; it may to: {listed}"
-        fix = f"add it to can_delegate_to_roles of `{giver}`, or name another role"
-        yield problem("error", "delegation", message, places.of(step.id), fix)
-
-
 def _within(workflow: Workflow, inside: Nested, around: Around, places: Places) -> Iterator[Problem]:
     """The errors of the workflows within this one, at the step that leads to them."""
     leads = _leading(workflow, inside)
@@ -185,7 +160,7 @@ def _within(workflow: Workflow, inside: Nested, around: Around, places: Places) 
         step = leads[name]
         item = [step.item_variable] if step.step_type == StepType.FOREACH else []
         given = replace(around, roots=(*around.roots, *roots.known(workflow), *item))
-        for found in (*_own(inner, given, Places()), *_delegated(inner, inside, around, Places())):
+        for found in _own(inner, given, Places()):
             if found.severity == "error":
                 message = f"in the workflow `{name}`: {found.message}"
                 yield problem("error", found.code, message, places.of(step.id), found.fix)

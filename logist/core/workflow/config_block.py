@@ -73,34 +73,6 @@ def entries(text: str) -> tuple[list[Entry], list[Problem]]:
     )
 
 
-def block(text: str) -> str | None:
-    """The block as it stands, from its first to its last line, without the last line's break; None without one."""
-    span = _span(text)
-    return None if span is None else text[span[0] : span[1]]
-
-
-def replace_block(text: str, new: str) -> str:
-    """The text with `new` as its block, all else as it was; at the end where there was none.
-
-    ValueError where the block of the text is not closed.
-    """
-    span = _span(text)
-    if span is not None:
-        return text[: span[0]] + new + text[span[1] :]
-    if any(_BEGIN.fullmatch(line.text) for line in _lines(text)):
-        raise ValueError("the config block is not closed with `%% === END_CONFIG ===`")
-    newline = "\r\n" if "\r\n" in text else "\n"
-    return text + ("" if not text or text.endswith(("\n", "\r")) else newline) + new + newline
-
-
-def _span(text: str) -> tuple[int, int] | None:
-    lines = _lines(text)
-    span, _ = _block_lines(lines)
-    if span is None or span[1] == len(lines):
-        return None
-    return lines[span[0]].start, lines[span[1]].start + len(lines[span[1]].text)
-
-
 def _lines(text: str) -> list[_Line]:
     matches = [match for match in _LINE.finditer(text) if match[0]]
     lines = [_Line(match[1], match.start(), number) for number, match in enumerate(matches, 1)]

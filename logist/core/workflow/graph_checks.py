@@ -40,27 +40,37 @@ def _ways_out(step: Step, ways: list[Edge], places: Places) -> Iterator[Problem]
     place = places.of(step.id)
     free = [edge for edge in ways if edge.condition is None]
     decides = step.step_type == StepType.DECISION
+    default = _fitting(places, step.id, "give it a `defaultBranch`", "draw an edge labelled `default`")
     if decides and not ways:
         message = f"decision `{step.id}` has no branch at all, so no job could go on"
-        yield problem("error", "no_branch", message, place, "draw an edge from it, one labelled `default`")
+        listed = "give it `branches` and a `defaultBranch`"
+        fix = _fitting(places, step.id, listed, "draw an edge from it, one labelled `default`")
+        yield problem("error", "no_branch", message, place, fix)
     if len(free) > 1:
         targets = ", ".join(f"`{edge.target or 'end'}`" for edge in free)
         kind = "decision" if decides else "step"
         code = "two_defaults" if decides else "several_ways"
         message = f"{kind} `{step.id}` goes on to {targets} without a condition: only one can be taken"
-        fix = "keep one default" if decides else "put a condition on all but one, or use a foreach"
+        one = _fitting(places, step.id, "let a decision choose", "put a condition on all but one")
+        fix = "keep one default" if decides else f"{one}, or use a foreach"
         yield problem("error", code, message, place, fix)
     if ways and not free:
-        fix = "draw an edge labelled `default`"
         if step.max_visits is not None:
             message = f"decision `{step.id}` takes its default after {step.max_visits} visits, but has none"
-            yield problem("error", "no_default", message, place, fix)
+            yield problem("error", "no_default", message, place, default)
         elif all(edge.condition is False for edge in ways):
             message = f"decision `{step.id}` has only branches that never hold"
-            yield problem("error", "no_branch", message, place, fix)
+            yield problem("error", "no_branch", message, place, default)
         else:
             message = f"`{step.id}` has no default: where no condition holds, the job is STUCK"
-            yield problem("warning", "no_default", message, place, fix)
+            yield problem("warning", "no_default", message, place, default)
+
+
+def _fitting(places: Places, step_id: str, listed: str, drawn: str) -> str:
+    """The advice for the form that a step is written in; both where that is not known."""
+    if step_id not in places.paths:
+        return f"{drawn}; in a list, {listed}"
+    return drawn if places.paths[step_id].startswith("@") else listed
 
 
 def reached(starts: Iterable[str], ways: dict[str, list[Edge]]) -> set[str]:
@@ -80,7 +90,10 @@ def _unreachable(workflow: Workflow, ways: dict[str, list[Edge]], places: Places
     others = [name for name in entrances(workflow.steps, workflow.edges) if name != workflow.start]
     for name in others:
         message = f"no step leads to `{name}`, and the workflow begins with `{workflow.start}`"
-        fix = 'connect it, remove it, or give the one it begins with `"start": true`'
+        fix = "connect it, or remove it"
+        if workflow.start in reached([name], ways):
+            how = _fitting(places, name, f"`start: {name}`", f'`"start": true` at `{name}` alone')
+            fix = f"{fix}, or begin with it: {how}"
         yield problem("error", "several_starts", message, places.of(name), fix)
     seen = reached([workflow.start, *others], ways)
     for step in workflow.steps:
@@ -123,7 +136,8 @@ def _endless(workflow: Workflow, ways: dict[str, list[Edge]], places: Places) ->
     seen = reached([workflow.start], ways)
     if END not in seen and all(ways.get(step_id) for step_id in seen):
         message = "no step ends the workflow: every one leads on to another"
-        yield problem("warning", "no_end", message, places.of(workflow.start), "draw a way out of the circle")
+        fix = _fitting(places, workflow.start, "let a step go on to `end`", "draw a way out of the circle")
+        yield problem("warning", "no_end", message, places.of(workflow.start), fix)
 
 
 def _circle(nodes: set[str], ways: dict[str, list[Edge]]) -> set[str]:

@@ -20,3 +20,10 @@ class Problem:
     """From 1, in the file the workflow was read from."""
     column: int | None = None
     fix: str = ""
+
+    @property
+    def said(self) -> str:
+        """What is wrong, and with which field where the message does not name it."""
+        if not self.path or any(f"`{self.path}{end}" in self.message for end in "`.["):
+            return self.message
+        return f"{self.path}: {self.message}"

@@ -11,6 +11,8 @@ from logist.core.workflow.checking import Around, check
 from logist.core.workflow.linting import lint
 from logist.core.workflow.listed import read_listed
 from logist.core.workflow.nesting import nested
+from logist.core.workflow.problem import Problem
+from logist.workflows import read_text
 
 
 def flow(*steps: Any, name: str = "W") -> Workflow:
@@ -238,3 +240,76 @@ def test_m50_items_may_be_what_the_workflow_was_given() -> None:
     flowing = flow(each(itemsPath="files"), JOIN)
     assert "unknown_root" in {problem.code for problem in check(flowing)}
     assert check(flowing, Around(roots=("files",))) == []
+
+
+IN_A_LIST = "name: W\nsteps:\n"
+ADVICE: dict[str, tuple[str, str, str]] = {
+    "no default": (
+        "- {id: d, stepType: decision, branches: [{condition: output.x, to: end}]}\n",
+        "graph TD\nd{D} -->|output.x| e[E]\n",
+        "no_default",
+    ),
+    "no branch": ("- {id: d, stepType: decision}\n", "graph TD\nd{D}\n", "no_branch"),
+    "two ways": (
+        "- {id: d, next: [e, f]}\n- {id: e, next: f}\n- {id: f}\n",
+        "graph TD\nd --> e\nd --> f\n",
+        "several_ways",
+    ),
+    "no end": ("- {id: d, next: e}\n- {id: e, next: d}\n", "graph TD\nd --> e --> d\n", "no_end"),
+}
+
+
+@pytest.mark.parametrize(("listed", "drawn", "code"), ADVICE.values(), ids=ADVICE)
+def test_advice_speaks_of_what_the_file_is(listed: str, drawn: str, code: str) -> None:
+    told, workflow = {}, flow(task("a"))
+    for form, text in (("w.yaml", IN_A_LIST + listed), ("w.mmd", drawn)):
+        (read,) = read_text(text, form)
+        assert read.workflow is not None
+        workflow = read.workflow
+        (told[form],) = [p.fix for p in check(workflow, None, read.places) if p.code == code]
+    assert [word for word in ("draw", "edge", "labelled", "on all but") if word in told["w.yaml"]] == []
+    assert told["w.yaml"] != told["w.mmd"]
+    (unknown,) = [p.fix for p in check(workflow) if p.code == code]
+    assert told["w.mmd"].split(",")[0] in unknown
+
+
+BEGINNINGS = {
+    "list": ("w.yaml", IN_A_LIST + "- {id: a, next: end}\n- {id: b, next: a}\n", "start: b\n"),
+    "diagram": (
+        "w.mmd",
+        'graph TD\nb --> a\n%% @step(a): {"start": true}\n',
+        'graph TD\nb --> a\n%% @step(b): {"start": true}\n',
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "cured"), BEGINNINGS.values(), ids=BEGINNINGS)
+def test_the_advice_for_several_starts_cures_them(name: str, text: str, cured: str) -> None:
+    def fixes(text: str) -> list[str]:
+        (read,) = read_text(text, name)
+        assert read.workflow is not None
+        return [p.fix for p in check(read.workflow, None, read.places) if p.severity == "error"]
+
+    (fix,) = fixes(text)
+    assert fix.startswith("connect it, or remove it, or begin with it: ")
+    assert ("`start: b`" if name == "w.yaml" else '`"start": true` at `b` alone') in fix
+    assert fixes(text + cured if name == "w.yaml" else cured) == []
+
+
+def test_an_island_is_not_told_to_begin_there() -> None:
+    (found,) = check(flow(task("a", next="end"), task("b")))
+    assert (found.code, found.fix) == ("several_starts", "connect it, or remove it")
+
+
+@pytest.mark.parametrize(
+    ("path", "message", "said"),
+    [
+        ("@A.agentRole", "`@A.agentRole` must be text", "`@A.agentRole` must be text"),
+        ("steps[1]", "`steps[1].role` is odd", "`steps[1].role` is odd"),
+        ("steps[1]", "`steps[10]` is odd", "steps[1]: `steps[10]` is odd"),
+        ("@A", "`@AB` is odd", "@A: `@AB` is odd"),
+        ("", "is odd", "is odd"),
+    ],
+)
+def test_a_path_is_said_once(path: str, message: str, said: str) -> None:
+    assert Problem("error", "odd", message, path).said == said

@@ -1,0 +1,74 @@
+"""P48: work that a role may not give to another, at whatever depth it would be given."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+
+from logist.core.model import Step, StepType, Workflow
+from logist.core.workflow.places import Place, Places, problem
+from logist.core.workflow.problem import Problem
+
+Delegates = Mapping[str, Collection[str]]
+"""The roles that a role may give work to, by its name; one that is not there may give it to any."""
+
+_GIVEN_AWAY = frozenset({StepType.FOREACH, StepType.SUBFLOW})
+"""Steps that other jobs do."""
+
+
+def delegation_problems(
+    workflow: Workflow,
+    subflows: Mapping[str, Workflow],
+    delegates: Delegates,
+    job_role: str | None,
+    places: Places,
+) -> Iterator[Problem]:
+    """Every role that would get work from one that may not give it that, at the outermost step that leads there.
+
+    A job gives in its own role. The role of the job that gets a step is the step's, else that of the job that
+    gives it. Without `job_role` only the roles that steps name are known to give anything.
+    """
+    roles = {name: _roles(inner) for name, inner in subflows.items()}
+    seen: set[tuple[str, str | None]] = set()
+    for outer in _given_away(workflow):
+        place = places.of(outer.id)
+        if outer.role:
+            yield from _refused(delegates, job_role, {outer.role}, outer, place)
+        ways = deque([("", outer, outer.role or job_role)])
+        while ways:
+            holder, step, doer = ways.popleft()
+            name = step.subflow or ""
+            if name not in subflows:
+                continue
+            yield from _refused(delegates, doer, roles[name], step, place, holder)
+            bound = doer if doer in delegates else None  # all that are not bound are alike further in
+            if (name, bound) not in seen:
+                seen.add((name, bound))
+                ways += [(name, each, each.role or bound) for each in _given_away(subflows[name])]
+
+
+def _given_away(workflow: Workflow) -> Iterator[Step]:
+    return (step for step in workflow.steps if step.step_type in _GIVEN_AWAY)
+
+
+def _roles(workflow: Workflow) -> frozenset[str]:
+    """Those that its steps name."""
+    return frozenset(role for step in workflow.steps for role in (step.role, step.review_role) if role)
+
+
+def _refused(
+    delegates: Delegates,
+    giver: str | None,
+    targets: Collection[str],
+    step: Step,
+    place: Place,
+    holder: str = "",
+) -> Iterator[Problem]:
+    if giver is None or giver not in delegates:
+        return
+    for target in sorted({*targets} - {*delegates[giver], giver}):
+        within = f"in the workflow `{holder}`: " if holder else ""
+        listed = ", ".join(sorted(delegates[giver])) or "none"
+        rule = f"the role `{giver}` may not give work to `{target}`; it may to: {listed}"
+        fix = f"add it to can_delegate_to_roles of `{giver}`, or name another role"
+        yield problem("error", "delegation", f"{within}step `{step.id}`: {rule}", place, fix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from logist.core.model import EffectiveSpec, JsonObject, State
+from logist.core.model import EffectiveSpec, JsonObject, State, StepType
 
 FIELDS = ("title", "prompt", "description", "acceptance_criteria", "task_type", "tags")
 """Of the task, each under its own name."""
@@ -22,12 +22,14 @@ def of(
 ) -> JsonObject:
     """The data at a step. `output`: what step `step_id` has just given, which no state holds yet.
 
-    `results`: what the children gave that have just been collected, in the order of the items.
+    `results`: what the children gave that have just been collected, in the order of the items. What a steward gives
+    in place of them takes their place here too.
     """
     outputs = dict(state.outputs) if state else {}
     last = outputs.get(state.output_of) if state and state.output_of else None
     if output is not UNCHANGED:
         outputs[step_id] = last = output
+        results = in_place_of_children(spec, step_id, output) if results is None else results
     gathered = results if results is not None else (state.results if state else None)
     given = spec.input if isinstance(spec.input, dict) else {}
     found: JsonObject = {
@@ -42,6 +44,22 @@ def of(
     if gathered is not None:
         found["aggregatedResults"] = [{"output": each} for each in gathered]
     return found
+
+
+def in_place_of_children(spec: EffectiveSpec, step_id: str, output: Any) -> list[Any] | None:
+    """What a steward gives for a step that other jobs do, as these would have given it; None for another step."""
+    step = spec.workflow.step(step_id) if spec.workflow else None
+    if step is None or step.step_type not in (StepType.FOREACH, StepType.SUBFLOW):
+        return None
+    if step.step_type is StepType.FOREACH and (output is None or isinstance(output, list)):
+        return output or []
+    return [output]
+
+
+def recorded(spec: EffectiveSpec, step_id: str, output: Any) -> JsonObject:
+    """The same as the interaction records it."""
+    results = in_place_of_children(spec, step_id, output)
+    return {} if results is None else {"results": results}
 
 
 def _known(spec: EffectiveSpec, outputs: JsonObject) -> Any:

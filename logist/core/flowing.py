@@ -81,6 +81,7 @@ def _answered(after: State, entry: Interaction) -> dict[str, Any]:
     step = entry.step or after.step
     return {
         **_given(after, step, entry.response.output),
+        **_in_place_of_children(entry),
         **_said(after, step, entry.response.summary_for_supervisor),
         "unsure": unsure,
         "suggested": told if isinstance(told, str) else None,
@@ -96,7 +97,7 @@ def _said(after: State, step: str, summary: str) -> dict[str, Any]:
 def _approved(after: State, before: State, entry: Interaction) -> dict[str, Any]:
     """What a steward gives with an approval."""
     given = entry.command.get("output")
-    changes = _given(after, before.step, given)
+    changes = {**_given(after, before.step, given), **_in_place_of_children(entry)}
     if before.awaiting != "manual":
         last = before.last and before.last.model_copy(update={"output": given})
         return {**changes, "last": last}
@@ -105,7 +106,20 @@ def _approved(after: State, before: State, entry: Interaction) -> dict[str, Any]
     return {**changes, **_said(after, before.step, said), "last": _last(entry, name, said, given)}
 
 
-def _last(entry: Interaction, who: str, said: str, output: Any, evidence: Sequence[str] = ()) -> Last:
+def _in_place_of_children(entry: Interaction) -> dict[str, Any]:
+    """What a steward gave for a step that other jobs do: the entry says it in their form."""
+    results = entry.command.get("results")
+    return {"results": results} if isinstance(results, list) else {}
+
+
+def _last(
+    entry: Interaction,
+    who: str,
+    said: str,
+    output: Any,
+    evidence: Sequence[str] = (),
+    missing: Sequence[str] = (),
+) -> Last:
     """What the next prompt quotes of a step that no agent of this job has done."""
     return Last(
         sequence=entry.sequence,
@@ -114,6 +128,7 @@ def _last(entry: Interaction, who: str, said: str, output: Any, evidence: Sequen
         action=ExitAction.COMPLETED,
         summary=said,
         evidence_files=list(evidence),
+        missing=list(missing),
         output=output,
     )
 
@@ -148,13 +163,14 @@ def _collected(after: State, before: State, entry: Interaction) -> dict[str, Any
     output = results[0] if single else results
     children = _children(entry.command)
     said = f"{len(results)} of {len(children)} jobs succeeded"
-    done = [child for child in children if child.get("status") == Status.SUCCESS]
+    done = steward.fitting(entry.command)
     evidence = dict.fromkeys(path for child in done for path in child.get("evidence_files") or [])
+    missing = dict.fromkeys(path for child in done for path in child.get("missing") or [])
     who = "one job" if len(children) == 1 else f"{len(children)} jobs"
     return {
         **_given(after, before.step, output),
         **_said(after, before.step, said),
-        "last": _last(entry, who, said, output if single else None, list(evidence)),
+        "last": _last(entry, who, said, output if single else None, list(evidence), list(missing)),
         "artefacts": list(dict.fromkeys([*after.artefacts, *evidence])),
         "results": results,
         "children": [],

@@ -46,9 +46,38 @@ def edited(text: str, name: str, changes: Mapping[Keys, object | None]) -> str:
     return mark + body
 
 
+MUCH = 1000
+"""Values, or hundreds of characters of text, that a person no longer reads through."""
+
+
 def dumped(data: Mapping[str, object]) -> str:
-    """The values as a new YAML text, in block style, with texts of several lines as they read."""
+    """The values as a new YAML text, in block style, with texts of several lines as they read.
+
+    Where they are very many, it is the JSON that YAML is too: that is written and read many times as fast.
+    """
+    if _weight(data) > MUCH:
+        return _as_json(data) + "\n"
     return _dumped(dict(data), flow=False) + "\n"
+
+
+def _weight(data: object) -> float:
+    """The number of values, where a hundred characters of text are one more; of some too many, as far as counted."""
+    weight, left = 0.0, [data]
+    while left and weight <= MUCH:
+        value = left.pop()
+        weight += 1 + (len(value) / 100 if isinstance(value, str) else 0)
+        if isinstance(value, Mapping):
+            left.extend(value.values())
+        elif isinstance(value, list | tuple):
+            left.extend(value)
+    return weight
+
+
+def _as_json(data: Mapping[str, object], indent: str | None = " ", known: str = "") -> str:
+    """With escapes for characters that YAML may not take as they are, unless they stand in the `known` text."""
+    text = json.dumps(dict(data), indent=indent, ensure_ascii=False)
+    odd = {letter for letter in set(text) - set(known) if not letter.isprintable()} - {"\n"}
+    return text.translate({ord(letter): json.dumps(letter)[1:-1] for letter in odd})
 
 
 def _changed(data: dict[str, Any], keys: Keys, value: object | None, name: str) -> dict[str, Any]:
@@ -74,7 +103,7 @@ def _same(one: object, other: object) -> bool:
 def _json_text(text: str, data: dict[str, Any]) -> str:
     indented = re.search(r"\n([ \t]+)\"", text)
     end = "\n" if text.endswith("\n") else ""
-    return json.dumps(data, indent=indented[1] if indented else None, ensure_ascii=False) + end
+    return _as_json(data, indented[1] if indented else None, text) + end
 
 
 class _Edit:

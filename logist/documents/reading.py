@@ -85,11 +85,29 @@ def parse(text: str, name: str) -> Document:
 
 
 def is_json(text: str, name: str) -> bool:
-    """Whether a text of this name is read as JSON."""
+    """Whether a text of this name is read as JSON; so is YAML that is sound JSON, for that is many times as fast."""
     suffix = os.path.splitext(name)[1].lower()
-    if suffix in {".json", ".yaml", ".yml"}:
-        return suffix == ".json"
+    if suffix in {".yaml", ".yml"}:
+        return _is_sound_json(text)
+    if suffix == ".json":
+        return True
     return text.lstrip("\ufeff \t\r\n").startswith("{")
+
+
+def _is_sound_json(text: str) -> bool:
+    """Whether a YAML text is JSON too, and says the same in both."""
+    if not text.startswith("{"):
+        return False
+    try:
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_constant(word: str) -> None:
+    """NaN and the like are text in YAML."""
+    raise ValueError(word)
 
 
 def joined(path: str, key: str | int) -> str:

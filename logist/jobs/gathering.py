@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from logist.core.model import (
     Kind,
     Spawned,
     State,
+    Status,
     Step,
     StepType,
     Totals,
@@ -24,7 +25,11 @@ from logist.core.model import (
 from logist.jobs.family import Kin, children_of, standing
 from logist.jobs.project import Project
 from logist.jobs.session import Session, interaction_of
+from logist.workspace import Workspace
 from logist.workspace.merging import Merged, Theirs
+
+SHOWN = 20
+"""Files of a child, and children, that a reason names."""
 
 
 def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[Interaction]:
@@ -43,7 +48,7 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
     before = workspace.checkpoint(f"before the work for {step.id} is gathered").commit
     merged = Merged(before, {}) if lack else workspace.merge(before, _work(session.project, good, spawned))
     if merged.conflicts and not state.forced:
-        lack = f"their work does not fit together: {_conflicts(merged)}"
+        lack = f"their work does not fit together: {_by_child(merged.conflicts)}"
     gathered = "conflict" if merged.conflicts and not state.forced else "share" if lack else "reached"
     used = used_since(session)
     command: JsonObject = {
@@ -51,6 +56,7 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
         **({"single": True} if step.step_type is StepType.SUBFLOW else {}),
         **({"lack": lack} if lack else {}),
         **({"left_out": merged.conflicts} if merged.conflicts else {}),
+        **({"lost": _redacted(session.project, merged.lost)} if merged.lost else {}),
         "children": [_archived(child) for child in kin],
         **used.command,
         **({"runs": 1} if gathered == "reached" and not any(map(_was_at_work, kin)) else {}),
@@ -60,12 +66,15 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
     if gathered == "reached" and merged.commit != before:
         session.job.begin_restore(state.revision + 1, before)
         workspace.restore(merged.commit)
+    if gathered == "reached":
+        left_out = merged.conflicts
+        command["children"] = [_looked_at(workspace, child, left_out) for child in command["children"]]
     entry = session.entry(
         Kind.COLLECT,
         after,
         actor=Actor.SYSTEM,
         step=step.id,
-        reason=after.stuck.reason if after.stuck else _left_out(merged),
+        reason=after.stuck.reason if after.stuck else _told(merged, command),
         command=command,
         route=routed.route if routed else [],
         usage=used.usage,
@@ -105,12 +114,37 @@ def _work(project: Project, good: Sequence[Kin], spawned: Spawned) -> list[Their
     return found
 
 
-def _left_out(merged: Merged) -> str:
-    return f"left out, for it does not fit to the rest: {_conflicts(merged)}" if merged.conflicts else ""
+def _looked_at(workspace: Workspace, child: JsonObject, left_out: Container[str]) -> JsonObject:
+    """A child whose work is there now; what it named as evidence, and is not there, is told apart."""
+    if child["status"] != Status.SUCCESS or child["id"] in left_out:
+        return child
+    missing = [path for path in child["evidence_files"] if not workspace.evidence(path).exists]
+    there = [path for path in child["evidence_files"] if path not in missing]
+    return {**child, "evidence_files": there, "missing": missing} if missing else child
 
 
-def _conflicts(merged: Merged) -> str:
-    return "; ".join(f"{child}: {', '.join(files)}" for child, files in merged.conflicts.items())
+def _told(merged: Merged, command: JsonObject) -> str:
+    """What did not come over of the work of those that succeeded."""
+    missing = {child["id"]: child["missing"] for child in command["children"] if "missing" in child}
+    said = (
+        ("left out, for it does not fit to the rest", merged.conflicts),
+        ("not brought over, for no checkpoint holds it", command.get("lost") or {}),
+        ("named as evidence, but not there", missing),
+    )
+    return "; ".join(f"{what}: {_by_child(files)}" for what, files in said if files)
+
+
+def _by_child(found: Mapping[str, Sequence[str]]) -> str:
+    shown = [f"{child}: {', '.join(files[:SHOWN])}{_more(files)}" for child, files in found.items()]
+    return "; ".join(shown[:SHOWN]) + _more(shown)
+
+
+def _more(found: Sequence[object]) -> str:
+    return f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+
+
+def _redacted(project: Project, found: Mapping[str, Sequence[str]]) -> JsonObject:
+    return {child: [project.redacted(name) for name in named] for child, named in found.items()}
 
 
 def _archived(child: Kin) -> JsonObject:

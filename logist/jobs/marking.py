@@ -79,6 +79,8 @@ class Way:
     """The children of each step that has gathered them, as they were then."""
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Those of them whose work is not in the parent's."""
+    lost: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """By step and child: what of its work no checkpoint could bring over."""
     times: Mapping[str, int] = field(default_factory=dict)
     """How often each step was done."""
     conflicts: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -125,10 +127,12 @@ def _done(way: Way, entry: JsonObject, place: JsonObject) -> Way:
     skipped = {name: said for name, said in way.skipped.items() if name != step}
     gathered = {name: children for name, children in way.gathered.items() if name != step}
     left_out = {**way.left_out, step: tuple(_command(entry).get("left_out") or ())}
+    lost = {name: found for name, found in way.lost.items() if name != step}
     if entry.get("kind") == Kind.COLLECT:
         gathered[step] = tuple(_command(entry).get("children") or ())
+        lost |= {step: _command(entry)["lost"]} if _command(entry).get("lost") else {}
     times = {**way.times, step: way.times.get(step, 0) + 1}
-    return replace(way, skipped=skipped, gathered=gathered, left_out=left_out, times=times)
+    return replace(way, skipped=skipped, gathered=gathered, left_out=left_out, lost=lost, times=times)
 
 
 def _ends(entry: JsonObject, place: JsonObject) -> bool:
@@ -179,7 +183,8 @@ def _past(step: Step, way: Way) -> Mark:
     if step.id in way.skipped:
         return Mark("skipped")
     if step.id in way.gathered:
-        gathered = tuple(_archived(child, way.left_out.get(step.id, ())) for child in way.gathered[step.id])
+        left_out, lost = way.left_out.get(step.id, ()), way.lost.get(step.id, {})
+        gathered = tuple(_archived(child, left_out, lost) for child in way.gathered[step.id])
         return Mark("done", often, children=gathered)
     if step.id in way.decisions:
         return Mark("done", " ".join(filter(None, [often, _taken(way.decisions[step.id])])))
@@ -192,10 +197,12 @@ def _taken(said: JsonObject) -> str:
     return f"took {'the end' if branch == END else branch}" if isinstance(branch, str) else ""
 
 
-def _archived(child: JsonObject, left_out: Collection[str]) -> Child:
+def _archived(child: JsonObject, left_out: Collection[str], lost: Mapping[str, Sequence[str]]) -> Child:
     name, status = str(child.get("id")), str(child.get("status"))
     if name in left_out:
         return Child(name, "skipped", "left out")
+    if name in lost:
+        return Child(name, "done", _short(f"without {', '.join(map(str, lost[name]))}"))
     good = status == Status.SUCCESS
     return Child(name, "done" if good else "failed", "" if good else status)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logist import documents
-from logist.core import data, fold, paths, steward, template
+from logist.core import data, fold, paths, review, steward, template
 from logist.core.amounts import MICROCENTS
 from logist.core.ids import is_job_id
 from logist.core.limits import Halt, allowed, halted, spent
@@ -69,9 +69,7 @@ def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> lis
         "children": children,
         **({"fault": fault} if fault else {}),
     }
-    routed = (
-        None if command["children"] or fault else steward.routed(Kind.SPAWN, session.state, command, spec)
-    )
+    routed = steward.routed(Kind.SPAWN, session.state, command, spec)
     after = steward.decide(Kind.SPAWN, session.state.place(), command, spec, routed=routed)
     entry = session.entry(
         Kind.SPAWN,
@@ -288,8 +286,9 @@ def make(session: Session) -> None:
     missing = [child for child in session.state.children if not (project.jobs_dir / child).exists()]
     if not missing:
         return
-    entry = next(entry for entry in session.history() if entry.sequence == spawned.sequence)
-    spec, _ = session.changed_spec()
+    entries = [entry for entry in session.history() if entry.sequence <= spawned.sequence]
+    entry = entries[-1]
+    spec = next(each.spec for each in reversed(entries) if each.spec)  # as it was when they were planned
     wanted = {child["id"]: child for child in entry.command["children"]}
     given = entry.command.get("given")
     for child_id in missing:
@@ -326,6 +325,8 @@ def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonOb
             "role": child["role"],
             "approval": "none",
             "review": spec.review,
+            "review_mode": review.mode_of(spec),
+            "auto_merge": False,
             "review_role": spec.reviewer if spec.reviewer_source == "job" else None,
             "limits": child["limits"],
             "rank": spec.rank,

@@ -95,6 +95,7 @@ def test_a_child_that_is_stuck_a_share_that_is_not_reached_and_what_helps(desk: 
     for words in ("", " --force", " --to each"):
         assert f"    logist job resubmit --job j1{words} " in status
     assert f"next: {advice.next_command('STUCK', 'share', 'j1')}\n" in status
+    assert "or with --to STEP for new jobs\n" in status
     rows = desk("job", "list", "--json").json["data"]
     assert [(row["id"], row["parent"]) for row in rows] == [("j1", None), ("j1--3-1", "j1"), (child, "j1")]
 
@@ -106,6 +107,15 @@ def test_files_that_do_not_fit_together_are_named(desk: Desk) -> None:
     assert "  j1--3-2 does not fit in: x.txt\n" in status
     assert "--force " in desk("job", "show", "j1").out
     assert "! each  Fix one · foreach · stuck 2/2 conflict\n" in desk("job", "show", "j1", "--graph").out
+
+
+def test_what_could_not_be_brought_over_is_named(desk: Desk) -> None:
+    (desk.place / ".logist" / "config.yaml").write_text("workspace: {max_checkpoint_bytes: 100}\n", "utf-8")
+    big = answer(files={"big.bin": "x" * 101})
+    ran = follow(desk, {"list": [LISTED], "each[1]": [big], "each[2]": [answer()]})
+    assert "not brought over, for no checkpoint holds it: j1--3-1: big.bin (too large)" in ran.out + ran.err
+    assert "not brought over from j1--3-1: big.bin (too large)\n" in desk("job", "show", "j1").out
+    assert "j1--3-1 · done without big.bin (too large)\n" in desk("job", "show", "j1", "--graph").out
 
 
 def test_a_person_sees_what_is_asked_and_no_view_shows_what_is_for_agents_alone(desk: Desk) -> None:

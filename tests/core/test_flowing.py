@@ -94,6 +94,14 @@ def test_asks_are_counted_at_their_step() -> None:
     assert simulated.asked_at == {"a": 2, "b": 1}
 
 
+def test_what_was_asked_stays_counted_after_a_restep() -> None:
+    back = begun()
+    state = fold.apply(back, entry(Kind.ASK, at("b"), 2, **asked("a")))
+    returned = fold.apply(state, entry(Kind.RESTEP, at("a"), 3, command={"to": 2}), back)
+    assert (returned.asked_at, returned.asked) == ({"a": 1}, 1)
+    assert returned.visits is None
+
+
 def test_visits_of_decisions_are_counted_and_skipped_steps_are_not() -> None:
     route: list[JsonObject] = [
         {"decision": "D", "branch": "E"},

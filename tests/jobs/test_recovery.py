@@ -25,12 +25,12 @@ from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
 
 
-def left_in_flight(b: Bench, *, reserved: int = 1_500_000) -> tuple[JobDir, Json]:
+def left_in_flight(b: Bench, job_id: str = "j", *, reserved: int = 1_500_000) -> tuple[JobDir, Json]:
     """A job whose stepper was killed after `1.request` became durable; returns the envelope too."""
-    with changing(b.project, "j", "job step") as session:
+    with changing(b.project, job_id, "job step") as session:
         spec, _ = session.changed_spec()
         kept = b.project.workspace(session.job).checkpoint("before")
-        _, plan = preview(b.project, "j", Choice())
+        _, plan = preview(b.project, job_id, Choice())
         assert isinstance(plan, StepPlan)
         envelope = asking.envelope(session, spec, plan, kept.commit)
         envelope["reserved_microcents"] = reserved

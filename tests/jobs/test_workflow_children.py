@@ -12,10 +12,12 @@ import pytest
 
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused
+from logist.jobs import editing
 from logist.jobs.create import create
 from logist.jobs.deciding import decide, rerun, restep
 from tests.jobs.bench import Bench, Json, answer, command, gave
 from tests.jobs.conftest import MakeBench
+from tests.jobs.test_recovery import left_in_flight
 
 COST = {"cost_cents": 3, "cost_microcents": 500_000, "input_tokens": 10, "output_tokens": 2, "seconds": 1.5}
 
@@ -112,6 +114,20 @@ def test_a_child_begins_with_the_checkpoint_of_its_parent(bench: MakeBench) -> N
     for child in b.children():
         assert (b.workspace(child) / "seen.txt").read_text() == "by a person"
         assert not (b.workspace(child) / "later.txt").exists()
+
+
+def test_a_child_that_is_made_later_is_made_as_it_was_planned(bench: MakeBench) -> None:
+    b = bench()
+    children = given_away(b, "one", "two", input={"who": "me"})
+    planned = b.history(children[1])[0].spec
+    file = b.project.job("j").spec_file
+    file.write_text(file.read_text() + "role: Planner\nrank: 7\nreview_role: Worker\n")
+    shutil.rmtree(b.folder(children[1]))
+    b.step()
+    made = b.history(children[1])[0].spec
+    assert made == planned
+    assert made is not None
+    assert (made.doer, made.rank) == ("Worker", 0)
 
 
 def test_a_job_of_another_one_is_never_taken_for_a_child(bench: MakeBench) -> None:
@@ -259,11 +275,32 @@ def test_their_work_is_merged_in_the_order_of_the_items(bench: MakeBench) -> Non
     assert "- plan: Done." in prompt
 
 
+def test_a_file_that_no_checkpoint_holds_is_named_and_is_no_evidence(bench: MakeBench) -> None:
+    b = bench(settings={"workspace": {"max_checkpoint_bytes": 100}})
+    files = {"big.bin": "x" * 101, "small.txt": "1"}
+    made = answer(command(evidence=["small.txt", "big.bin"], output=1), files=files)
+    first, second = given_away(b, "a", "b", each={1: [made]})
+    work(b, first, second)
+    assert b.state(first).artefacts == ["small.txt", "big.bin"]
+    result = b.step()
+    collected = result.entries[-1]
+    assert collected.command["lost"] == {first: ["big.bin (too large)"]}
+    assert f"not brought over, for no checkpoint holds it: {first}: big.bin (too large)" in collected.reason
+    assert f"named as evidence, but not there: {first}: big.bin" in result.notes[0]
+    assert sorted(path.name for path in b.workspace().glob("*.*")) == [".git", "small.txt"]
+    state = b.state()
+    assert state.artefacts == ["small.txt"]
+    assert state.last is not None
+    assert (state.last.evidence_files, state.last.missing) == (["small.txt"], ["big.bin"])
+    b.step()
+    assert "- named as evidence, but not there: big.bin" in b.history()[4].request.prompt
+
+
 def same_file(b: Bench) -> list[str]:
     """Three children of which the first and the second write the same file."""
     each = {
-        1: [gave(1, files={"same.txt": "first", "one.txt": "1"})],
-        2: [gave(2, files={"same.txt": "second", "two.txt": "2"})],
+        1: [answer(command(evidence=["one.txt"], output=1), files={"same.txt": "first", "one.txt": "1"})],
+        2: [answer(command(evidence=["two.txt"], output=2), files={"same.txt": "second", "two.txt": "2"})],
         3: [gave(3, files={"three.txt": "3"})],
     }
     children = given_away(b, "a", "b", "c", each=each)
@@ -288,6 +325,7 @@ def test_work_that_does_not_fit_together_is_stuck_and_named(bench: MakeBench) ->
     assert (b.workspace() / "same.txt").read_text() == "first"
     assert forced.state.results == [1, 3]
     assert forced.entries[-1].command["left_out"] == {children[1]: ["same.txt"]}
+    assert forced.state.artefacts == ["one.txt"]
     assert any("same.txt" in said for said in forced.notes)
 
 
@@ -359,14 +397,45 @@ def test_a_child_that_is_stuck_is_waited_for(bench: MakeBench) -> None:
     assert b.state().results == ["a done", "late"]
 
 
-def test_a_child_in_doubt_is_waited_for(bench: MakeBench) -> None:
+def test_a_child_that_got_no_answer_until_its_attempts_ran_out_is_not_waited_for(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, "a")
-    with_doubt = {"error": {"kind": "transient", "message": "gone"}}
-    b.script({"each": [with_doubt] * 3})
+    without_answer = {"error": {"kind": "transient", "message": "gone"}}
+    b.script({"each": [without_answer] * 3})
     b.run()
-    assert b.state(children[0]).stuck is not None
+    stuck = b.state(children[0]).stuck
+    assert stuck is not None
+    assert stuck.kind is StuckKind.ATTEMPTS
     assert b.state().status is Status.STUCK
+
+
+def test_a_child_in_doubt_is_waited_for(bench: MakeBench) -> None:
+    b = bench()
+    children = given_away(b, "a", "b", each={1: [gave(), gave("after all")]})
+    left_in_flight(b, children[0])[0].mark_sent(1)
+    result = b.run()
+    stuck = b.state(children[0]).stuck
+    assert stuck is not None
+    assert stuck.kind is StuckKind.IN_DOUBT
+    assert (result.state.status, result.exit_code) == (Status.WAITING, 3)
+    decide(b.project, children[0], Kind.RESUBMIT, command={"doubt": "assume_paid"})
+    assert b.run().state.status is Status.SUCCESS
+    assert b.state().results == ["after all", "b done"]
+    assert (b.state().usage.cumulative_cost, b.state().usage.cumulative_cost_microcents) == (1, 500_000)
+
+
+def test_a_child_at_a_limit_is_waited_for(bench: MakeBench) -> None:
+    b = bench()
+    limits = {"max_allowed_iterations": 3}
+    (child,) = given_away(b, "a", each={1: [*fails(retry=True)[:2], gave("late")]}, limits=limits)
+    result = b.run()
+    assert b.state(child).status is Status.HALTED_ITERATION
+    assert (result.state.status, result.exit_code) == (Status.WAITING, 7)
+    for job_id in (child, "j"):
+        editing.configure(b.project, job_id, {("limits", "max_allowed_iterations"): 9})
+    decide(b.project, child, Kind.RESUME)
+    assert b.run().state.status is Status.SUCCESS
+    assert (b.state().results, b.state().usage.current_action_count) == (["late"], 5)
 
 
 def test_the_exit_code_of_a_job_that_waits_tells_of_its_children(bench: MakeBench) -> None:

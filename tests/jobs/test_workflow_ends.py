@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logist.core.model import Kind, Status
+from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused, UsageError
-from logist.jobs import family, queue
-from logist.jobs.deciding import decide, rerun
+from logist.jobs import family, queue, stopping
+from logist.jobs.deciding import decide, rerun, restep
+from logist.jobs.project import Project
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_workflow_children import COST, given_away, parts, work
@@ -163,3 +165,94 @@ def test_m50_the_items_may_stand_in_the_input(bench: MakeBench, tmp_path: Path) 
     b.follow(tmp_path / "w.yaml", input={"names": ["Ada", "Bob"]})
     assert b.run().state.status is Status.SUCCESS
     assert b.state().results == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("output", "results"),
+    [(["a", 2], ["a", 2]), ([], []), (None, []), ({"x": 1}, [{"x": 1}])],
+)
+def test_what_a_steward_gives_for_a_foreach_is_its_results(
+    bench: MakeBench, tmp_path: Path, output: Any, results: list[Any]
+) -> None:
+    b = bench()
+    file = tmp_path / "w.yaml"
+    file.write_text(
+        "name: W\nsteps:\n- {id: p, prompt: x}\n"
+        "- {id: s, stepType: foreach, itemsPath: output.x, maxItems: 1, prompt: y}\n"
+        "- {id: d, stepType: decision, branches: [{condition: aggregatedResults.length > 1, to: many}], defaultBranch: few}\n"
+        "- {id: few, prompt: '{{aggregatedResults}}', next: end}\n"
+        "- {id: many, prompt: '{{aggregatedResults}}'}\n"
+    )
+    b.follow(file, steps={"p": [gave({"x": [1, 2]})], "few": [gave()], "many": [gave()]})
+    assert b.run().state.status is Status.STUCK
+    b.give(command(output=output))
+    assert (b.state().step, b.state().results) == ("many" if len(results) > 1 else "few", results)
+    assert b.run().state.status is Status.SUCCESS
+
+
+def test_what_a_steward_approves_in_place_of_what_was_gathered_is_the_results(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    b = bench()
+    file = tmp_path / "w.yaml"
+    file.write_text(
+        "name: W\nsteps:\n- {id: p, prompt: x}\n- {id: s, stepType: foreach, itemsPath: output.x, prompt: y}\n"
+    )
+    b.follow(file, approval="end", steps={"p": [gave({"x": [1, 2]})], "s": [gave("theirs")]})
+    assert b.run().state.results == ["theirs", "theirs"]
+    decide(b.project, "j", Kind.APPROVE, command={"output": ["mine"]})
+    assert (b.state().results, b.state().outputs["s"]) == (["mine"], ["mine"])
+
+
+def test_a_mapping_says_what_each_item_is_given_beside_itself(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    file = tmp_path / "w.yaml"
+    file.write_text(
+        "name: W\nsteps:\n- {id: p, prompt: x}\n- id: s\n  stepType: foreach\n  itemsPath: output.x\n"
+        "  inputMapping: {input.deep.tone: tone, output.x: all, item.name: who, index: at, input.none: none}\n"
+        "  prompt: y\n"
+    )
+    b.follow(file, input={"deep": {"tone": "kind"}, "more": 1}, steps={"p": [gave({"x": [{"name": "Ada"}]})]})
+    b.step()
+    b.step()
+    (child,) = b.children()
+    spec = b.history(child)[0].spec
+    assert spec is not None
+    item = {"name": "Ada"}
+    assert spec.input == {
+        "tone": "kind", "all": [item], "who": "Ada", "at": 0, "item": item, "index": 0, "total": 1,
+    }  # fmt: skip
+    assert "given" not in b.history()[2].command
+
+
+def test_children_that_are_at_work_are_ended_at_the_same_time(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench()
+    children = given_away(b, "a", "b", "c")
+    met = threading.Barrier(2, timeout=30)
+    ending = stopping.end_agent
+
+    def end_agent(project: Project, job_id: str) -> None:
+        if job_id in children[:2]:
+            met.wait()
+        ending(project, job_id)
+
+    monkeypatch.setattr("logist.jobs.deciding._is_busy", lambda project, job_id: job_id in children[:2])
+    monkeypatch.setattr("logist.jobs.stopping.end_agent", end_agent)
+    decide(b.project, "j", Kind.CANCEL)
+    assert {b.state(child).status for child in children} == {Status.CANCELED}
+
+
+def test_a_job_put_back_to_when_it_waited_for_jobs_that_are_canceled_makes_new_ones(bench: MakeBench) -> None:
+    b = bench()
+    given_away(b, "a")
+    decide(b.project, "j", Kind.CANCEL)
+    restep(b.project, "j", 4)
+    stuck = b.step()
+    assert stuck.state.stuck is not None
+    assert stuck.state.stuck.kind is StuckKind.SHARE
+    assert "with --to STEP for new jobs" in stuck.next_command
+    assert decide(b.project, "j", Kind.RESUBMIT, command={"step": "each"}).state.spawns
+    assert b.run().state.status is Status.SUCCESS
+    assert b.children() == ["j--3-1", "j--8-1"]

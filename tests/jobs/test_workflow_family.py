@@ -120,6 +120,19 @@ def test_a_child_that_was_taken_elsewhere_goes_its_own_way(bench: MakeBench) -> 
     assert b.run(child).state.status is Status.SUCCESS
 
 
+def test_a_parent_that_was_moved_has_its_work_done_anew_where_it_is(bench: MakeBench) -> None:
+    here, there = bench(), bench()
+    children = given_away(here, "a", "b")
+    work(here, children[0])
+    shutil.move(here.folder(), there.folder())
+    assert here.run(children[1]).state.status is Status.SUCCESS
+    there.script(parts("a", "b"))
+    assert there.step().state.children == there.children() == children
+    assert there.run().state.status is Status.SUCCESS
+    assert there.state().usage.current_action_count == 4
+    assert [here.state(child).parent for child in children] == ["j", "j"]
+
+
 # --- gathered once ---
 
 

@@ -529,3 +529,22 @@ class TestAnyEdit:
     def test_dumped_text_is_for_people(self) -> None:
         found = dumped({"id": "a", "prompt": "One.\nTwo.\n", "tags": ["x"], "role": "on"})
         assert found == 'id: a\nprompt: |\n  One.\n  Two.\ntags:\n- x\nrole: "on"\n'
+
+    def test_much_is_dumped_as_json_which_is_yaml_too_and_stays_json(self) -> None:
+        odd: list[Any] = ["\x85\x7f\ufeff😀\t", "tab\there", None, True, -1.5, {}, []]
+        data = {"id": "a", "input": {"odd": odd, "much": list(range(1000))}}
+        text = dumped(data)
+        assert text.startswith('{\n "id": "a"')
+        assert json.loads(text) == parse(text, "job.yaml").data == data
+        commented = f"# read as YAML\n{text}"
+        assert parse(commented, "job.yaml").data == data
+        assert edited(text, "job.yaml", {("id",): "b"}) == dumped({**data, "id": "b"})
+
+    @pytest.mark.parametrize("much", [["x" * 99] * 2000, "line\n" * 30_000])
+    def test_long_texts_are_much_too(self, much: object) -> None:
+        assert dumped({"input": much}).startswith("{\n")
+
+    def test_yaml_that_json_would_read_as_something_else_stays_yaml(self) -> None:
+        assert parse('{"a": NaN, "b": 1e3}', "x.yaml").data == {"a": "NaN", "b": 1000.0}
+        with pytest.raises(InvalidFile, match="twice"):
+            parse('{"a": 1, "a": 2}', "x.yaml")

@@ -156,3 +156,35 @@ def test_what_a_killed_git_left_is_not_in_the_way(family: Family) -> None:
         path.touch()
     assert family.merged().conflicts == {}
     assert not [path for path in stale if path.exists()]
+
+
+def test_what_no_checkpoint_holds_is_named_and_the_rest_comes_over(family: Family) -> None:
+    space = family.child("one")
+    space.max_bytes = 100
+    (space.root / "big").write_text("x" * 101)
+    (space.root / "small").write_text("x")
+    (space.root / "node_modules").mkdir()
+    (space.root / "node_modules" / "made").write_text("again")
+    os.mkfifo(space.root / "pipe")
+    family.done("one", space)
+    family.writes("two", "a", "theirs\n")
+    merged = family.merged()
+    assert (merged.conflicts, merged.lost) == ({}, {"one": ["big (too large)", "pipe (fifo)"]})
+    assert (family.parent.root / "small").exists()
+    assert not (family.parent.root / "big").exists()
+
+
+@pytest.mark.parametrize("ours", ["a", "d/c"])
+def test_a_file_that_grew_too_large_does_not_take_ours_away(family: Family, ours: str) -> None:
+    space = family.child("one")
+    space.max_bytes = 100
+    if ours == "a":
+        (space.root / ours).write_text("x" * 101)
+    else:
+        (space.root / ours).unlink()
+        (space.root / "d").rmdir()
+        os.mkfifo(space.root / "d")
+    family.done("one", space)
+    merged = family.merged()
+    assert merged.conflicts == {"one": [ours]}
+    assert (family.parent.root / ours).read_text() == "1\n2\n3\n4\n5\n6\n7\n8\n9\n"

@@ -29,6 +29,11 @@ SHIPPED: list[tuple[str, list[str], list[str], str, str | None]] = [
     ("Designer", ["read_files", "create_files"], [], "🎨", "cyan"),
     ("Reviewer", ["read_files"], [], "👀", "yellow"),
     ("Tester", ["read_files", "execute_commands"], [], "🧪", "red"),
+    ("implement", ALL, [], "", None),
+    ("fix", ALL, [], "", None),
+    ("refactor", ALL, [], "", None),
+    ("test", ALL, [], "", None),
+    ("review", ["read_files", "execute_commands"], [], "", None),
 ]
 """Name, permissions, delegates, badge, colour."""
 
@@ -139,7 +144,7 @@ class TestOneFile:
     def test_the_suffixes_that_count(self, name: str, tmp_path: Path) -> None:
         assert set(loaded(tmp_path, **{name: json.dumps(role())}).by_name) == {"Tester"}
 
-    @pytest.mark.parametrize("name", ["a.txt", "a.yaml~", ".a.yaml", "README.md", "yaml."])
+    @pytest.mark.parametrize("name", ["a.txt", "a.yaml~", ".a.yaml", "README.md", ".a.md", "yaml."])
     def test_the_files_that_do_not(self, name: str, tmp_path: Path) -> None:
         assert loaded(tmp_path, **{name: "a: b: c"}) == Roles({}, [], {})
 
@@ -198,13 +203,15 @@ class TestOneFile:
         assert message in found.problems[0].message
 
     def test_an_unknown_key_is_only_a_warning(self, tmp_path: Path) -> None:
-        later = role(prompt_template="{{task}}", temprature=1)
+        later = role(prompt_templates="{{task}}", temprature=1)
         found = loaded(tmp_path, x=later)
         assert found.get("Tester") == Role(name="Tester", description="d", instructions="i", llm_model="m")
         ignored = "is not known to this version and has no effect"
         path = tmp_path / "x.yaml"
         assert found.problems == [
-            Problem("warning", f"`prompt_template` {ignored}", f"{path}:5"),
+            Problem(
+                "warning", f"`prompt_templates` {ignored}", f"{path}:5", "did you mean `prompt_template`?"
+            ),
             Problem("warning", f"`temprature` {ignored}", f"{path}:6", "did you mean `temperature`?"),
         ]
 
@@ -507,6 +514,7 @@ class TestHash:
             *(("temperature", 1), ("max_output_tokens", 1), ("permissions", Permissions())),
             *(("permissions", Permissions.of(["read_files"])), ("can_delegate_to_roles", ("A",))),
             *(("network", True), ("agent", "codex"), ("badge", "x"), ("color", "red")),
+            *(("prompt_template", "x"), ("applicable_task_types", ("bug",)), ("context_requirements", ())),
         ],
     )
     def test_every_attribute_counts(self, attribute: str, value: object) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @listing_options
 @click.pass_obj
 def list_(environment: Environment) -> Output:
-    """List the roles: name, model, what each may do, file, description."""
+    """List the roles: name, model, what each may do, the types of tasks it does, file, description."""
     from logist.cli.context import known_roles
 
     roles = known_roles(environment)
@@ -29,6 +29,8 @@ def list_(environment: Environment) -> Output:
             "model": found.role.llm_model,
             "permissions": found.role.permissions.model_dump(),
             "can_delegate_to_roles": list(found.role.can_delegate_to_roles),
+            "base": found.base,
+            "applicable_task_types": list(found.role.applicable_task_types),
             "badge": found.role.badge,
             "color": found.role.color,
             "description": found.role.description,
@@ -41,13 +43,14 @@ def list_(environment: Environment) -> Output:
             role_span(row["name"], row["badge"], row["color"]),
             row["model"],
             in_short(roles.by_name[row["name"]].role.permissions),
+            ", ".join(row["applicable_task_types"]),
             row["file"],
             row["description"],
         )
         for row in rows
     ]
     broken = tuple(Diagnostic("warning", e.code, e.message, e.where, e.fix) for e in roles.broken.values())
-    head = ("NAME", "MODEL", "MAY", "FILE", "DESCRIPTION")
+    head = ("NAME", "MODEL", "MAY", "TASKS", "FILE", "DESCRIPTION")
     return Output(rows, diagnostics=broken, table=Table(head, cells))
 
 

@@ -1,0 +1,129 @@
+"""The files of a directory of roles, and the roles that each holds, before they are checked."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from logist.documents import MAX_BYTES, Document, read
+from logist.errors import InvalidFile
+from logist.roles.markdown import MARKDOWN, has_front_matter, read_markdown
+
+SUFFIXES = (".yaml", ".yml", ".json", *MARKDOWN)
+FORM = frozenset(
+    {
+        *("name", "description", "instructions", "llm_model", "base"),
+        *("temperature", "max_output_tokens", "permissions"),
+        *("prompt_template", "applicable_task_types", "context_requirements"),
+    }
+)
+"""What shows that a file holds one role, and not several by their names."""
+
+_NAME_LINE = re.compile(r"(?:^|[{,])\s*[\"']?name[\"']?\s*:\s*[\"']?([^\"'#,}\n]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One role as a file has it, before it is checked."""
+
+    name: str
+    path: Path
+    data: Any
+    lines: dict[str, int]
+    key: str | None = None
+    """Of a file that holds several: the key of this one."""
+    strength: int = 0
+    """Of its directory."""
+
+    @property
+    def base(self) -> str | None:
+        """The name of the role that it inherits from, as far as it names one."""
+        named = self.data.get("base") if isinstance(self.data, dict) else None
+        return named if isinstance(named, str) else None
+
+    def line(self, attribute: str = "") -> int:
+        """The line where an attribute stands, or else the role."""
+        return self.lines.get(attribute) or self.lines.get("", 1)
+
+    def invalid(self, message: str, attribute: str = "", fix: str | None = None) -> InvalidFile:
+        """The error that is to be raised, with its place."""
+        return InvalidFile(self.labelled(message), where=f"{self.path}:{self.line(attribute)}", fix=fix)
+
+    def labelled(self, message: str) -> str:
+        """The message; in a file of several roles it says which."""
+        return f"role `{self.key}`: {message}" if self.key else message
+
+
+def role_files(place: Path) -> list[Path]:
+    """The role files of a directory, by name; a file that is named itself is taken as it is.
+
+    A Markdown file without front matter is a text like any other. InvalidFile for what can't be read.
+    """
+    if os.path.isfile(place):
+        return [place]
+    try:
+        names = sorted(os.listdir(place))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise InvalidFile(f"cannot be read: {error.strerror}", where=str(place)) from error
+    paths = [place / name for name in names if not name.startswith(".")]
+    return [path for path in paths if path.suffix.lower() in SUFFIXES and _is_meant(path)]
+
+
+def _is_meant(path: Path) -> bool:
+    if os.path.isdir(path):
+        return False
+    return path.suffix.lower() not in MARKDOWN or not os.path.isfile(path) or has_front_matter(path)
+
+
+def entries(path: Path, strength: int = 0) -> list[Entry]:
+    """The roles of a file. InvalidFile, with its place, for one that does not read."""
+    if os.path.exists(path) and not os.path.isfile(path):  # reading a pipe would wait for ever
+        raise InvalidFile("is not a regular file", where=str(path))
+    if path.suffix.lower() not in SUFFIXES:
+        raise InvalidFile("is no role file", where=str(path), fix=f"its name ends in {', '.join(SUFFIXES)}")
+    document = read_markdown(path) if path.suffix.lower() in MARKDOWN else read(path)
+    return list(_entries(document, path, strength))
+
+
+def claimed_names(path: Path) -> list[str]:
+    """What a file that can't be read seems to define: the names in its text, else the file's own."""
+    if not os.path.isfile(path):
+        return [path.stem]
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            names = [found.strip() for found in _NAME_LINE.findall(file.read(MAX_BYTES))]
+    except OSError:
+        names = []
+    return names or [path.stem]
+
+
+def _entries(document: Document, path: Path, strength: int) -> Iterator[Entry]:
+    """One, or many by key, these also under the key `roles`."""
+    data, under = document.data, ""
+    alone = bool(data.keys() & FORM) or path.suffix.lower() in MARKDOWN
+    if not alone and isinstance(data.get("roles"), dict):
+        data, under = data["roles"], "roles"
+    elif alone or not any(isinstance(role, dict) for role in data.values()):
+        name = data.get("name")
+        yield Entry(
+            name if isinstance(name, str) else path.stem, path, data, document.lines, strength=strength
+        )
+        return
+    for key, role in data.items():
+        lines = _lines_below(document.lines, f"{under}.{key}" if under else key)
+        if isinstance(role, dict):
+            role = {"name": key, **role}
+        yield Entry(key, path, role, lines, key, strength)
+
+
+def _lines_below(lines: dict[str, int], field: str) -> dict[str, int]:
+    below = {
+        path.removeprefix(f"{field}."): line for path, line in lines.items() if path.startswith(f"{field}.")
+    }
+    return {**below, "": lines[field]}

@@ -1,0 +1,126 @@
+"""Roles as they were read: each with its file, where each of its fields comes from, and what is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from logist.core.model import Role
+from logist.documents import nearest
+from logist.errors import InvalidFile, UsageError
+
+FALLBACK = "Worker"
+"""Whose model a role has that has a template of its own, and names none."""
+INTERNAL = "review"
+"""The role that judges what others did; no type of tasks is done by it."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something about a role file that its author should know."""
+
+    severity: Literal["error", "warning"]
+    message: str
+    where: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the value of a field comes from."""
+
+    kind: Literal["file", "base", "fallback", "default"]
+    """The role's own file, its base, the model of the role FALLBACK, or no file at all."""
+    path: str | None = None
+    line: int | None = None
+    role: str | None = None
+    """Of `base` and `fallback`: whose file that is."""
+
+    @property
+    def place(self) -> str:
+        """As `roles/fix.yaml:3`; empty for a default."""
+        return f"{self.path}:{self.line}" if self.path else ""
+
+
+@dataclass(frozen=True)
+class LoadedRole:
+    """A role, and the file it was read from."""
+
+    role: Role
+    path: Path
+    base: str | None = None
+    """The role that it inherits from."""
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    """Of every field of the role, by its name."""
+    strength: int = 0
+    """Of two with one name, or for one type of tasks, the greater holds: the number of the directory."""
+
+    @property
+    def claims(self) -> bool:
+        """Whether its types of tasks are its own word, and not only inherited from a role that does them already."""
+        said = self.origins.get("applicable_task_types")
+        return self.base in (None, self.role.name) or (said is not None and said.kind == "file")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Every role that may be named. One that is broken hides those it would have replaced."""
+
+    by_name: dict[str, LoadedRole]
+    problems: list[Problem]
+    broken: dict[str, InvalidFile]
+    """Why a role can't be used, by its name or, where that can't be read, its file's."""
+    hidden: list[LoadedRole] = field(default_factory=list)
+    """Sound roles in whose place one of a stronger directory stands."""
+
+    def get(self, name: str) -> Role:
+        """The role of exactly that name. UsageError: there is none. InvalidFile: its file is broken."""
+        if name in self.broken:
+            raise self.broken[name]
+        if name not in self.by_name:
+            advice = nearest(name, self.by_name)
+            meant = f"{advice} " if advice and advice.startswith("did") else ""
+            names = ", ".join(sorted(self.by_name)) or "none"
+            raise UsageError(f"unknown role `{name}`", fix=f"{meant}valid roles: {names}")
+        return self.by_name[name].role
+
+    def for_task_type(self, task_type: str) -> str | None:
+        """The name of the role that does tasks of a type, as role files say; None if none does.
+
+        It may be a broken one, where a broken file hides a role of that type: nobody else does its tasks unasked.
+        """
+        behind = (one for one in self.hidden if one.role.name in self.broken)
+        found = claimants([*self.by_name.values(), *behind], task_type)
+        return found[0].role.name if found else None
+
+
+def claimants(roles: Iterable[LoadedRole], task_type: str) -> list[LoadedRole]:
+    """The roles that name a type of tasks, the one that holds first.
+
+    One whose own file names it comes before one that has it from its base: what is made from `fix` to be named
+    by hand does not take all bugs away from `fix`. Then the stronger directory decides, then the name. The
+    type is taken in whatever case; the role INTERNAL is never among them.
+    """
+    wanted = task_type.casefold()
+    named = [
+        one
+        for one in roles
+        if one.role.name != INTERNAL
+        and wanted in (known.casefold() for known in one.role.applicable_task_types)
+    ]
+    return sorted(named, key=_precedence)
+
+
+def _precedence(loaded: LoadedRole) -> tuple[bool, int, str]:
+    return not loaded.claims, -loaded.strength, loaded.role.name
+
+
+def role_hash(role: Role) -> str:
+    """sha256 (hex) of the role as canonical JSON; attributes left at their default do not count."""
+    data = role.model_dump(mode="json", exclude_defaults=True)
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,170 @@
+"""All roles of some directories: who holds of those with one name, who inherits from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from logist.documents import nearest
+from logist.errors import InvalidFile
+from logist.roles.checking import fallback_of, role_of
+from logist.roles.files import Entry, claimed_names, entries, role_files
+from logist.roles.loaded import LoadedRole, Problem, Roles, claimants
+
+
+def load_roles(directories: Sequence[Path]) -> Roles:
+    """The roles of all directories; of two with one name, the one in the later directory holds.
+
+    A directory that is not there is empty; a path may be a single file too. A broken file becomes a problem and
+    stops no other.
+    """
+    read = [_Directory(place, strength) for strength, place in enumerate(directories)]
+    builder = _Builder(read)
+    roles = Roles({}, [], {})
+    for directory in read:
+        loaded = builder.built(directory)
+        for name in {*directory.broken, *loaded}:
+            if name in roles.by_name:
+                roles.hidden.append(roles.by_name.pop(name))
+            roles.broken.pop(name, None)
+        roles.problems.extend([*directory.problems, *_other_spellings(loaded, roles.by_name)])
+        roles.by_name.update(loaded)
+        roles.broken.update(directory.broken)
+    roles.problems.extend([*_unknown_delegates(roles), *_rivals(roles)])
+    return roles
+
+
+class _Directory:
+    """What the files of one directory hold; a name may be there only once, in whatever case."""
+
+    def __init__(self, place: Path, strength: int) -> None:
+        self.strength = strength
+        self.entries: dict[str, Entry] = {}
+        self.broken: dict[str, InvalidFile] = {}
+        self.problems: list[Problem] = []
+        self._seen: dict[str, Entry] = {}
+        for path in role_files(place):
+            self._add_file(path)
+
+    def _add_file(self, path: Path) -> None:
+        try:
+            found = entries(path, self.strength)
+        except InvalidFile as error:
+            self.break_(claimed_names(path), error)
+            return
+        for entry in found:
+            twin = self._seen.setdefault(entry.name.casefold(), entry)
+            if twin is entry:
+                self.entries[entry.name] = entry
+            else:
+                self.break_([entry.name, twin.name], _twice(entry, twin))
+
+    def break_(self, names: Sequence[str], error: InvalidFile) -> None:
+        """Refuses the roles of these names; the first reason stays."""
+        for name in names:
+            self.broken.setdefault(name, error)
+        self.problems.append(Problem("error", error.message, str(error.where), error.fix))
+
+
+class _Builder:
+    """Puts roles together from the entries of all directories."""
+
+    def __init__(self, directories: Sequence[_Directory]) -> None:
+        self._directories = directories
+        self._fallback = fallback_of([entry for each in directories for entry in each.entries.values()])
+
+    def built(self, directory: _Directory) -> dict[str, LoadedRole]:
+        """The roles of a directory that are sound; the others become its problems."""
+        loaded: dict[str, LoadedRole] = {}
+        for name, entry in directory.entries.items():
+            try:
+                loaded[name], told = self._role(entry)
+                directory.problems.extend(told)
+            except InvalidFile as error:
+                directory.break_([name], error)
+        return {name: role for name, role in loaded.items() if name not in directory.broken}
+
+    def _role(self, entry: Entry) -> tuple[LoadedRole, list[Problem]]:
+        data = entry.data if isinstance(entry.data, dict) else {}
+        if "base" not in data:
+            return role_of(entry, None, self._fallback)
+        if entry.base is None or not entry.base.strip():
+            raise entry.invalid("`base` must be the name of a role", "base")
+        return role_of(entry, self._base(entry, entry.base), self._fallback)
+
+    def _base(self, entry: Entry, name: str) -> LoadedRole:
+        """The base of an entry: the strongest role of that name; of its own name, the strongest one under it."""
+        for directory in reversed(self._directories):
+            if name == entry.name and directory.strength >= entry.strength:
+                continue
+            if name in directory.broken:
+                raise _broken_base(entry, name, directory.broken[name])
+            if name in directory.entries:
+                return self._sound(entry, directory.entries[name])
+        known = {found for each in self._directories for found in each.entries if found != entry.name}
+        advice = nearest(name, known)
+        raise entry.invalid(f"the base `{name}` is no role{_here(entry, name)}", "base", advice)
+
+    def _sound(self, entry: Entry, base: Entry) -> LoadedRole:
+        if isinstance(base.data, dict) and "base" in base.data:
+            message = (
+                f"the base `{base.name}` has a base itself, in {base.path}: a role inherits from one level"
+            )
+            fix = f"write out there what it has from `{base.base}`, or name another base here"
+            raise entry.invalid(message, "base", fix)
+        try:
+            return role_of(base, None, self._fallback)[0]
+        except InvalidFile as error:
+            raise _broken_base(entry, base.name, error) from error
+
+
+def _here(entry: Entry, name: str) -> str:
+    return " but this one" if name == entry.name else ""
+
+
+def _broken_base(entry: Entry, name: str, error: InvalidFile) -> InvalidFile:
+    return entry.invalid(f"the base `{name}` is broken: {error.where}: {error.message}", "base", error.fix)
+
+
+def _twice(entry: Entry, twin: Entry) -> InvalidFile:
+    spelled = f"`{twin.name}`" if entry.name == twin.name else f"`{twin.name}` and `{entry.name}`"
+    return InvalidFile(
+        f"two roles in one directory are named {spelled}: in {twin.path} and in {entry.path}",
+        where=str(entry.path),
+        fix="rename or remove one of them",
+    )
+
+
+def _unknown_delegates(roles: Roles) -> Iterator[Problem]:
+    """Roles that may give work to one that is not there."""
+    for name, found in sorted(roles.by_name.items()):
+        for other in found.role.can_delegate_to_roles:
+            if other not in roles.by_name and other not in roles.broken:
+                advice = nearest(other, roles.by_name)
+                message = f"role `{name}` may give work to `{other}`, which is no role"
+                yield Problem("warning", message, str(found.path), advice)
+
+
+def _rivals(roles: Roles) -> Iterator[Problem]:
+    """Types of tasks that several roles of one directory say they do."""
+    types = {one.casefold() for found in roles.by_name.values() for one in found.role.applicable_task_types}
+    for task_type in sorted(types):
+        said = [one for one in claimants(roles.by_name.values(), task_type) if one.claims]
+        for _, group in groupby(said, key=lambda one: one.strength):
+            first, *others = group
+            for other in others:
+                message = (
+                    f"`{first.role.name}` and `{other.role.name}` are both for tasks of type `{task_type}`"
+                )
+                fix = f"say which in the config: roles.type_mapping.{task_type}"
+                yield Problem("warning", f"{message}; `{first.role.name}` does them", str(other.path), fix)
+
+
+def _other_spellings(found: dict[str, LoadedRole], earlier: dict[str, LoadedRole]) -> Iterator[Problem]:
+    """A role of this name, in another case, is in an earlier directory: most likely meant to be replaced."""
+    spelled = {name.casefold(): name for name in earlier if name not in found}
+    for name, role in found.items():
+        if other := spelled.get(name.casefold()):
+            message = f"`{name}` does not replace `{other}`, which is written differently"
+            yield Problem("warning", message, str(role.path), f"write it `{other}` to replace that one")

@@ -1,0 +1,77 @@
+"""A role as a page of Markdown: its fields as YAML between two lines `---`, its instructions below them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from logist.documents import MAX_BYTES, Document, parse
+from logist.errors import InvalidFile
+
+MARKDOWN = (".md", ".markdown")
+
+_FENCE = re.compile(r"---[ \t]*")
+
+
+def has_front_matter(path: Path) -> bool:
+    """Whether the first line is `---`; a file that can't be read is taken to have it, so that somebody is told."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(100)
+    except OSError:
+        return True
+    return bool(_FENCE.fullmatch(first.decode("utf-8", "replace").removeprefix("\ufeff").rstrip("\r\n")))
+
+
+def read_markdown(path: Path) -> Document:
+    """The fields of a page, every failure an InvalidFile with its line.
+
+    The text below the fields is `instructions`; where these stand among the fields, it is `prompt_template`.
+    Blank lines around it do not count.
+    """
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidFile(f"cannot be read: {error.strerror}", where=name) from error
+    if len(content) > MAX_BYTES:
+        raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
+    try:
+        text = content.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InvalidFile("is not UTF-8 text", where=f"{name}:{_lines_before(content, error)}") from error
+    return _document(text.replace("\r\n", "\n"), name)
+
+
+def _lines_before(content: bytes, error: UnicodeDecodeError) -> int:
+    return content.count(b"\n", 0, error.start) + 1
+
+
+def _document(text: str, name: str) -> Document:
+    lines = text.split("\n")
+    if not _FENCE.fullmatch(lines[0]):
+        fix = "begin with the fields of the role between two lines `---`"
+        raise InvalidFile("has no front matter", where=f"{name}:1", fix=fix)
+    end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.fullmatch(line)), None)
+    if end is None:
+        fix = "put a line `---` after the fields"
+        raise InvalidFile("the front matter is not closed", where=f"{name}:1", fix=fix)
+    # A comment in the place of the first line: every line keeps its number, and it is never taken for JSON.
+    fields = parse("\n".join(["#", *lines[1:end], ""]), name)
+    return _with_body(fields, lines[end + 1 :], end + 2)
+
+
+def _with_body(fields: Document, body: list[str], first: int) -> Document:
+    """The document with the text below the fields; `first` is the number of its first line."""
+    blank = next((number for number, line in enumerate(body) if line.strip()), None)
+    if blank is None:
+        return fields
+    text = "\n".join(body[blank:]).rstrip() + "\n"
+    key = "instructions" if fields.data.get("instructions") is None else "prompt_template"
+    line = first + blank
+    if fields.data.get(key) is not None:
+        message = f"`{key}` stands twice: in the front matter, and as the text below it"
+        raise InvalidFile(message, where=f"{fields.path}:{line}", fix="remove one of them")
+    return Document(fields.path, {**fields.data, key: text}, {**fields.lines, key: line})

@@ -1,0 +1,16 @@
+"""What is wrong with a role's prompt template before there is data."""
+
+from __future__ import annotations
+
+from logist.core import data, role_template, template
+from logist.core.workflow.problem import Problem
+
+KNOWN = frozenset(
+    {*role_template.NAMES, *data.FIELDS, "input", "output", "steps", "parentId", "aggregatedResults"}
+)
+"""The names that a role's template may begin with."""
+
+
+def template_problems(text: str) -> list[Problem]:
+    """Errors for blocks and actions that can't be read, warnings for names that nothing stands for."""
+    return template.problems(text, KNOWN)

@@ -1,0 +1,482 @@
+"""Role files: Markdown with front matter, bases, templates, types of tasks, and where each field comes from."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logist.core.model import EVERYTHING, Role
+from logist.documents import MAX_BYTES, dumped
+from logist.errors import InvalidFile, UsageError
+from logist.resources import resource
+from logist.roles import LoadedRole, Origin, Problem, Roles, load_roles
+
+BUILDER = """\
+name: builder
+description: Builds what is asked for
+applicable_task_types: [feature, task]
+
+prompt_template: |
+  You are building something.
+
+  ## What
+  {{.Title}}
+
+  {{if .Description}}
+  ## More
+  {{.Description}}
+  {{end}}
+
+  {{if .AcceptanceCriteria}}
+  {{range .AcceptanceCriteria}}
+  - {{.}}
+  {{end}}
+  {{end}}
+
+  ## Around it
+  {{.RepoContext}}
+
+  {{if .CustomInstructions}}
+  {{.CustomInstructions}}
+  {{end}}
+
+context_requirements:
+  - repo_structure
+  - relevant_files
+  - related_tasks
+"""
+"""A role as Coven has them: a template, and neither instructions nor a model."""
+
+SHIPPED = load_roles([resource("roles")])
+PAGE = """\
+---
+name: Poet
+description: Writes verse.
+llm_model: m
+permissions: [read_files]
+---
+
+Rhyme.
+
+---
+Always.
+"""
+
+
+def role(name: str, **attributes: object) -> dict[str, object]:
+    return {"name": name, "description": "d", "instructions": "i", "llm_model": "m", **attributes}
+
+
+def put(folder: Path, **files: object) -> Path:
+    """A directory with these files: values by stem (as YAML), or texts by file name."""
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        text = content if isinstance(content, str) else dumped(content)  # type: ignore[arg-type]
+        (folder / (name if "." in name else f"{name}.yaml")).write_text(text, "utf-8", newline="")
+    return folder
+
+
+def load(tmp_path: Path, *layers: Mapping[str, object]) -> Roles:
+    """The roles of several directories, each with these files, the strongest last."""
+    return load_roles([put(tmp_path / str(number), **files) for number, files in enumerate(layers)])
+
+
+def only_problem(roles: Roles) -> Problem:
+    (problem,) = roles.problems
+    return problem
+
+
+class TestMarkdown:
+    def test_the_text_below_the_fields_is_the_instructions(self, tmp_path: Path) -> None:
+        roles = load(tmp_path, {"p.md": PAGE})
+        assert roles.problems == []
+        found = roles.get("Poet")
+        assert found.instructions == "Rhyme.\n\n---\nAlways.\n"
+        assert found.permissions.names() == ["read_files"]
+        assert roles.by_name["Poet"].origins["instructions"].line == 8
+
+    def test_it_is_the_template_where_the_fields_hold_the_instructions(self, tmp_path: Path) -> None:
+        text = PAGE.replace("llm_model: m", "llm_model: m\ninstructions: Be brief.")
+        found = load(tmp_path, {"p.md": text}).get("Poet")
+        assert found.instructions == "Be brief."
+        assert found.prompt_template == "Rhyme.\n\n---\nAlways.\n"
+
+    @pytest.mark.parametrize("change", ["windows", "mark", "blanks", "suffix"])
+    def test_ways_to_write_the_same(self, change: str, tmp_path: Path) -> None:
+        text = {
+            "windows": PAGE.replace("\n", "\r\n"),
+            "mark": "\ufeff" + PAGE,
+            "blanks": PAGE.replace("---\n", "---  \n", 2) + "\n \n\n",
+            "suffix": PAGE,
+        }[change]
+        name = "p.MARKDOWN" if change == "suffix" else "p.md"
+        assert load(tmp_path, {name: text}).get("Poet").instructions == "Rhyme.\n\n---\nAlways.\n"
+
+    @pytest.mark.parametrize("text", ["# Notes\n\n---\nname: x\n", "", "--\nname: x\n---\n", " ---\n"])
+    def test_a_page_without_front_matter_is_no_role(self, text: str, tmp_path: Path) -> None:
+        assert load(tmp_path, {"README.md": text}) == Roles({}, [], {})
+
+    def test_unless_it_is_named(self, tmp_path: Path) -> None:
+        file = put(tmp_path / "r", **{"README.md": "# Notes\n"}) / "README.md"
+        problem = only_problem(load_roles([file]))
+        assert (problem.message, problem.where) == ("has no front matter", f"{file}:1")
+
+    @pytest.mark.parametrize(
+        ("text", "place", "message"),
+        [
+            ("---\nname: Poet\n", ":1", "the front matter is not closed"),
+            (PAGE.replace("llm_model: m\n", ""), ":2", "`llm_model` is missing"),
+            (PAGE.replace("llm_model: m", "llm_model: 5"), ":4", "`llm_model` must be text, not 5"),
+            (PAGE.replace("llm_model: m", "llm_model: [m"), ":5:12", "is not YAML"),
+            (PAGE.replace("name: Poet", "name: !x Poet"), ":2:7", "tags"),
+            (PAGE.partition("\n\n")[0] + "\n", ":2", "`instructions` is missing"),
+            (PAGE.replace("name:", "prompt_template: a\ninstructions: b\nname:"), ":10", "stands twice"),
+            ("---\n- name: x\n---\n", ":2", "must be a mapping"),
+            ("---\n---\nText.\n", ":1", "`name` is missing"),
+            ("---\n" + "x" * MAX_BYTES, "", "is larger than"),
+        ],
+    )
+    def test_what_is_refused(self, text: str, place: str, message: str, tmp_path: Path) -> None:
+        roles = load(tmp_path, {"p.md": text})
+        problem = only_problem(roles)
+        assert message in problem.message
+        assert problem.where.startswith(f"{tmp_path / '0' / 'p.md'}{place}")
+        assert not roles.by_name
+
+    def test_bytes_that_are_no_text(self, tmp_path: Path) -> None:
+        (tmp_path / "p.md").write_bytes(b"---\nname: \xff\n---\n")
+        problem = only_problem(load_roles([tmp_path]))
+        assert (problem.message, problem.where) == ("is not UTF-8 text", f"{tmp_path / 'p.md'}:2")
+
+
+class TestTemplate:
+    def test_c7_a_role_with_a_template_needs_neither_instructions_nor_a_model(self, tmp_path: Path) -> None:
+        roles = load_roles([resource("roles"), put(tmp_path, builder=BUILDER)])
+        assert roles.problems == []
+        assert roles.for_task_type("feature") == "builder"
+        found = roles.by_name["builder"]
+        assert (found.role.instructions, found.role.llm_model) == ("", roles.get("Worker").llm_model)
+        assert found.role.permissions == EVERYTHING
+        assert found.role.context_requirements == ("repo_structure", "relevant_files", "related_tasks")
+        assert found.role.prompt_template is not None
+        assert found.role.prompt_template.startswith("You are building something.\n\n## What\n{{.Title}}\n")
+        model = found.origins["llm_model"]
+        assert (model.kind, model.role) == ("fallback", "Worker")
+        assert str(model.path).endswith("Worker.yaml")
+
+    def test_the_model_is_that_of_the_strongest_worker_that_names_one(self, tmp_path: Path) -> None:
+        worker = {"name": "Worker", "base": "Worker", "description": "mine"}
+        roles = load(tmp_path, {"w": role("Worker", llm_model="a")}, {"w": worker, "b": BUILDER})
+        assert roles.get("builder").llm_model == "a"
+        roles = load(tmp_path, {"w": role("Worker", llm_model="a")}, {"w": {**worker, "llm_model": "b"}})
+        assert roles.get("builder").llm_model == "b"
+
+    def test_without_any_worker_the_model_is_missing(self, tmp_path: Path) -> None:
+        assert only_problem(load(tmp_path, {"b": BUILDER})).message == "`llm_model` is missing"
+
+    @pytest.mark.parametrize("lacks", ["name", "description"])
+    def test_name_and_description_must_be_there_all_the_same(self, lacks: str, tmp_path: Path) -> None:
+        text = "".join(line for line in BUILDER.splitlines(True) if not line.startswith(f"{lacks}:"))
+        assert only_problem(load(tmp_path, {"b": text})).message == f"`{lacks}` is missing"
+
+    @pytest.mark.parametrize(
+        ("line", "broken", "message"),
+        [
+            (11, "{{if .Description", "`{{` is not closed"),
+            (11, "{{if}}", "`if` takes a path"),
+            (9, "{{.Title | upper}}", "is neither a path nor a word of ours"),
+            (9, "{{template x}}", "`template` is not offered"),
+        ],
+    )
+    def test_c39_a_broken_one_is_refused_with_its_line_and_the_others_load(
+        self, line: int, broken: str, message: str, tmp_path: Path
+    ) -> None:
+        lines = BUILDER.splitlines()
+        lines[line - 1] = f"  {broken}"
+        roles = load(tmp_path, {"b": "\n".join(lines), "w": role("Worker")})
+        errors = [problem for problem in roles.problems if problem.severity == "error"]
+        assert list(roles.by_name) == ["Worker"]
+        assert list(roles.broken) == ["builder"]
+        assert "`prompt_template`" in errors[0].message
+        if "not closed" not in message:
+            assert message in errors[0].message
+            assert errors[0].where == f"{tmp_path / '0' / 'b.yaml'}:{line}"
+        with pytest.raises(InvalidFile, match="prompt_template"):
+            roles.get("builder")
+
+    @pytest.mark.parametrize(
+        ("name", "text", "line", "inside"),
+        [
+            ("a.yaml", 'name: a\ndescription: d\nprompt_template: "x\\n{{.Tilte}}"\n', 3, " (its line 2)"),
+            (
+                "a.json",
+                '{"name": "a", "description": "d",\n"prompt_template": "x\\n{{.Tilte}}"}',
+                2,
+                " (its line 2)",
+            ),
+            ("a.md", "---\nname: a\ndescription: d\ninstructions: i\n---\n\nx\n{{.Tilte}}\n", 8, ""),
+            ("a.yaml", "name: a\ndescription: d\nprompt_template: |\n  x\n  {{.Tilte}}\n", 5, ""),
+        ],
+    )
+    def test_a_name_that_nothing_stands_for_is_a_warning(
+        self, name: str, text: str, line: int, inside: str, tmp_path: Path
+    ) -> None:
+        roles = load(tmp_path, {"w": role("Worker")}, {name: text})
+        message = f"`prompt_template`{inside}: unknown name `Tilte` in `{{{{.Tilte}}}}`"
+        wanted = Problem("warning", message, f"{tmp_path / '1' / name}:{line}", "did you mean `Title`?")
+        assert roles.problems == [wanted]
+        assert roles.get("a").prompt_template == "x\n{{.Tilte}}" + ("" if inside else "\n")
+
+    @pytest.mark.parametrize(
+        "known",
+        [
+            *("Title", "Prompt", "Description", "AcceptanceCriteria", "RepoContext", "CustomInstructions"),
+            *("Type", "ID", "RelevantFiles", "PriorAttempts", "SessionContext", "RelatedTasks", "Tags"),
+            *("title", "task_type", "input.x", "output.y", "steps.a.output"),
+        ],
+    )
+    def test_c9_the_names_it_may_use(self, known: str, tmp_path: Path) -> None:
+        assert load(tmp_path, {"a": role("a", prompt_template=f"{{{{.{known}}}}}")}).problems == []
+
+    def test_a_template_as_long_as_a_file_may_be_is_done_with_quickly(self, tmp_path: Path) -> None:
+        text = "{{if .Title}}" * 60_000
+        problem = only_problem(load(tmp_path, {"a": role("a", prompt_template=text)}))
+        assert "too long" in problem.message
+
+
+class TestBase:
+    """C39: what a role does not say is as in its base."""
+
+    BASE = role(
+        "fix", temperature=0.5, permissions=["read_files"], applicable_task_types=["bug"], color="red"
+    )
+
+    def test_what_is_not_said_is_inherited_but_for_the_name(self, tmp_path: Path) -> None:
+        roles = load(tmp_path, {"fix": self.BASE, "x": {"name": "x", "base": "fix", "temperature": None}})
+        assert roles.problems == []
+        expected = {**roles.get("fix").model_dump(), "name": "x", "temperature": None}
+        assert roles.get("x").model_dump() == expected
+        assert roles.by_name["x"].base == "fix"
+
+    def test_what_is_said_stands_in_its_place_whole(self, tmp_path: Path) -> None:
+        own = {"name": "x", "base": "fix", "permissions": {"can_create_files": True}, "llm_model": "other"}
+        found = load(tmp_path, {"fix": self.BASE, "x": own}).get("x")
+        assert (found.permissions.names(), found.llm_model) == (["create_files"], "other")
+
+    def test_where_each_field_comes_from(self, tmp_path: Path) -> None:
+        roles = load(tmp_path, {"fix": self.BASE}, {"x": "name: x\nbase: fix\ncolor: blue\n"})
+        path = str(tmp_path / "0" / "fix.yaml")
+        found = roles.by_name["x"].origins
+        assert set(found) == set(Role.model_fields)
+        assert found["color"] == Origin("file", str(tmp_path / "1" / "x.yaml"), 3)
+        assert found["instructions"] == Origin("base", path, 3, "fix")
+        assert found["badge"] == Origin("default")
+        assert roles.by_name["fix"].origins["color"].place.startswith(f"{path}:")
+
+    @pytest.mark.parametrize("inside", [True, False])
+    def test_delegates_are_inherited_from_wherever_they_stand(self, inside: bool, tmp_path: Path) -> None:
+        said = {"can_delegate_to_roles": ["x"]}
+        base = role("b", permissions={"can_read_files": True, **(said if inside else {})})
+        roles = load(tmp_path, {"b": {**base, **({} if inside else said)}, "x": {"name": "x", "base": "b"}})
+        assert roles.get("x").can_delegate_to_roles == ("x",)
+        assert roles.get("x").permissions.names() == ["read_files"]
+
+    def test_a_role_over_the_one_it_replaces(self, tmp_path: Path) -> None:
+        own = {"name": "fix", "base": "fix", "description": "ours"}
+        roles = load(tmp_path, {"fix": self.BASE}, {}, {"fix": own})
+        assert (roles.get("fix").description, roles.get("fix").temperature) == ("ours", 0.5)
+        assert roles.by_name["fix"].path == tmp_path / "2" / "fix.yaml"
+        assert [one.path for one in roles.hidden] == [tmp_path / "0" / "fix.yaml"]
+
+    @pytest.mark.parametrize("layers", [("b", "x"), ("x", "b")])
+    def test_the_base_may_be_in_any_directory(self, layers: tuple[str, str], tmp_path: Path) -> None:
+        files = {"b": role("b", description="base"), "x": {"name": "x", "base": "b"}}
+        roles = load(tmp_path, *({name: files[name]} for name in layers))
+        assert roles.get("x").description == "base"
+
+    def test_of_several_bases_the_strongest_holds(self, tmp_path: Path) -> None:
+        x = {"name": "x", "base": "b"}
+        roles = load(
+            tmp_path, {"b": role("b", description="weak"), "x": x}, {"b": role("b", description="strong")}
+        )
+        assert roles.get("x").description == "strong"
+
+    def test_the_four_must_be_there_after_that(self, tmp_path: Path) -> None:
+        roles = load(
+            tmp_path, {"b": role("b"), "x": {"base": "b"}, "y": {"name": "y", "base": "b", "llm_model": None}}
+        )
+        said = {(problem.message, Path(problem.where).name) for problem in roles.problems}
+        assert said == {("`name` is missing", "x.yaml:1"), ("`llm_model` is empty", "y.yaml:3")}
+
+    @pytest.mark.parametrize(
+        ("named", "message", "fix"),
+        [
+            ("Fix", "the base `Fix` is no role", "did you mean `fix`?"),
+            ("x", "the base `x` is no role but this one", "known: bad, fix, two"),
+            ("bad", "the base `bad` is broken: ", None),
+            ("torn", "the base `torn` is broken: ", None),
+            ("two", "the base `two` has a base itself, in ", "write out there what it has from `fix`"),
+            ("", "`base` must be the name of a role", None),
+            ("[a]", "`base` must be the name of a role", None),
+            ("7", "`base` must be the name of a role", None),
+        ],
+    )
+    def test_what_is_refused(self, named: str, message: str, fix: str | None, tmp_path: Path) -> None:
+        files = {
+            "bad": {"name": "bad", "description": "d"},
+            "torn": "a: b: c",
+            "fix": self.BASE,
+            "two": {"name": "two", "base": "fix"},
+            "x": f"name: x\nbase: {named}\n",
+        }
+        roles = load(tmp_path, files)
+        (problem,) = (problem for problem in roles.problems if "x.yaml" in problem.where)
+        assert (problem.severity, problem.where) == ("error", f"{tmp_path / '0' / 'x.yaml'}:2")
+        assert problem.message.startswith(message)
+        assert (problem.fix or "").startswith(fix or "")
+        assert set(roles.by_name) == {"fix", "two"}
+        with pytest.raises(InvalidFile, match="base"):
+            roles.get("x")
+
+    def test_two_that_name_each_other(self, tmp_path: Path) -> None:
+        roles = load(tmp_path, {"a": {"name": "a", "base": "b"}, "b": {"name": "b", "base": "a"}})
+        assert set(roles.broken) == {"a", "b"}
+        assert all("has a base itself" in problem.message for problem in roles.problems)
+
+    def test_in_a_file_of_several_roles(self, tmp_path: Path) -> None:
+        text = {
+            "a": {k: v for k, v in role("a").items() if k != "name"},
+            "b": {"base": "a"},
+            "c": {"base": "d"},
+        }
+        roles = load(tmp_path, {"x": text})
+        assert roles.get("b").description == "d"
+        assert only_problem(roles).message == "role `c`: the base `d` is no role"
+
+    def test_template_of_the_base_and_instructions_of_its_own(self, tmp_path: Path) -> None:
+        own = {"name": "x", "base": "builder", "instructions": "Slowly."}
+        roles = load(tmp_path, {"w": role("Worker", llm_model="w"), "b": BUILDER, "x": own})
+        found = roles.by_name["x"]
+        assert found.role.instructions == "Slowly."
+        assert found.role.prompt_template == roles.get("builder").prompt_template
+        assert (found.role.llm_model, found.origins["llm_model"].kind) == ("w", "fallback")
+
+
+class TestTaskTypes:
+    """C10, C11: which role's file says that it does tasks of a type."""
+
+    @pytest.mark.parametrize(
+        ("task_type", "name"),
+        [
+            *(("feature", "implement"), ("task", "implement"), ("bug", "fix"), ("refactor", "refactor")),
+            *(("test", "test"), ("Bug", "fix"), ("review", None), ("chore", None), ("", None)),
+        ],
+    )
+    def test_c10_the_shipped_ones(self, task_type: str, name: str | None) -> None:
+        assert SHIPPED.for_task_type(task_type) == name
+
+    def test_the_stronger_directory_comes_first(self, tmp_path: Path) -> None:
+        of_bugs = {"applicable_task_types": ["bug"]}
+        roles = load(tmp_path, {"a": role("a", **of_bugs)}, {"b": role("b", **of_bugs)}, {"c": role("c")})
+        assert roles.for_task_type("bug") == "b"
+        assert roles.problems == []
+
+    def test_what_is_only_inherited_takes_nothing_from_the_base(self, tmp_path: Path) -> None:
+        roles = load(tmp_path, {"fix": TestBase.BASE}, {"x": {"name": "x", "base": "fix"}})
+        assert roles.get("x").applicable_task_types == ("bug",)
+        assert roles.for_task_type("bug") == "fix"
+        roles = load(tmp_path, {}, {"x": {"name": "x", "base": "fix", "applicable_task_types": ["bug"]}})
+        assert roles.for_task_type("bug") == "x"
+
+    def test_but_one_over_the_role_it_replaces_does_its_tasks(self, tmp_path: Path) -> None:
+        roles = load(tmp_path, {"fix": TestBase.BASE}, {"fix": {"name": "fix", "base": "fix"}})
+        assert roles.for_task_type("bug") == "fix"
+
+    def test_of_two_in_one_directory_the_first_name_and_a_warning(self, tmp_path: Path) -> None:
+        files = {name: role(name, applicable_task_types=["Bug"]) for name in ("b", "a")}
+        roles = load(tmp_path, files)
+        assert roles.for_task_type("bug") == "a"
+        problem = only_problem(roles)
+        message = "`a` and `b` are both for tasks of type `bug`; `a` does them"
+        assert (problem.severity, problem.message) == ("warning", message)
+        assert problem.fix == "say which in the config: roles.type_mapping.bug"
+
+    def test_c10_review_is_never_among_them(self, tmp_path: Path) -> None:
+        roles = load(tmp_path, {"r": role("review", applicable_task_types=["review"])})
+        assert roles.for_task_type("review") is None
+        assert only_problem(roles).message == "the role `review` is never chosen by the type of a task"
+
+    @pytest.mark.parametrize(
+        ("key", "value", "message"),
+        [
+            ("applicable_task_types", "bug", "`applicable_task_types` must be a list"),
+            ("applicable_task_types", ["bug", " "], "`applicable_task_types[1]` is empty"),
+            ("applicable_task_types", [1], "`applicable_task_types[0]` must be text"),
+            ("context_requirements", ["repo"], "`context_requirements[0]` must be one of"),
+            ("context_requirements", "repo_structure", "`context_requirements` must be a list"),
+            ("prompt_template", ["x"], "`prompt_template` must be text"),
+        ],
+    )
+    def test_what_is_refused(self, key: str, value: object, message: str, tmp_path: Path) -> None:
+        assert only_problem(load(tmp_path, {"a": role("a", **{key: value})})).message.startswith(message)
+
+    def test_custom_instructions_are_for_every_role(self, tmp_path: Path) -> None:
+        wanted = ["custom_instructions", "repo_structure"]
+        found = load(tmp_path, {"a": role("a", context_requirements=wanted)}).get("a")
+        assert found.context_requirements == ("repo_structure",)
+
+
+def test_a_role_made_by_hand_has_no_origins() -> None:
+    made = LoadedRole(Role.model_validate(role("a", applicable_task_types=("x",))), Path("a"))
+    assert made.claims
+    assert Roles({"a": made}, [], {}).for_task_type("X") == "a"
+
+
+def test_a_single_file_may_be_named(tmp_path: Path) -> None:
+    folder = put(tmp_path / "r", a=role("a"), b=role("b"), **{"c.txt": "x", "d.json": json.dumps(role("d"))})
+    assert set(load_roles([folder / "a.yaml", folder / "d.json"]).by_name) == {"a", "d"}
+    assert only_problem(load_roles([folder / "c.txt"])).message == "is no role file"
+    with pytest.raises(UsageError):
+        load_roles([folder / "none.yaml"]).get("a")
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        *("---\n", "name: a\n", "description: d\n", "llm_model: m\n", "base: a\n", "base: b\n", "roles:\n"),
+        *("  x:\n", "    base: x\n", "prompt_template: |\n", "  {{if .Title}}\n", "  {{end}}\n", "{{", "}}"),
+        *(
+            '{"name": "a"',
+            "}",
+            "[",
+            "*x",
+            "&x",
+            "!!",
+            "\x00",
+            "\ufeff",
+            "\r",
+            "permissions: [",
+            "- read_files\n",
+        ),
+        *("applicable_task_types: [bug]\n", "context_requirements:\n", "~", "\n\n", "'", '"', ": "),
+    ]
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(FRAGMENTS, max_size=14).map(lambda parts: "".join(parts).encode()) | st.binary(max_size=60),
+    st.sampled_from(["a.yaml", "a.json", "a.md"]),
+)
+def test_whatever_a_file_holds_it_is_a_role_or_a_problem(content: bytes, name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, name).write_bytes(content)
+        roles = load_roles([Path(folder)])
+    assert all(problem.where.startswith(folder) and problem.message for problem in roles.problems)
+    assert set(roles.broken).isdisjoint(roles.by_name)
+    assert roles.by_name or roles.broken or name == "a.md" or b"roles" in content

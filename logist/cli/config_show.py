@@ -3,30 +3,67 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import here, listing_options
+from logist.cli.options import listing_options
 from logist.cli.output import Output, Span, Table
 from logist.config.environment import Environment
+from logist.errors import InvalidFile
+
+if TYPE_CHECKING:
+    from logist.roles import Roles
+
+TYPES = "roles.type_mapping"
+Row = dict[str, Any]
 
 
 @click.command("show")
 @listing_options
 @click.pass_obj
 def show(environment: Environment) -> Output:
-    """Show every setting, its value, and where it comes from: default, or a file."""
-    from pathlib import Path
+    """Show every setting, its value, and where it comes from: default, a file, or another setting."""
+    from logist.cli.context import known_roles, loaded_settings
+    from logist.config.settings import approval_of
 
-    from logist.config.settings import load_settings
-
-    loaded = load_settings(environment.find_home(Path(here())).path, environment.user_config_dir())
-    values = dict(_leaves(loaded.settings.model_dump(mode="json")))
-    rows = [{"field": field, "value": values[field], "source": loaded.sources[field]} for field in values]
+    loaded = loaded_settings(environment)
+    try:
+        roles = _by_type(known_roles(environment), loaded.settings.roles.type_mapping)
+    except InvalidFile:  # a directory that does not open keeps nobody from looking at the settings
+        roles = []
+    values, sources = dict(_leaves(loaded.settings.model_dump(mode="json"))), dict(loaded.sources)
+    if values["approval"] is None:
+        values["approval"], sources["approval"] = approval_of(loaded.settings).value, "review.mode"
+    rows = [{"field": field, "value": value, "source": sources[field]} for field, value in values.items()]
+    if roles:
+        rows = list(_with_types(rows, roles))
     cells = [(row["field"], _shown(row["value"]), Span(row["source"], "dim")) for row in rows]
     return Output(rows, table=Table(("SETTING", "VALUE", "FROM"), cells))
+
+
+def _by_type(roles: Roles, configured: Collection[str]) -> list[Row]:
+    """The role of each type of tasks that role files name and the config does not."""
+    types = {word.casefold() for found in roles.by_name.values() for word in found.role.applicable_task_types}
+    named = {
+        word: roles.for_task_type(word) for word in sorted(types - {word.casefold() for word in configured})
+    }
+    return [
+        {"field": f"{TYPES}.{word}", "value": role, "source": str(roles.by_name[role].path)}
+        for word, role in named.items()
+        if role and role in roles.by_name
+    ]
+
+
+def _with_types(rows: list[Row], roles: list[Row]) -> Iterator[Row]:
+    """The rows with those of `roles` after the types of the config."""
+    last = max(place for place, row in enumerate(rows) if row["field"].startswith(TYPES))
+    for place, row in enumerate(rows):
+        if row["field"] != TYPES:
+            yield row
+        if place == last:
+            yield from roles
 
 
 def _leaves(data: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

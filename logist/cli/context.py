@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from logist import documents
 from logist.cli import render
 from logist.cli.options import here, job_id, utf8
 from logist.cli.stops import stopping
 from logist.config import trust
-from logist.config.environment import Environment
-from logist.config.settings import CONFIG_FILE, Settings, load_settings
+from logist.config.environment import Environment, layers
+from logist.config.settings import Loaded, Settings, load_settings, said_by_project
 from logist.errors import UsageError
 from logist.jobs.project import SCRIPTED, Clock, Project
 from logist.resources import resource
@@ -61,23 +60,35 @@ def powers(environment: Environment, roles: Roles) -> dict[str, Any]:
     home, source = environment.find_home(Path(here()))
     if source != "project":
         return {}
-    config = home / CONFIG_FILE
-    data = documents.read(config).data if config.exists() else {}
-    own = (loaded.role for loaded in roles.by_name.values() if loaded.path.parent == home / "roles")
-    return trust.powers(data, own)
+    folders = {layer / "roles" for layer in layers(home, home)}
+    own = (loaded.role for loaded in roles.by_name.values() if loaded.path.parent in folders)
+    return trust.powers(said_by_project(home), own)
+
+
+def loaded_settings(environment: Environment) -> Loaded:
+    """The settings here, each with its source; InvalidFile for a file that does not validate."""
+    return load_settings(environment.find_home(Path(here())).path, environment.user_config_dir())
 
 
 def known_roles(environment: Environment) -> Roles:
     """The shipped roles, under the user's, under the project's."""
-    home = environment.find_home(Path(here())).path
-    return load_roles([resource("roles"), environment.user_config_dir() / "roles", home / "roles"])
+    return load_roles(role_directories(environment))
+
+
+def role_directories(environment: Environment) -> list[Path]:
+    """Where roles lie, the strongest last."""
+    return [resource("roles"), *(layer / "roles" for layer in _layers(environment))]
 
 
 def known_workflows(environment: Environment) -> tuple[Path, ...]:
     """The directories in which workflows are looked for by name: the project's, then the user's."""
     from logist.workflows import directories
 
-    return directories(environment.find_home(Path(here())).path, environment.user_config_dir())
+    return directories(_layers(environment))
+
+
+def _layers(environment: Environment) -> tuple[Path, ...]:
+    return layers(environment.find_home(Path(here())).path, environment.user_config_dir())
 
 
 def _agent(chosen: str | None, settings: Settings) -> str:

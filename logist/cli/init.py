@@ -8,7 +8,7 @@ import click
 
 from logist.cli.options import here, json_option
 from logist.cli.output import Output
-from logist.config.environment import IGNORED, Environment
+from logist.config.environment import IGNORED, PROJECT_DIRECTORY, Environment, beside
 
 CONFIG = """\
 # Logist settings of this project. Every line is optional; `logist config show` lists them all.
@@ -17,6 +17,10 @@ CONFIG = """\
 #   cost_threshold: 1000          # US cents a job
 #   time_threshold_minutes: 60
 #   max_allowed_iterations: 50
+# review:
+#   mode: normal                  # strict, normal or yolo
+# context:
+#   custom_instructions: Follow the conventions in CONTRIBUTING.md.
 # models:
 #   my-model:
 #     provider_model: openai/my-model
@@ -32,12 +36,14 @@ CONFIG = """\
 @click.pass_obj
 def init(environment: Environment) -> Output:
     """Make a .logist directory here: settings, roles, jobs. What is there already stays as it is."""
-    home = Path(here()) / ".logist"
+    home = Path(here()) / PROJECT_DIRECTORY
     made = [name for name in ("", "roles", "jobs") if _make(home / name)]
     files = {".gitignore": IGNORED, "config.yaml": CONFIG}
     made += [name for name, text in files.items() if _write(home / name, text)]
     what = "made" if made else "already there"
-    return Output({"home": str(home), "made": [name or "." for name in made]}, (f"{what}: {home}",))
+    below = beside(str(home))
+    more = (f"{below} stays in force, under what is said in .logist",) if below else ()
+    return Output({"home": str(home), "made": [name or "." for name in made]}, (f"{what}: {home}", *more))
 
 
 def _make(folder: Path) -> bool:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROJECT_DIRECTORY = ".logist"
+COVEN_DIRECTORY = ".coven"
+"""Of projects that were made for Coven: settings, roles and workflows, under those in `.logist`."""
 
 # What a program that Logist starts may see. The model's key is handed over by name, to the courier alone.
 _CHILD = (
@@ -56,7 +58,10 @@ class Environment:
         return cls(os.environ)
 
     def find_home(self, cwd: Path) -> Home:
-        """The nearest `.logist` directory from `cwd` upward, else $LOGIST_HOME, else the user's own."""
+        """The `.logist` of the nearest directory upward with one or a `.coven`, else $LOGIST_HOME, else the user's.
+
+        It need not be there: jobs of a Coven project lie in a `.logist` as well, which the first of them makes.
+        """
         name, source = self.home_name(str(cwd))
         return Home(_path(name), source)
 
@@ -65,7 +70,7 @@ class Environment:
         start = directory = os.path.abspath(cwd)
         while True:
             home = os.path.join(directory, PROJECT_DIRECTORY)
-            if os.path.isdir(home):
+            if os.path.isdir(home) or os.path.isdir(os.path.join(directory, COVEN_DIRECTORY)):
                 return home, "project"
             parent = os.path.dirname(directory)
             if parent == directory:
@@ -89,6 +94,12 @@ class Environment:
     def user_config_dir(self) -> Path:
         """The user's own config.yaml and roles/."""
         return _path(os.path.join(self._xdg("XDG_CONFIG_HOME", ".config"), "logist"))
+
+    def git_config_files(self) -> tuple[str, ...]:
+        """Where git keeps what holds for all repositories of the machine and of the user; a later one wins."""
+        own = os.path.join(self._get("HOME") or _account_home(), ".gitconfig")
+        machine = () if self._get("GIT_CONFIG_NOSYSTEM") else ("/etc/gitconfig",)
+        return (*machine, os.path.join(self._xdg("XDG_CONFIG_HOME", ".config"), "git", "config"), own)
 
     def job_id(self) -> str | None:
         """The current job, if the environment names one."""
@@ -152,6 +163,19 @@ class Environment:
         if named and os.path.isabs(named):  # the specification: relative ones are invalid, ignore them
             return named
         return os.path.join(self._get("HOME") or _account_home(), otherwise)
+
+
+def beside(home: str) -> str | None:
+    """The `.coven` directory beside a `.logist`, if there is one."""
+    root, name = os.path.split(home)
+    coven = os.path.join(root, COVEN_DIRECTORY)
+    return coven if name == PROJECT_DIRECTORY and os.path.isdir(coven) else None
+
+
+def layers(home: Path, user_config_dir: Path) -> tuple[Path, ...]:
+    """The directories with settings, roles/ and workflows/, none of which need be there; a later one wins."""
+    coven = beside(str(home))
+    return (user_config_dir, *((_path(coven),) if coven else ()), home)
 
 
 def _path(name: str) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +19,8 @@ from logist.errors import InvalidFile
 
 POWERFUL = ("agents", "on_stuck", "sandbox", "tools")
 """Keys of a project's config that decide what is run on this machine, and how freely."""
+YOLO = "yolo"
+"""The mode of a review that merges work by itself."""
 HARMLESS_AGENTS = ("litellm", "scripted:")
 HERE = ("127.0.0.1", "localhost", "::1")
 
@@ -26,19 +28,34 @@ TRUSTED_FILE = "trusted.json"
 
 
 def powers(data: dict[str, Any], roles: Iterable[Role] = ()) -> dict[str, Any]:
-    """What a project's config and its role files say of programs, keys and the network; {} if nothing."""
+    """What a project's config and its role files say of programs, keys, the network and merging; {} if nothing."""
     said = {key: data[key] for key in POWERFUL if data.get(key) not in (None, {}, [])}
     agent, workspace = data.get("agent"), data.get("workspace")
     if isinstance(agent, str) and not agent.startswith(HARMLESS_AGENTS):
         said["agent"] = agent
     if isinstance(workspace, dict) and workspace.get("caches"):
         said["workspace.caches"] = workspace["caches"]  # what is in them is not held against a role
+    said |= dict(_reviewed(data.get("review")))
     said |= {f"models.{name}": entry for name, entry in _models(data) if _leads_away(entry)}
     return said | {
         f"roles.{role.name}": {"agent": role.agent, "network": role.network}
         for role in roles
         if role.agent or role.network
     }
+
+
+def _reviewed(review: Any) -> Iterator[tuple[str, Any]]:
+    """Programs that look at the work, and what lets it into one's repository without a look of one's own."""
+    if not isinstance(review, dict):
+        return
+    checks = review.get("checks")
+    for name, check in checks.items() if isinstance(checks, dict) else ():
+        if isinstance(check, dict) and check.get("command"):
+            yield f"review.checks.{name}.command", check["command"]
+    if review.get("auto_merge"):
+        yield "review.auto_merge", review["auto_merge"]
+    if review.get("mode") == YOLO:
+        yield "review.mode", YOLO
 
 
 def _models(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -78,8 +95,9 @@ def require(user_config_dir: Path, home: Path, said: dict[str, Any]) -> None:
     """InvalidFile for a project that names programs nobody has allowed."""
     if not is_trusted(user_config_dir, home, said):
         named = ", ".join(f"`{key}`" for key in said)
+        decide = "decides" if len(said) == 1 else "decide"
         raise InvalidFile(
-            f"{named} of a project decide what runs on this machine, and you have not allowed that yet",
+            f"{named} of a project {decide} what runs on this machine or is merged, and you have not allowed that yet",
             where=str(home),
             fix="look at it, then: logist trust",
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from logist.agents.protocol import Agent
 from logist.agents.scripted import Scripted
-from logist.config.environment import Environment
+from logist.config.environment import Environment, layers
 from logist.config.settings import Settings, resolve_model
 from logist.core import exit_command, redact
 from logist.core.model import JsonObject, Model, Role
@@ -40,7 +40,7 @@ class Project:
     """The surroundings of a use case."""
 
     home: Path
-    """The `.logist` directory."""
+    """The `.logist` directory; it need not be there yet."""
     jobs_dir: Path
     settings: Settings
     roles: Roles
@@ -53,6 +53,11 @@ class Project:
     """Tells the person at the terminal what is going on."""
     stopping: Callable[[], int] = lambda: 0
     """The exit code of a stop, once one was asked for: no new work is begun. Else 0."""
+
+    @property
+    def layers(self) -> tuple[Path, ...]:
+        """The directories with roles/ and workflows/, of which a later one wins."""
+        return layers(self.home, self.environment.user_config_dir())
 
     @cached_property
     def schema(self) -> JsonObject:

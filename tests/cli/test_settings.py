@@ -53,6 +53,27 @@ def test_config_show_tells_each_source(desk: Desk, tmp_path: Path) -> None:
     assert lines == desk("config", "show", "--json", env=env).json["data"]
 
 
+def test_config_show_tells_what_holds_by_another_setting_or_a_role(desk: Desk) -> None:
+    def rows() -> dict[str, list[str]]:
+        lines = [line.split("\t") for line in desk("config", "show").out.splitlines()]
+        return {line[0]: line[1:] for line in lines}
+
+    shown = rows()
+    assert shown["approval"] == ["end", "review.mode"]
+    assert shown["roles.type_mapping.bug"][0] == "fix"
+    assert shown["roles.type_mapping.bug"][1].endswith("fix.yaml")
+    assert "roles.type_mapping" not in shown
+    desk.settings("review: {mode: strict}\nroles: {type_mapping: {Bug: Worker}}\n")
+    shown = rows()
+    assert shown["approval"] == ["each", "review.mode"]
+    assert shown["roles.type_mapping.Bug"] == ["Worker", str(desk.home / "config.yaml")]
+    assert "roles.type_mapping.bug" not in shown
+    desk.settings("review: {mode: strict}\napproval: none\n")
+    assert rows()["approval"] == ["none", str(desk.home / "config.yaml")]
+    (desk.home / "roles").write_text("", "utf-8")
+    assert rows()["approval"][0] == "none"
+
+
 def test_a_config_that_does_not_validate(desk: Desk) -> None:
     desk.create()
     desk.settings("limits:\n  cost_treshold: 5\n")
@@ -104,6 +125,12 @@ def test_what_is_completed(desk: Desk) -> None:
         assert completed(desk, f"logist job {name} ")[:2] == ["alpha", "beta"]
     assert completed(desk, "logist job step --job b") == ["beta"]
     assert completed(desk, "logist role show W") == ["Worker"]
+    (desk.place / ".coven" / "roles").mkdir(parents=True)
+    (desk.place / ".coven" / "roles" / "Wizard.yaml").touch()
+    (desk.place / ".coven" / "workflows").mkdir()
+    (desk.place / ".coven" / "workflows" / "spell.mmd").touch()
+    assert completed(desk, "logist role show W") == ["Wizard", "Worker"]
+    assert completed(desk, "logist workflow show s") == ["spell"]
     assert "--model" in completed(desk, "logist job step --")
 
 

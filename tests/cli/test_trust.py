@@ -19,6 +19,9 @@ POWERS = [
     "workspace: {caches: [src]}\n",
     "models: {grok-code-fast-1: {provider_model: openai/x, endpoint: 'https://203.0.113.1/v1', api_key_env: MY_SECRET_KEY}}\n",
     "models: {grok-code-fast-1: {provider_model: xai/x, api_key_env: MY_SECRET_KEY}}\n",
+    "review: {checks: {build_passes: {command: touch pwned}}}\n",
+    "review: {auto_merge: true}\n",
+    "review: {mode: yolo}\n",
 ]
 
 

@@ -15,10 +15,11 @@ import pytest
 
 import logist
 from logist import workspace
-from logist.config import settings as config
 from logist.config.environment import Environment, Home
-from logist.config.settings import Settings, load_settings, resolve_model
-from logist.core.model import Approval, ConfiguredLimits, Model
+from logist.config.layering import fault_of_owner
+from logist.config.sections import SHIPPED_MODELS, Mode, ModelEntry, Review
+from logist.config.settings import Settings, approval_of, load_settings, resolve_model
+from logist.core.model import CHECKS, Approval, ConfiguredCheck, ConfiguredLimits, Model
 from logist.errors import InvalidFile
 
 PACKAGE = Path(logist.__file__).parent
@@ -237,7 +238,16 @@ class TestDefaults:
             cost_threshold=1000, time_threshold_minutes=60, max_allowed_iterations=50, max_attempts=3
         )
         assert (found.review.enabled, found.review.role, found.review.mode) == (True, "Supervisor", "normal")
-        assert (found.approval, found.on_doubt, found.on_stuck) == (Approval.END, "stuck", None)
+        assert (approval_of(found), found.on_doubt, found.on_stuck) == (Approval.END, "stuck", None)
+        assert (found.review.auto_merge, found.review.check_timeout_minutes) == (False, 10)
+        assert {name: check.severity for name, check in found.review.checks.items() if check.enabled} == {
+            "test_coverage": "warning",
+            "e2e_tests": "warning",
+            "code_quality": "warning",
+            "security": "error",
+            "build_passes": "error",
+            "lint_passes": "warning",
+        }
         assert (found.roles.default, found.roles.type_mapping) == ("Worker", {})
         assert (found.agent, found.max_concurrent_agents) == ("litellm", 3)
         assert (found.agent_timeout_minutes, found.poll_interval_seconds) == (30, 5)
@@ -247,6 +257,10 @@ class TestDefaults:
             "max_file_bytes": 65536,
             "max_total_bytes": 262144,
             "listing_limit": 500,
+            "budget_tokens": 100_000,
+            "relevant_files_limit": 10,
+            "excluded_paths": ("node_modules", "dist", ".git"),
+            "custom_instructions": None,
         }
 
     def test_caches_are_those_of_the_workspace(self) -> None:
@@ -295,22 +309,63 @@ class TestMerging:
         [
             ("review: false", False, "end"),
             ("review: true", True, "end"),
-            ("review: {mode: strict}", True, "end"),
+            ("review: {mode: strict}", True, "each"),
             ("approval: false", True, "none"),
             ("approval: true", True, "end"),
             ("approval: each", True, "each"),
+            ("{approval: none, review: {mode: strict}}", True, "none"),
+            ("{approval: false, review: {mode: normal}}", True, "none"),
+            ("review: {mode: yolo}", True, "none"),
+            ("{review: {mode: yolo}, approval: true}", True, "end"),
         ],
     )
     def test_short_forms(self, home: Path, text: str, enabled: bool, approval: str) -> None:
         found = configured(home, text)
         assert found.review.enabled is enabled
-        assert found.approval == approval
+        assert approval_of(found) == approval
+
+    @pytest.mark.parametrize(
+        ("config", "asked", "mode", "approval"),
+        [
+            ("{}", "none", "strict", "none"),
+            ("{}", True, "yolo", "end"),
+            ("{}", False, "strict", "none"),
+            ("{}", None, "strict", "each"),
+            ("approval: none", None, "strict", "each"),
+            ("approval: none", None, "normal", "end"),
+            ("approval: each", None, "yolo", "none"),
+            ("{approval: each, review: {mode: yolo}}", None, None, "each"),
+            ("review: {mode: strict}", None, "normal", "end"),
+        ],
+    )
+    def test_the_word_of_a_job_comes_before_the_configs(
+        self, home: Path, config: str, asked: Approval | bool | None, mode: Mode | None, approval: str
+    ) -> None:
+        assert approval_of(configured(home, config), asked, mode) == approval
+
+    def test_a_check_is_changed_by_key(self, home: Path, user: Path) -> None:
+        (user / "config.yaml").write_text(
+            "review: {checks: {lint_passes: {severity: error, command: [ruff, check]}}}", "utf-8"
+        )
+        (home / "config.yaml").write_text(
+            "review: {checks: {lint_passes: {enabled: false}, style: {}}}", "utf-8"
+        )
+        loaded = load_settings(home, user)
+        checks = loaded.settings.review.checks
+        assert checks["lint_passes"] == ConfiguredCheck(
+            enabled=False, severity="error", command=("ruff", "check")
+        )
+        assert checks["style"] == ConfiguredCheck()
+        assert set(checks) == {*CHECKS, "style"}
+        assert loaded.sources["review.checks.lint_passes.enabled"] == str(home / "config.yaml")
+        assert loaded.sources["review.checks.lint_passes.severity"] == str(user / "config.yaml")
+        assert loaded.sources["review.checks.security.severity"] == "default"
 
     def test_a_short_form_keeps_the_rest_of_the_layer_below(self, home: Path, user: Path) -> None:
         (user / "config.yaml").write_text("review: {role: Auditor}", "utf-8")
         (home / "config.yaml").write_text("review: false", "utf-8")
         loaded = load_settings(home, user)
-        assert loaded.settings.review.model_dump() == {"enabled": False, "role": "Auditor", "mode": "normal"}
+        assert loaded.settings.review == Review(enabled=False, role="Auditor")
         assert loaded.sources["review.enabled"] == str(home / "config.yaml")
         assert loaded.sources["review.role"] == str(user / "config.yaml")
 
@@ -331,6 +386,20 @@ WRONG = [
     ("review:\n  mode: lax", 2, "`review.mode` must be one of 'normal', 'strict' or 'yolo', not \"lax\""),
     ("review:\n  role: ''", 2, '`review.role` must be text of at least 1 character(s), not ""'),
     ("approval: 5", 1, "`approval` must be one of 'none', 'end' or 'each', not 5"),
+    ("review:\n  auto_merge: 1", 2, "`review.auto_merge` must be true or false, not 1"),
+    ("review:\n  check_timeout_minutes: 0", 2, "`review.check_timeout_minutes` must be more than 0, not 0"),
+    ("review:\n  checks:\n    lint:\n      severity: bad", 4, "`review.checks.lint.severity` must be one of 'error' or 'warning', not \"bad\""),
+    ("review:\n  checks:\n    lint:\n      command: []", 4, "`review.checks.lint.command` must be a list of at least 1 or text, not a list"),
+    ("review:\n  checks:\n    lint:\n      command: ''", 4, "`review.checks.lint.command` must be a list or text of at least 1 character(s), not \"\""),
+    ("review:\n  checks:\n    lint:\n      command: [make, 1]", 4, "`review.checks.lint.command[1]` must be text, not 1"),
+    ("review:\n  checks:\n    lint:\n      comand: make", 4, "unknown key `review.checks.lint.comand`"),
+    ("review:\n  checks:\n    lint:\n      timeout_minutes: -1", 4, "`review.checks.lint.timeout_minutes` must be more than 0, not -1"),
+    ("review:\n  checks: [lint]", 2, "`review.checks` must be a mapping, not a list"),
+    ("context:\n  budget_tokens: 0", 2, "`context.budget_tokens` must be at least 1, not 0"),
+    ("context:\n  relevant_files_limit: -1", 2, "`context.relevant_files_limit` must be at least 0, not -1"),
+    ("context:\n  excluded_paths: dist", 2, '`context.excluded_paths` must be a list, not "dist"'),
+    ("context:\n  excluded_paths: ['']", 2, '`context.excluded_paths[0]` must be text of at least 1 character(s), not ""'),
+    ("context:\n  custom_instructions: 5", 2, "`context.custom_instructions` must be text, not 5"),
     ("max_concurrent_agents: 0", 1, "`max_concurrent_agents` must be at least 1, not 0"),
     ("max_concurrent_agents: 1.5", 1, "`max_concurrent_agents` must be a whole number, not 1.5"),
     ("agent_timeout_minutes: 0", 1, "`agent_timeout_minutes` must be more than 0, not 0"),
@@ -397,6 +466,7 @@ class TestModels:
             api_key_env="XAI_API_KEY",
             input_price=2.00,
             output_price=4.00,
+            context_window=256_000,
         )
         assert resolve_model(Settings(), "gemini-2.5-flash") == Model(
             name="gemini-2.5-flash",
@@ -404,19 +474,21 @@ class TestModels:
             api_key_env="GEMINI_API_KEY",
             input_price=0.30,
             output_price=2.50,
+            context_window=1_048_576,
         )
 
-    @pytest.mark.parametrize("name", sorted(config.SHIPPED_MODELS))
-    def test_the_shipped_prices_are_those_of_the_litellm_we_lock(self, name: str) -> None:
+    @pytest.mark.parametrize("name", sorted(SHIPPED_MODELS))
+    def test_the_shipped_prices_and_windows_are_those_of_the_litellm_we_lock(self, name: str) -> None:
         """The highest, where long prompts cost more. Read from its files: importing it takes seconds."""
         found = importlib.util.find_spec("litellm")
         assert found
         assert found.submodule_search_locations
         place = Path(found.submodule_search_locations[0], "model_prices_and_context_window_backup.json")
-        entry = json.loads(place.read_text("utf-8"))[config.SHIPPED_MODELS[name].provider_model]
-        shipped = config.SHIPPED_MODELS[name]
+        entry = json.loads(place.read_text("utf-8"))[SHIPPED_MODELS[name].provider_model]
+        shipped = SHIPPED_MODELS[name]
         assert shipped.input_price == highest(entry, "input_cost_per_token")
         assert shipped.output_price == highest(entry, "output_cost_per_token")
+        assert shipped.context_window == entry["max_input_tokens"]
 
     @pytest.mark.parametrize(
         "endpoint",
@@ -451,7 +523,7 @@ class TestModels:
             configured(home, f"models: {{m: {{provider_model: a/b, endpoint: '{endpoint}'}}}}")
         assert caught.value.message == f"`models.m.endpoint` {fault}"
         with pytest.raises(ValueError, match=re.escape(fault)):
-            config.ModelEntry(provider_model="a/b", endpoint=endpoint)
+            ModelEntry(provider_model="a/b", endpoint=endpoint)
 
     def test_one_of_the_config(self, home: Path) -> None:
         found = configured(
@@ -486,7 +558,7 @@ class TestModels:
 
     def test_the_defaults_are_not_shared(self, home: Path) -> None:
         configured(home, "models: {mine: {provider_model: a/b}}\n")
-        assert set(config.SHIPPED_MODELS) == {"grok-code-fast-1", "gemini-2.5-flash"}
+        assert set(SHIPPED_MODELS) == {"grok-code-fast-1", "gemini-2.5-flash"}
         assert set(Settings().models) == {"grok-code-fast-1", "gemini-2.5-flash"}
 
 
@@ -495,7 +567,7 @@ class TestForeign:
   m: {provider_model: p/m, endpoint: "https://good.example", api_key_env: M_KEY, input_price: 1.0, output_price: 2.0}
 """
 
-    def entry(self, tmp_path: Path, project: str) -> config.ModelEntry:
+    def entry(self, tmp_path: Path, project: str) -> ModelEntry:
         for folder, text in (("user", self.USER), ("home", f"models: {{m: {{{project}}}}}")):
             (tmp_path / folder).mkdir()
             (tmp_path / folder / "config.yaml").write_text(text, "utf-8")
@@ -536,7 +608,7 @@ class TestForeign:
                 load_settings(tmp_path, tmp_path)
             assert caught.value.where == str(path)
             assert f"chown 0 {path}" in (caught.value.fix or "")
-        assert config.fault_of_owner(0, 1000) is None
-        assert config.fault_of_owner(1000, 1000) is None
-        assert config.fault_of_owner(54321, 1000) == "uid 54321"
-        assert config.fault_of_owner(54321, 0) == "uid 54321"
+        assert fault_of_owner(0, 1000) is None
+        assert fault_of_owner(1000, 1000) is None
+        assert fault_of_owner(54321, 1000) == "uid 54321"
+        assert fault_of_owner(54321, 0) == "uid 54321"

@@ -14,7 +14,7 @@ from logist.cli import context
 from logist.cli.options import CURRENT, here
 from logist.config import trust
 from logist.config.environment import Environment, Home
-from logist.config.settings import load_settings
+from logist.config.settings import Loaded, load_settings, named_roles
 from logist.core.ids import is_job_id
 from logist.errors import LogistError
 from logist.jobs.finding import Cure, Finding, curable, invalid, warning
@@ -22,6 +22,7 @@ from logist.jobs.project import SCRIPTED, Project
 from logist.store import filesystem_type, is_network, lock
 from logist.store.files import TEMPORARY, moving_away
 
+UNUSED = "what there is for it is in docs/configuration.md; else leave it to Coven"
 LOW = 100_000_000
 """Bytes of free space below which there is a warning."""
 IN_THE_MAKING = ".new-"
@@ -38,7 +39,7 @@ def look(environment: Environment, project: Project) -> Iterator[Finding]:
     yield _directory("jobs", project.jobs_dir, "")
     yield from _disk(project.jobs_dir)
     yield from _locking(project.jobs_dir)
-    yield _config(environment, home)
+    yield from _config(environment, home)
     yield from _roles(environment)
     yield from _not_ignored(home.path)
     yield from _selected(project)
@@ -119,7 +120,7 @@ def _ignores_case(folder: Path) -> bool:
         return False
 
 
-def _config(environment: Environment, home: Home) -> Finding:
+def _config(environment: Environment, home: Home) -> Iterator[Finding]:
     try:
         loaded = load_settings(home.path, environment.user_config_dir())
         trust.require(
@@ -128,12 +129,26 @@ def _config(environment: Environment, home: Home) -> Finding:
             context.powers(environment, context.known_roles(environment)),
         )
     except LogistError as error:
-        return invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
+        yield invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
+        return
     script = (environment.agent() or loaded.settings.agent).removeprefix(SCRIPTED)
     if script != (environment.agent() or loaded.settings.agent) and not os.path.exists(script):
-        return invalid("config", f"agent: {script} is not there", "name another script, or: agent: litellm")
+        yield invalid("config", f"agent: {script} is not there", "name another script, or: agent: litellm")
+        return
+    for unused in loaded.unused:
+        yield warning("config", f"{unused} means nothing to Logist", UNUSED)
+    yield from _named(environment, loaded)
     files = sorted({source for source in loaded.sources.values() if source != "default"})
-    return Finding("config", "ok", ", ".join(files) or "all defaults")
+    yield Finding("config", "ok", ", ".join(files) or "all defaults")
+
+
+def _named(environment: Environment, loaded: Loaded) -> Iterator[Finding]:
+    """Roles that the settings name and nobody knows; other projects may know them, so they are no error."""
+    roles = context.known_roles(environment)
+    for field, role in named_roles(loaded.settings).items():
+        if role not in roles.by_name and role not in roles.broken:
+            message = f"{loaded.sources[field]}: `{field}` names the role `{role}`, and there is none"
+            yield warning("config", message, f"valid roles: {', '.join(sorted(roles.by_name))}")
 
 
 def _roles(environment: Environment) -> Iterator[Finding]:

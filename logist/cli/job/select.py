@@ -32,12 +32,13 @@ def _choose(environment: Environment, chosen: str, jobs_dir: str | None) -> Outp
     from pathlib import Path
 
     from logist.cli.context import open_job
+    from logist.jobs import home
     from logist.store import replace_file
 
     open_job(environment, chosen, None, jobs_dir)
-    home = environment.find_home(Path(here())).path
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    replace_file(home / CURRENT, f"{chosen}\n".encode())
+    place = environment.find_home(Path(here())).path
+    home.ensure(place)
+    replace_file(place / CURRENT, f"{chosen}\n".encode())
     named = environment.job_id()
     hidden = [f"LOGIST_JOB_ID is set, and comes first: {named}"] if named and named != chosen else []
     return Output({"job": chosen}, ((Span(chosen, "bold"), " is the current job"),), notes(hidden))

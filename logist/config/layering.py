@@ -1,0 +1,112 @@
+"""One file of settings: whose it may be, what its short forms mean, and how it lies over those below."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+from pathlib import Path
+from typing import Any
+
+from logist.config.sections import fault_of
+from logist.documents import Document
+from logist.errors import InvalidFile
+
+
+def require_owner(path: Path) -> None:
+    """Refuses the file of another user: it names programs that are run, and servers that get keys."""
+    for look in (os.lstat, os.stat):
+        try:
+            owner = look(path).st_uid
+        except OSError:
+            return  # whoever reads it says what is wrong
+        if stranger := fault_of_owner(owner, os.geteuid()):
+            place = shlex.quote(str(path))
+            raise InvalidFile(
+                f"it belongs to another user, {stranger}: what it says could run programs as you",
+                where=str(path),
+                fix=f"if you trust it: chown {os.geteuid()} {place}; else move it away: mv {place} {place}.foreign",
+            )
+
+
+def fault_of_owner(uid: int, own: int) -> str | None:
+    """The user, by name and number, whose files are not to be trusted; None for one's own and root's."""
+    if uid in (own, 0):
+        return None
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def without_inherited_secrets(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The same, but a model sent elsewhere does not take along the key, nor another one the prices.
+
+    Else the config of a project one has cloned could have one's key sent to its own server.
+    """
+    models, known = own.get("models"), below["models"]
+    if not isinstance(models, dict):
+        return own
+    changed = {
+        name: _forgotten(known[name], entry) | entry
+        for name, entry in models.items()
+        if isinstance(entry, dict) and isinstance(known.get(name), dict)
+    }
+    return own | {"models": models | changed}
+
+
+def _forgotten(known: dict[str, Any], entry: dict[str, Any]) -> dict[str, None]:
+    differs = {key for key in ("endpoint", "provider_model") if key in entry and entry[key] != known.get(key)}
+    fields = ["api_key_env"] if differs else []
+    if "provider_model" in differs:
+        fields += ["input_price", "output_price", "cached_price", "context_window"]
+    return dict.fromkeys(fields)
+
+
+def check_endpoints(document: Document) -> None:
+    """The same refusal as the model's, but without the address: it may hold a key, and a message is shown."""
+    models = document.data.get("models")
+    for name, entry in models.items() if isinstance(models, dict) else ():
+        endpoint = entry.get("endpoint") if isinstance(entry, dict) else None
+        fault = fault_of(endpoint) if isinstance(endpoint, str) and endpoint else None
+        if fault:
+            field = f"models.{name}.endpoint"
+            raise InvalidFile(
+                f"`{field}` {fault}",
+                where=f"{document.path}:{document.lines.get(field, 1)}",
+                fix="write the bare address; a key belongs in the environment variable that `api_key_env` names",
+            )
+
+
+def spelled_out(data: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """The same with short forms written in full, and a path of the agent's made absolute."""
+    data = dict(data)
+    if isinstance(data.get("review"), bool):
+        data["review"] = {"enabled": data["review"]}
+    if isinstance(data.get("approval"), bool):
+        data["approval"] = "end" if data["approval"] else "none"
+    agent = data.get("agent")
+    if isinstance(agent, str) and agent.startswith("scripted:") and agent != "scripted:":
+        data["agent"] = f"scripted:{os.path.abspath(directory / agent.removeprefix('scripted:'))}"
+    return data
+
+
+def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`over` laid over `base`: mappings key by key, everything else is replaced."""
+    found = dict(base)
+    for key, value in over.items():
+        below = base.get(key)
+        if isinstance(below, dict) and isinstance(value, dict):
+            found[key] = merged(below, value)
+        elif not (isinstance(below, dict) and value is None):  # `limits:` with only comments under it
+            found[key] = value
+    return found
+
+
+def leaves(data: dict[str, Any], path: str = "") -> list[str]:
+    """The path of every field that holds no other fields."""
+    found: list[str] = []
+    for key, value in data.items():
+        field = f"{path}.{key}" if path else key
+        found += leaves(value, field) if isinstance(value, dict) and value else [field]
+    return found

@@ -1,0 +1,129 @@
+"""The sections of a config, with the values that hold where nobody says otherwise."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from logist.core.caches import DEFAULT_CACHES
+from logist.core.model import CHECK_MINUTES, CHECKS, Approval, ConfiguredCheck, Frozen
+
+Name = Annotated[str, StringConstraints(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+Above = Annotated[float, Field(gt=0)]
+Price = Annotated[float, Field(ge=0)]
+SimpleName = Annotated[str, StringConstraints(pattern=r"^[^/\x00]+$")]
+
+Mode = Literal["normal", "strict", "yolo"]
+APPROVAL_OF_MODE: dict[Mode, Approval] = {
+    "strict": Approval.EACH,
+    "normal": Approval.END,
+    "yolo": Approval.NONE,
+}
+
+
+class Review(Frozen):
+    """Whether a second agent checks what the doer did, and what its findings decide."""
+
+    enabled: bool = True
+    role: Name = "Supervisor"
+    mode: Mode = "normal"
+    checks: dict[Name, ConfiguredCheck] = CHECKS
+    check_timeout_minutes: Above = CHECK_MINUTES
+    auto_merge: bool = False
+
+
+class RoleChoice(Frozen):
+    """Which role does a job that names none."""
+
+    default: Name = "Worker"
+    type_mapping: dict[str, Name] = Field(default_factory=dict)
+    """Role by task type."""
+
+
+def _sound_endpoint(endpoint: str) -> str:
+    if fault := fault_of(endpoint):
+        raise ValueError(fault)
+    return endpoint
+
+
+def fault_of(endpoint: str) -> str | None:
+    """What is wrong with the address of a model; in words that do not repeat it, for it may hold a key."""
+    try:
+        parts = urlsplit(endpoint)
+        host, _ = parts.hostname, parts.port  # looked at: only that shows what is no address
+    except ValueError:
+        return "is not an address"
+    if "@" in parts.netloc:
+        return "must not hold a user or a password"
+    if parts.scheme not in ("http", "https") or not host:
+        return "must begin with http:// or https:// and a host"
+    return None
+
+
+Endpoint = Annotated[str, StringConstraints(min_length=1), AfterValidator(_sound_endpoint)]
+
+
+class ModelEntry(Frozen):
+    """What a short model name stands for; prices in US dollars per million tokens."""
+
+    provider_model: Name
+    endpoint: Endpoint | None = None
+    api_key_env: Name | None = None
+    input_price: Price | None = None
+    output_price: Price | None = None
+    cached_price: Price | None = None
+    max_output_tokens: Count = 8192
+    context_window: Count | None = None
+
+
+class WorkspaceRules(Frozen):
+    """What a checkpoint holds."""
+
+    max_checkpoint_bytes: Count = 1_000_000_000
+    caches: tuple[SimpleName, ...] = DEFAULT_CACHES
+    """Names of directories that are left out of checkpoints."""
+
+
+class ContextRules(Frozen):
+    """How much of the workspace goes into a prompt."""
+
+    max_file_bytes: Annotated[int, Field(ge=0)] = 65_536
+    max_total_bytes: Annotated[int, Field(ge=0)] = 262_144
+    listing_limit: Annotated[int, Field(ge=0)] = 500
+    budget_tokens: Count = 100_000
+    """Of a whole prompt; a model with a smaller window has less."""
+    relevant_files_limit: Annotated[int, Field(ge=0)] = 10
+    excluded_paths: tuple[Name, ...] = ("node_modules", "dist", ".git")
+    """Names of directories and files, paths, or patterns as in .gitignore: no prompt shows what they match."""
+    custom_instructions: str | None = None
+    """What every agent is told about the project."""
+
+
+class Retries(Frozen):
+    """How often one paid exchange is tried again within a step, and the first wait."""
+
+    max_tries: Count = 4
+    backoff_seconds: Annotated[float, Field(ge=0)] = 1.0
+
+
+# As in the price table inside the litellm we lock; a test compares, so that they can't drift. Where long
+# prompts cost more (grok: above 200,000 tokens), it is the higher price: a limit on cost is never overshot.
+SHIPPED_MODELS = {
+    "grok-code-fast-1": ModelEntry(
+        provider_model="xai/grok-code-fast-1",
+        api_key_env="XAI_API_KEY",
+        input_price=2.00,
+        output_price=4.00,
+        context_window=256_000,
+    ),
+    "gemini-2.5-flash": ModelEntry(
+        provider_model="gemini/gemini-2.5-flash",
+        api_key_env="GEMINI_API_KEY",
+        input_price=0.30,
+        output_price=2.50,
+        context_window=1_048_576,
+    ),
+}

@@ -45,9 +45,9 @@ def job_ids(jobs_dir: str) -> list[str]:
         raise StorageError(f"can't list the jobs: {error.strerror}", where=jobs_dir, fix=fix) from error
 
 
-def glances(jobs_dir: str) -> Iterator[Glance]:
-    """Every job of a directory; one that can't be read hides no other."""
-    for job_id in job_ids(jobs_dir):
+def glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance]:
+    """Every job of a directory, or these; one that can't be read hides no other."""
+    for job_id in job_ids(jobs_dir) if ids is None else ids:
         folder = f"{jobs_dir}/{job_id}"
         try:
             state = json.loads(read_quickly(f"{folder}/state.json"))

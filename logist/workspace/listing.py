@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,12 @@ class Listing:
     omitted: int
 
 
-def of(workspace: Path, caches: frozenset[bytes], limit: int) -> Listing:
+def of(
+    workspace: Path,
+    caches: frozenset[bytes],
+    limit: int,
+    left_out: Callable[[str], bool] = lambda path: False,
+) -> Listing:
     """The regular files without caches and without any `.git`, in the order of their bytes."""
     rules = Rules(caches | {b".git"})
     with beneath.root(workspace) as top:
@@ -30,4 +36,5 @@ def of(workspace: Path, caches: frozenset[bytes], limit: int) -> Listing:
         if thing.why == UNREADABLE and not rules.is_cache(path)
     ]
     listed.sort()
-    return Listing(tuple(map(names.shown, listed[:limit])), max(0, len(listed) - limit))
+    shown = [path for path in map(names.shown, listed) if not left_out(path)]
+    return Listing(tuple(shown[:limit]), max(0, len(shown) - limit))

@@ -1,0 +1,146 @@
+"""What gathering the context of a prompt costs on a large repository: CPU of Logist and its children.
+
+Run: python benchmarks/context.py [--files 1000 10000 50000] [--runs 3] [--git]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from measure import table
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from logist.config.settings import ContextRules
+from logist.core.relevance import Task
+from logist.workspace import Workspace
+
+LIMIT = 2.0
+
+FIVE = ("-e", "payment", "-e", "retr", "-e", "sess", "-e", "invoic", "-e", "charg")
+"""Half of what Logist looks for, for git grep."""
+
+_VOCABULARY = """\
+user order invoice payment session token cache parser limit rate client server config router handler queue worker index
+search query report export import audit login password email template render layout widget button table column filter
+sort page cursor stream buffer socket thread lock retry backoff schema model field form input output event signal hook
+plugin module loader build release version metric trace span logger level format"""
+WORDS = _VOCABULARY.split()
+ENDINGS = (*["py"] * 5, *["ts"] * 3, *["go"] * 3, "md", "json", "yaml", "css", "html", "png")
+IGNORED = (
+    "node_modules/\n*.log\n/build\n*.py[co]\n__pycache__/\n.env\ndist/\n*.egg-info/\n.cache\ncoverage*\n"
+)
+
+TASK = Task(
+    "Payments are charged twice when the retry of a session times out",
+    "`InvoiceQueue` retries with backoff; rate_limiter has to honour the token of the session cache. See README.md.",
+    criteria=("Exports keep their audit log", "All tests pass"),
+)
+"""Words that are in most of the files, and some names: the worst that is ordinary."""
+
+
+def make_repository(root: Path, count: int) -> int:
+    """Files of ordinary sizes in nested directories, the same each time; how many bytes."""
+    chance = random.Random(7)
+    made = total = folders = 0
+    while made < count:
+        above = chance.choice(["src", "lib", "packages", "tests", "services"])
+        folder = root.joinpath(
+            above, chance.choice(WORDS), chance.choice(WORDS), f"{chance.choice(WORDS)}{folders}"
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        folders += 1
+        for number in range(min(chance.randint(3, 12), count - made)):
+            data = _text(chance, int(chance.lognormvariate(8.0, 0.9)))
+            name = f"{chance.choice(WORDS)}_{chance.choice(WORDS)}{number}.{chance.choice(ENDINGS)}"
+            (folder / name).write_bytes(data)
+            made, total = made + 1, total + len(data)
+    (root / ".gitignore").write_text(IGNORED)
+    (root / "README.md").write_text("# Large\n")
+    return total
+
+
+def _text(chance: random.Random, size: int) -> bytes:
+    lines: list[str] = []
+    while size > 0:
+        words = [chance.choice(WORDS) for _ in range(6)]
+        lines.append("    def {}_{}(self, {}): return self.{}.{}({})\n".format(*words))
+        size -= len(lines[-1])
+    return "".join(lines).encode()
+
+
+def cpu() -> float:
+    """Seconds of this process and its children, user and system."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def took(runs: int, work: Callable[[], object]) -> float:
+    """The CPU seconds of the cheapest of some runs."""
+    spent = []
+    for _ in range(runs):
+        began = cpu()
+        work()
+        spent.append(cpu() - began)
+    return min(spent)
+
+
+def gather(root: Path) -> None:
+    """What a step does for a role that wants the structure and the relevant files, with the default settings."""
+    rules = ContextRules()
+    workspace = Workspace(root, root.parent / "git")
+    survey = workspace.survey(rules.excluded_paths)
+    workspace.structure(survey=survey)
+    found = workspace.relevant(
+        TASK,
+        limit=rules.relevant_files_limit,
+        max_file_bytes=rules.max_file_bytes,
+        max_total_bytes=rules.max_total_bytes,
+        survey=survey,
+    )
+    assert len(found) == rules.relevant_files_limit
+
+
+def git(root: Path, *arguments: str) -> None:
+    """The same questions to git, for comparison: not how Logist does it."""
+    named = [f"--git-dir={root.parent / 'git'}", f"--work-tree={root}"]
+    subprocess.run(["git", *named, *arguments], stdout=subprocess.DEVNULL, check=False, cwd=root)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, nargs="+", default=[1_000, 10_000, 50_000])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--git", action="store_true", help="ask git as well")
+    options = parser.parse_args()
+    head = ["files", "MB", "walk s", "structure and files s", f"at most {LIMIT:g}"]
+    rows: list[list[object]] = [[*head, *(["git ls-files s", "git grep s"] if options.git else [])]]
+    for count in options.files:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder) / "workspace"
+            root.mkdir()
+            size = make_repository(root, count) / 1e6
+            workspace = Workspace(root, root.parent / "git")
+            walked = took(
+                options.runs, lambda workspace=workspace: workspace.survey(("node_modules", "dist"))
+            )
+            gathered = took(options.runs, lambda root=root: gather(root))
+            judged = "yes" if gathered <= LIMIT else "NO"
+            row: list[object] = [str(count), size, walked, gathered, judged]
+            if options.git:
+                git(root, "init", "-q")
+                row.append(took(1, lambda root=root: git(root, "ls-files", "-o", "--exclude-standard")))
+                row.append(took(1, lambda root=root: git(root, "grep", "--untracked", "-ciF", *FIVE)))
+            rows.append(row)
+    table(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+"""Patterns as in .gitignore: compiled once, matched in time that grows with the length of a path, whatever they are.
+
+Bare names and endings (`build`, `*.log`) are looked up; only the others are regular expressions, made so that they
+never try the same place twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+MAX_PATTERN = 1_000
+"""Characters of a pattern; a longer line is passed over."""
+
+_PLAIN = re.compile(r"[^*?\[\\]+")
+_ENDING = re.compile(r"\*(\.[^*?\[\\/]+)")
+_STARS = re.compile(r"\*+")
+_NEVER = "(?!)"
+_CLASSES = {
+    "alnum": "A-Za-z0-9",
+    "alpha": "A-Za-z",
+    "blank": r" \t",
+    "digit": "0-9",
+    "lower": "a-z",
+    "space": r"\s",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One line: what it matches, and whether that is taken back in (`!`)."""
+
+    text: str
+    negated: bool = False
+    directories_only: bool = False
+    anchored: bool = False
+    """It is matched with the whole path, else with the last name of it."""
+
+    @property
+    def expression(self) -> str:
+        """A regular expression without groups that capture; it has to match the whole."""
+        if self.anchored:
+            return _path(self.text.removeprefix("/").split("/"))
+        return _component(self.text)
+
+    @property
+    def last(self) -> str:
+        """The same for the last name of the path."""
+        name = self.text.rpartition("/")[2]
+        return ".*" if name == "**" else _component(name)
+
+
+def parse(text: str, most: int = 100_000) -> list[Pattern]:
+    """The patterns of a file in their order, at most `most`; comments and empty lines are none."""
+    found: list[Pattern] = []
+    for line in text.removeprefix("\ufeff").split("\n"):
+        pattern = _line(line.removesuffix("\r"))
+        if pattern is not None:
+            found.append(pattern)
+            if len(found) >= most:
+                break
+    return found
+
+
+def _line(line: str) -> Pattern | None:
+    text = line.rstrip(" ")
+    if text.endswith("\\") and len(text) < len(line) and (len(text) - len(text.rstrip("\\"))) % 2:
+        text += " "
+    if not text or text.startswith("#") or len(text) > MAX_PATTERN:
+        return None
+    negated = text.startswith("!")
+    text = text[negated:]
+    directories_only = text.endswith("/")
+    text = text[: len(text) - directories_only]
+    return Pattern(text, negated, directories_only, "/" in text) if text else None
+
+
+@dataclass
+class _Table:
+    """The patterns that can match files, or those that can match directories; each by its place in the order."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    endings: dict[str, int] = field(default_factory=dict)
+    paths: dict[str, int] = field(default_factory=dict)
+    of_names: list[tuple[str, int]] = field(default_factory=list)
+    of_paths: list[tuple[str, int]] = field(default_factory=list)
+
+    def add(self, pattern: Pattern, place: int) -> None:
+        text = pattern.text.removeprefix("/") if pattern.anchored else pattern.text
+        if _PLAIN.fullmatch(text):
+            (self.paths if pattern.anchored else self.names)[text] = place
+        elif not pattern.anchored and (ending := _ENDING.fullmatch(text)):
+            self.endings[ending[1]] = place
+        else:
+            (self.of_paths if pattern.anchored else self.of_names).append((pattern.expression, place))
+
+    def close(self) -> None:
+        """To be called once all patterns are there."""
+        self._ends = tuple(self.endings)
+        self._search_names, self._search_paths = _Last(self.of_names), _Last(self.of_paths)
+
+    def last(self, path: str, name: str) -> int:
+        """The place of the last pattern that matches; -1 for none."""
+        found = self.names.get(name, -1)
+        if name.endswith(self._ends):
+            found = max(found, *(place for ending, place in self.endings.items() if name.endswith(ending)))
+        if self.paths:
+            found = max(found, self.paths.get(path, -1))
+        if self.of_names:
+            found = max(found, self._search_names.place(name))
+        if self.of_paths:
+            found = max(found, self._search_paths.place(path))
+        return found
+
+
+class _Last:
+    """Many regular expressions as one that tells which of them, the last that matches, it was."""
+
+    def __init__(self, expressions: list[tuple[str, int]]) -> None:
+        backwards = expressions[::-1]
+        self._places = [place for _, place in backwards]
+        self._match = re.compile("|".join(rf"({one})\Z" for one, _ in backwards), re.DOTALL).match
+
+    def place(self, text: str) -> int:
+        found = self._match(text)
+        return self._places[(found.lastindex or 1) - 1] if found else -1
+
+
+class Patterns:
+    """The patterns of one file; a later one has the last word over those before it."""
+
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        self._negated: list[bool] = []
+        self.files, self.directories = _Table(), _Table()
+        self.lasts: list[str] = []
+        """Expressions for the last names of paths that have to be searched."""
+        for place, pattern in enumerate(patterns):
+            self._negated.append(pattern.negated)
+            self.directories.add(pattern, place)
+            if not pattern.directories_only:
+                self.files.add(pattern, place)
+            if pattern.anchored and not _PLAIN.fullmatch(pattern.text):
+                self.lasts.append(pattern.last)
+        self.directories.close()
+        self.files.close()
+        searched = [*self.directories.of_names, *self.directories.of_paths]
+        self.effort = sum(len(expression) for expression, _ in searched)
+        """What one character of a path may cost, in steps of a regular expression."""
+
+    def __bool__(self) -> bool:
+        return bool(self._negated)
+
+    def verdict(self, path: str, directory: bool = False) -> bool | None:
+        """Whether a path relative to the file's directory is ignored; None where no pattern says anything.
+
+        Only the path itself is looked at: what lies in a directory that is ignored is ignored too.
+        """
+        table = self.directories if directory else self.files
+        place = table.last(path, path[path.rfind("/") + 1 :])
+        return None if place < 0 else not self._negated[place]
+
+    def covers(self, path: str, *, directory: bool = False) -> bool:
+        """Whether a path, or a directory above it, is ignored."""
+        above = any(self.verdict(one, directory=True) for one in parents(path))
+        return above or bool(self.verdict(path, directory=directory))
+
+
+class Gate:
+    """A quick look at a name: whether any of many patterns could match a path that ends with it."""
+
+    def __init__(self, patterns: Iterable[Patterns]) -> None:
+        every = list(patterns)
+        tables = [table for each in every for table in (each.files, each.directories)]
+        ends = [path.rpartition("/")[2] for table in tables for path in table.paths]
+        self._names = frozenset(ends).union(*(table.names for table in tables))
+        self._endings = tuple({ending for table in tables for ending in table.endings})
+        searched = [one for table in tables for one, _ in table.of_names]
+        searched += [last for each in every for last in each.lasts]
+        self._search = re.compile(
+            "|".join(rf"(?:{one})\Z" for one in dict.fromkeys(searched)), re.DOTALL
+        ).match
+        self._searches = bool(searched)
+        self.effort = sum(map(len, searched))
+        """What one character of a name may cost, in steps of a regular expression."""
+
+    def may(self, name: str) -> bool:
+        return (
+            name in self._names
+            or name.endswith(self._endings)
+            or (self._searches and self._search(name) is not None)
+        )
+
+
+def parents(path: str) -> Iterator[str]:
+    """The directories above a path, the outermost first."""
+    end = path.find("/")
+    while end >= 0:
+        yield path[:end]
+        end = path.find("/", end + 1)
+
+
+def excluding(lines: Iterable[str], directories: Iterable[str] = ()) -> Patterns:
+    """What the setting `context.excluded_paths` leaves out, and directories of these very names."""
+    named = [Pattern(re.sub(r"([*?\[\\])", r"\\\1", name), directories_only=True) for name in directories]
+    return Patterns([*parse("\n".join(line.replace("\n", "") for line in lines)), *named])
+
+
+def _path(components: list[str]) -> str:
+    """Components between `/`; `**` stands for any number of them."""
+    if components == ["**"]:
+        return ".*"
+    groups: list[list[str]] = [[]]
+    for component in components:
+        if component == "**":
+            groups.append([])
+        else:
+            groups[-1].append(component)
+    inside = components[-1] == "**"
+    if inside:
+        groups.pop()
+    groups = [groups[0], *(group for group in groups[1:] if group)]
+    joined = ["/".join(map(_component, group)) for group in groups]
+    # Where a group first fits is as good as any later place, so it is never given up again.
+    found = f"{joined[0]}/" if joined[0] and (len(joined) > 1 or inside) else joined[0]
+    for number, group in enumerate(joined[1:], start=2):
+        last = number == len(joined) and not inside
+        found += rf"(?:[^/]*/)*?{group}" if last else rf"(?>(?:[^/]*/)*?{group}/)"
+    return found + ".+" if inside else found
+
+
+def _component(text: str) -> str:
+    """One name with `*`, `?`, `[...]` and escapes."""
+    pieces: list[str] = [""]
+    here = 0
+    while here < len(text):
+        if stars := _STARS.match(text, here):
+            pieces.append("")
+            here = stars.end()
+            continue
+        piece, here = _one(text, here)
+        if not piece:
+            return _NEVER
+        pieces[-1] += piece
+    first, *rest = pieces
+    if not rest:
+        return first
+    middle = "".join(f"(?>[^/]*?{piece})" for piece in rest[:-1] if piece)
+    return f"{first}{middle}[^/]*{rest[-1]}"
+
+
+def _one(text: str, here: int) -> tuple[str, int]:
+    """What stands for one character, and where it ends; `""` for what matches nothing."""
+    character = text[here]
+    if character == "?":
+        return "[^/]", here + 1
+    if character == "\\":
+        return (re.escape(text[here + 1]), here + 2) if here + 1 < len(text) else ("", here)
+    if character == "[":
+        return _bracket(text, here + 1)
+    return re.escape(character), here + 1
+
+
+def _bracket(text: str, here: int) -> tuple[str, int]:
+    negated = text[here : here + 1] in ("!", "^")
+    here += negated
+    start, inside = here, ""
+    while here < len(text) and (text[here] != "]" or here == start):
+        if named := re.compile(r"\[:([a-z]+):\]").match(text, here):
+            if named[1] not in _CLASSES:
+                return "", here
+            inside, here = inside + _CLASSES[named[1]], named.end()
+            continue
+        low, here = _member(text, here)
+        if text[here : here + 1] == "-" and text[here + 1 : here + 2] not in ("", "]"):
+            high, here = _member(text, here + 1)
+            inside += f"{re.escape(low)}-{re.escape(high)}" if low <= high else ""
+        else:
+            inside += re.escape(low)
+    if here >= len(text):
+        return "", here
+    if not inside:
+        return (r"[^/]" if negated else _NEVER), here + 1
+    return (f"[^/{inside}]" if negated else f"(?!/)[{inside}]"), here + 1
+
+
+def _member(text: str, here: int) -> tuple[str, int]:
+    if text[here] == "\\" and here + 1 < len(text):
+        return text[here + 1], here + 2
+    return text[here], here + 1

@@ -1,0 +1,131 @@
+"""What a file is by its name: whether it is text at all, whether a person wrote it, whether it may hold secrets."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from logist.core.relevance.words import of_name
+
+_BINARY = """\
+7z a avi avif bin blend bmp br bz2 class dat db dll dmg doc docx dylib ear egg elf eot exe flac gif gz h5 heic
+icns ico iso jar jpeg jpg ko lib lz4 lzma m4a mkv mo mov mp3 mp4 mpeg msi node npy npz o obj odp ods odt ogg onnx
+otf parquet pb pdf pickle pkl png ppt pptx psd pt pth pyc pyd pyo rar rlib rpm safetensors so sqlite sqlite3 swf
+tar tgz tif tiff ttf war wasm wav webm webp whl woff woff2 xls xlsx xz zip zst"""
+BINARY = frozenset(_BINARY.split())
+"""Endings of what is no text; such a file is not even opened."""
+
+_CODE_ENDINGS = """\
+asm awk bash bzl c cc cjs clj cljs cmake cpp cs css cts cu cxx dart ejs el elm erb erl ex exs f90 fs go gradle
+graphql groovy h haml hbs hh hpp hrl hs htm html hxx ipynb j2 java jinja jl js jsx kt kts less liquid lisp lua m mjs
+mk ml mli mm mts nim nix pas php pl pm proto ps1 pug py pyi pyx qml r rb rs sass scala scss sh sol sql svelte swift
+tcl tf thrift tmpl ts tsx v vb vhd vue xsl zig zsh"""
+_CODE = frozenset(_CODE_ENDINGS.split())
+_PROSE_AND_SETTINGS = "md rst txt adoc org tex toml yaml yml ini cfg conf json json5 xml properties env in"
+_WRITTEN = frozenset(_PROSE_AND_SETTINGS.split())
+_LOCK_FILES = """\
+package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml poetry.lock uv.lock pdm.lock pipfile.lock cargo.lock
+go.sum composer.lock gemfile.lock mix.lock packages.lock.json flake.lock bun.lock podfile.lock"""
+_GENERATED = frozenset(_LOCK_FILES.split())
+_MADE = """\
+.min.js .min.css .map .svg .snap .ambr .lock .po .pot .csv .tsv _pb2.py .pb.go .generated.ts .g.dart .designer.cs
+.jsonl .log .patch .diff"""
+_GENERATED_ENDINGS = tuple(_MADE.split())
+_CHRONICLES = frozenset(
+    ("changelog", "changes", "history", "news", "authors", "contributors", "license", "copying")
+)
+_VENDORED = frozenset(("vendor", "third_party", "thirdparty", "node_modules", "bower_components", "external"))
+
+_KEPT_CLOSE = """\
+.env .envrc .netrc .pgpass .htpasswd .npmrc .pypirc .git-credentials credentials credentials.json id_rsa id_dsa
+id_ecdsa id_ed25519 secrets.yaml secrets.yml secrets.json secrets.toml service-account.json"""
+_SECRET_NAMES = frozenset(_KEPT_CLOSE.split())
+_SPECIAL = _GENERATED | _SECRET_NAMES
+_SECRET_ENDINGS = (
+    ".pem",
+    ".key",
+    ".p12",
+    ".pfx",
+    ".jks",
+    ".keystore",
+    ".kdbx",
+    ".ppk",
+    ".asc",
+    ".gpg",
+    ".tfstate",
+)
+_SAMPLE_ENDINGS = (".example", ".sample", ".template", ".dist")
+
+_TESTS = frozenset(("test", "tests", "spec", "specs", "testing", "testdata", "e2e"))
+
+
+class Kind(NamedTuple):
+    """What a file is, by its name."""
+
+    worth: float
+    """How likely it is that work is done in such a file, from 0 to 1; 0 if it is no text, so never opened."""
+    secret: bool
+    """It is where keys and passwords are kept: no search looks into it, and no prompt shows it."""
+    test: bool
+    """It, or a directory above it, is named as tests are."""
+
+
+def of(path: str) -> Kind:
+    """What the file of this path is."""
+    cut = path.rfind("/")
+    name = path[cut + 1 :]
+    low = name.lower()
+    stem, _, endings = low.partition(".")
+    kind = _of_endings(endings)
+    if low in _SPECIAL or stem in _CHRONICLES or not stem:
+        kind = _of_special(low, stem, kind)
+    above = _directory(path[:cut]) if cut >= 0 else _TOP
+    if above.vendored:
+        kind = kind._replace(worth=min(kind.worth, 0.1))
+    return kind._replace(test=True) if above.tests or _is_named_test(name) else kind
+
+
+def _of_special(low: str, stem: str, kind: Kind) -> Kind:
+    if low in _SECRET_NAMES or _is_environment(low):
+        return kind._replace(secret=True)
+    if low in _GENERATED:
+        return kind._replace(worth=0.05)
+    return kind._replace(worth=min(kind.worth, 0.3)) if stem in _CHRONICLES else kind
+
+
+class _Above(NamedTuple):
+    tests: bool
+    vendored: bool
+
+
+_TOP = _Above(False, False)
+
+
+@lru_cache(maxsize=4096)
+def _directory(path: str) -> _Above:
+    parts = path.split("/")
+    return _Above(any(map(_is_of_tests, parts)), not _VENDORED.isdisjoint(map(str.lower, parts)))
+
+
+def _is_of_tests(name: str) -> bool:
+    return not _TESTS.isdisjoint(of_name(name))
+
+
+def _is_named_test(name: str) -> bool:
+    return ("est" in name or "pec" in name or "e2e" in name) and _is_of_tests(name)
+
+
+def _is_environment(name: str) -> bool:
+    return name.startswith(".env.") and not name.endswith(_SAMPLE_ENDINGS)
+
+
+@lru_cache(maxsize=4096)
+def _of_endings(endings: str) -> Kind:
+    """What all that follows the first dot of a name says."""
+    last, whole = endings.rpartition(".")[2], f".{endings}"
+    worth = 1.0 if last in _CODE else 0.7 if last in _WRITTEN else 0.6
+    if whole.endswith(_GENERATED_ENDINGS):
+        worth = 0.05
+    if last in BINARY:
+        worth = 0.0
+    return Kind(worth, whole.endswith(_SECRET_ENDINGS), False)

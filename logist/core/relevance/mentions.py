@@ -1,0 +1,156 @@
+"""Files and directories that a task names: paths, names of files, modules, places in a traceback."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from logist.core.relevance.task import Task
+
+MAX_TEXT = 200_000
+"""Characters of a task that are looked at for names."""
+MAX_MENTIONS = 200
+LONGEST = 500
+"""Characters of a path; what is longer is none."""
+
+_QUOTED = re.compile(r"[`\"']([^`\"'\n]{1,300})[`\"']")
+_TOKEN = re.compile(r"[\w@+~.\-/\\\[\]():]+")
+_LINK = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_PLACE = re.compile(r":\d+(?:[:,-]\d+)*$")
+
+
+@dataclass(frozen=True)
+class Mentions:
+    """What was found of what a task names, in its order."""
+
+    files: list[list[str]]
+    """For each name the files that it may mean: one, or those that share it."""
+    directories: list[str]
+    unknown: list[str]
+    """Paths that are none of the files: they may be hidden ones."""
+
+
+class Index:
+    """Paths by their last name, of the names that a task may mean."""
+
+    def __init__(self, paths: Collection[str], directories: Collection[str], texts: Iterable[str]) -> None:
+        self.paths = paths
+        self.directories = frozenset(directories)
+        lasts = {text.rpartition("/")[2] for text in texts}
+        stems = (
+            {part for last in lasts for part in last.split(".")[-2:]}
+            if any("." in one for one in lasts)
+            else set()
+        )
+        self.by_name: dict[str, list[str]] = {}
+        self.by_stem: dict[str, list[str]] = {}
+        for path in paths:
+            name = path[path.rfind("/") + 1 :]
+            if name in lasts:
+                self.by_name.setdefault(name, []).append(path)
+            stem = name.partition(".")[0]
+            if stem in stems:
+                self.by_stem.setdefault(stem, []).append(path)
+
+    def files(self, text: str) -> list[str]:
+        """The files a text may mean: that path, or those whose path ends with it, or with an end of it."""
+        if text in self.paths:
+            return [text]
+        parts = text.split("/")
+        same = self.by_name.get(parts[-1], [])
+        for start in range(len(parts)) if same else ():
+            tail = "/".join(parts[start:])
+            found = [path for path in same if path == tail or path.endswith(f"/{tail}")]
+            if found:
+                return found
+        return []
+
+    def modules(self, text: str) -> list[str]:
+        """The files of a dotted name, as `app.users.views` or `com.example.Parser`, or of its member."""
+        parts = text.split(".")
+        for end in range(len(parts), max(1, len(parts) - 2), -1):
+            tail = "/".join(parts[:end])
+            found = [
+                path
+                for path in self.by_stem.get(parts[end - 1], [])
+                if f"/{path.rpartition('/')[0]}/{parts[end - 1]}".endswith(f"/{tail}")
+            ]
+            if found:
+                return found
+        return []
+
+    def folders(self, text: str) -> list[str]:
+        """The directories a path may mean."""
+        if text in self.directories:
+            return [text]
+        return sorted(path for path in self.directories if path.endswith(f"/{text}"))
+
+
+def mentions(task: Task, paths: Collection[str], above: Collection[str]) -> Mentions:
+    """What a task names of these files and directories, each once."""
+    candidates = list(_candidates(task))
+    index = Index(paths, above, (text for text, _ in candidates))
+    files: list[list[str]] = []
+    directories: dict[str, None] = {}
+    unknown: list[str] = []
+    for text, marked in candidates:
+        if found := _found(text, index):
+            files.append(found)
+        elif folders := (index.folders(text) if marked or "/" in text else []):
+            directories.update(dict.fromkeys(folders))
+        elif "/" in text or "." in text:
+            unknown.append(text)
+        if len(files) + len(unknown) + len(directories) >= MAX_MENTIONS:
+            break
+    return Mentions(files, list(directories), unknown)
+
+
+def _found(text: str, index: Index) -> list[str]:
+    found = index.files(text)
+    return index.modules(text) if not found and "." in text and "/" not in text else found
+
+
+def _candidates(task: Task) -> Iterator[tuple[str, bool]]:
+    """Texts that may be paths, and whether they stand in quotes; each once, in the order of the task."""
+    seen: set[str] = set()
+    whole = "\n".join((task.title, task.prompt, task.step, task.description, *task.criteria))[:MAX_TEXT]
+    plain = _LINK.sub(" ", whole)
+    quoted = {_cleaned(quote) for quote in _QUOTED.findall(plain)}
+    spaced = [quote for quote in quoted if " " in quote]
+    for raw in [*sorted(spaced, key=plain.find), *_TOKEN.findall(plain)]:
+        path = _cleaned(raw)
+        if path and path not in seen:
+            seen.add(path)
+            marked = path in quoted or raw.endswith("/")
+            if marked or _is_like_a_file(path):
+                yield path, marked
+
+
+def _cleaned(raw: str) -> str:
+    if len(raw) > LONGEST:
+        return ""
+    path = raw.strip().replace("\\", "/")
+    path = path.rstrip(".,;:!?([")
+    path = _PLACE.sub("", path)
+    while path.endswith((")", "]")) and path.count("(") + path.count("[") < path.count(")") + path.count("]"):
+        path = path[:-1].rstrip(".,;:")
+    if path[:1] + path[-1:] in ("()", "[]"):
+        path = path[1:-1]
+    while path.startswith("(") and path.count("(") > path.count(")"):
+        path = path[1:]
+    path = path.removesuffix("()")
+    return path.removeprefix("./").strip("/")
+
+
+def _is_like_a_file(path: str) -> bool:
+    """It has a `/` or a dot inside, or is a name like `Makefile`; other words are keywords."""
+    name = path.rpartition("/")[2]
+    return "/" in path or "." in name or (name[:1].isupper() and name.lower() in _BARE)
+
+
+_WITHOUT_ENDING = """\
+authors brewfile changelog codeowners containerfile dockerfile gemfile jenkinsfile justfile license makefile procfile
+rakefile readme tiltfile vagrantfile"""
+_BARE = frozenset(_WITHOUT_ENDING.split())
+"""Names of files without an ending."""

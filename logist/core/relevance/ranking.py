@@ -1,0 +1,219 @@
+"""Which files matter, best first: those a task names, then those whose names or texts have its words.
+
+A word counts by where the task says it, and by how few files have it; often in a file counts more than once, but
+never much more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from math import log
+
+from logist.core.relevance.kinds import Kind
+from logist.core.relevance.words import Keyword, split
+
+NAME = 3.0
+"""What a word in the name of a file counts, beside one in its text."""
+DIRECTORY = 0.3
+"""One in the directories above it, beside one in its name."""
+ABBREVIATED = 0.7
+"""Of a name that has only the beginning of a word: `auth` for `authentication`."""
+IN_NAMED_DIRECTORY = 1.6
+"""A file of a directory that the task names counts so many times what it else would."""
+TEST = 0.75
+"""What a test counts where the task says nothing of tests."""
+LEAST = 0.25
+"""Of what the best file that was found counts: what is below that is not worth its tokens."""
+SHORTEST_BEGINNING = 3
+SEVERAL = 0.15
+"""What each further word adds, in parts of what a file counts."""
+SATURATED = 1.5
+TYPICAL = 6_000
+"""Bytes of a file in which a word counts as it is; in longer ones it counts less."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that matters: how much, and why."""
+
+    path: str
+    score: float
+    reason: str
+
+
+Hits = dict[int, float]
+"""By number of the keyword: how well it is there, from 0 to 1."""
+
+
+class Names:
+    """What the names of files say about keywords: worked out once for each word and each directory."""
+
+    def __init__(self, keywords: Sequence[Keyword]) -> None:
+        self.keywords = keywords
+        self._words: dict[str, Hits] = {}
+        self._directories: dict[str, Hits] = {"": {}}
+        self._codes = [(number, _spelled(each)) for number, each in enumerate(keywords) if each.code]
+
+    def hits(self, path: str) -> tuple[Hits, Hits]:
+        """What a file's own name has, and what the directories above it have."""
+        cut = path.rfind("/") + 1
+        above = self._directories.get(path[:cut])
+        if above is None:
+            above = self._directories[path[:cut]] = self._of(path[:cut])
+        return self._of(path[cut:]), above
+
+    def _of(self, text: str) -> Hits:
+        best: Hits = {}
+        known = self._words
+        for word in split(text):
+            hits = known.get(word)
+            if hits is None:
+                hits = known[word] = dict(self._of_word(word.lower()))
+            if hits:
+                for number, much in hits.items():
+                    if much > best.get(number, 0.0):
+                        best[number] = much
+        for number, spelled in self._codes:
+            if spelled(text):
+                best[number] = 1.0
+        return best
+
+    def _of_word(self, word: str) -> Iterator[tuple[int, float]]:
+        for number, keyword in enumerate(self.keywords):
+            if keyword.code:
+                continue
+            if word == keyword.needle if keyword.whole else keyword.needle in word:
+                yield number, 1.0
+            elif len(word) >= SHORTEST_BEGINNING and keyword.needle.startswith(word):
+                yield number, ABBREVIATED
+
+
+def _spelled(keyword: Keyword) -> Callable[[str], re.Match[str] | None]:
+    """Finds a name of several words as files are called: `rate_limiter`, `rate-limiter`, `RateLimiter`."""
+    return re.compile("[_-]?".join(map(re.escape, keyword.needle.split("_"))), re.IGNORECASE).search
+
+
+@dataclass(frozen=True)
+class Text:
+    """How often each keyword stands in a file, by its number, and how long the file is."""
+
+    counts: Sequence[int]
+    size: int
+
+
+def rank(
+    keywords: Sequence[Keyword],
+    names: Mapping[str, tuple[Hits, Hits]],
+    texts: Mapping[str, Text],
+    *,
+    files: Mapping[str, Kind],
+    searched: int,
+    most: int,
+    directories: Sequence[str] = (),
+    tests_wanted: bool = False,
+) -> list[Found]:
+    """At most `most` files that have a keyword, the best first.
+
+    `files`: all that could be found; `searched`: how many of them were looked into; `directories`: those that the
+    task names.
+    """
+    worth = _Worth(keywords, names, texts, len(files), searched)
+    places = tuple(f"{directory}/" for directory in directories)
+    ranked: list[tuple[float, str]] = []
+    for path in names.keys() | texts.keys():
+        score = worth.score(names.get(path, _NONE), texts.get(path))
+        if score:
+            kind = files[path]
+            score *= kind.worth * (1.0 if tests_wanted or not kind.test else TEST)
+            score *= IN_NAMED_DIRECTORY if path.startswith(places) else 1.0
+            ranked.append((-round(score, 6), path))
+    best = nsmallest(most, ranked)
+    return [
+        Found(path, -score, worth.reason(names.get(path, _NONE)[0], texts.get(path)))
+        for score, path in best
+        if score <= LEAST * best[0][0]
+    ]
+
+
+_NONE: tuple[Hits, Hits] = ({}, {})
+
+
+class _Worth:
+    """What the keywords are worth: the rarer one is in names, or in texts, the more it tells there."""
+
+    def __init__(
+        self,
+        keywords: Sequence[Keyword],
+        names: Mapping[str, tuple[Hits, Hits]],
+        texts: Mapping[str, Text],
+        total: int,
+        searched: int,
+    ) -> None:
+        of_names, of_texts = [0] * len(keywords), [0] * len(keywords)
+        for own, _ in names.values():
+            for number in own:
+                of_names[number] += 1
+        for text in texts.values():
+            for number, count in enumerate(text.counts):
+                of_texts[number] += bool(count)
+        self._keywords = keywords
+        self._names = [
+            NAME * keyword.weight * _rarity(count, total)
+            for keyword, count in zip(keywords, of_names, strict=True)
+        ]
+        self._texts = [
+            (SATURATED + 1) * keyword.weight * _rarity(count, searched)
+            for keyword, count in zip(keywords, of_texts, strict=True)
+        ]
+
+    def score(self, hits: tuple[Hits, Hits], text: Text | None) -> float:
+        """What a file is worth; 0 where neither its name nor its text has any of the words."""
+        own, above = hits
+        score, several = 0.0, set(own)
+        for number, much in own.items():
+            score += much * self._names[number]
+        if text is not None:
+            length = _length(text)
+            for number, count in enumerate(text.counts):
+                if count:
+                    score += self._texts[number] * count / (count + length)
+                    several.add(number)
+        if not several:
+            return 0.0
+        for number, much in above.items():
+            if number not in own:
+                score += much * self._names[number] * DIRECTORY
+        # A file that has several of the words is more than one that has one of them often.
+        return score * (1.0 + SEVERAL * min(len(several) - 1, 4))
+
+    def reason(self, own: Hits, text: Text | None) -> str:
+        """The words that count most, as a person would say it."""
+        told: list[str] = []
+        if own:
+            best = _best({number: much * self._names[number] for number, much in own.items()}, 2)
+            told.append(f"its name has {', '.join(self._keywords[number].word for number in best)}")
+        if text is not None:
+            length = _length(text)
+            counts = {number: count for number, count in enumerate(text.counts) if count}
+            best = _best({n: self._texts[n] * count / (count + length) for n, count in counts.items()}, 3)
+            told.append(f"contains {', '.join(f'{self._keywords[n].word}{_times(counts[n])}' for n in best)}")
+        return "; ".join(told)
+
+
+def _length(text: Text) -> float:
+    return SATURATED * (0.5 + 0.5 * min(text.size / TYPICAL, 8.0))
+
+
+def _rarity(count: int, total: int) -> float:
+    return log(1 + (max(0, total - count) + 0.5) / (count + 0.5))
+
+
+def _best(scores: Hits, most: int) -> list[int]:
+    return sorted(scores, key=lambda number: (-scores[number], number))[:most]
+
+
+def _times(count: int) -> str:
+    return "" if count == 1 else f" {count} times"

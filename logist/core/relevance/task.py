@@ -1,0 +1,24 @@
+"""What a task says, as far as files are looked for by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logist.core.model import EffectiveSpec
+
+
+@dataclass(frozen=True)
+class Task:
+    """The words of a task."""
+
+    title: str = ""
+    prompt: str = ""
+    description: str = ""
+    criteria: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    step: str = ""
+    """What the step of a workflow says, its template filled."""
+
+    @classmethod
+    def of(cls, spec: EffectiveSpec, step: str = "") -> Task:
+        return cls(spec.title, spec.prompt, spec.description or "", spec.acceptance_criteria, spec.tags, step)

@@ -1,0 +1,136 @@
+"""The tree of a workspace, two levels deep, within a number of lines, whatever there is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+MAX_LINES = 150
+MAX_CHARACTERS = 8_000
+MOST_AT_TOP = 60
+LONGEST_NAME = 100
+_MOST_INSIDE = (40, 20, 10, 6, 3, 0)
+"""How many entries of each directory are shown: the first of these with which all of it fits."""
+
+_BUILDING = """\
+agents.md build.gradle build.gradle.kts build.sbt build.xml build.zig bunfig.toml cargo.toml claude.md
+cmakelists.txt compose.yaml compose.yml composer.json configure.ac contributing.md deno.json docker-compose.yaml
+docker-compose.yml dockerfile flake.nix gemfile go.mod go.work gulpfile.js justfile makefile manifest.in
+meson.build mix.exs noxfile.py package.json pipfile pom.xml project.clj pubspec.yaml pyproject.toml rakefile
+rebar.config requirements.txt settings.gradle settings.gradle.kts setup.cfg setup.py stack.yaml taskfile.yml
+tox.ini tsconfig.json vite.config.js vite.config.ts webpack.config.js workspace build.bazel"""
+_KEY_FILES = frozenset(_BUILDING.split())
+_KEY_BEGINNINGS = ("readme",)
+_KEY_ENDINGS = (".csproj", ".sln", ".cabal", ".gemspec", ".xcodeproj")
+
+
+def is_key(name: str) -> bool:
+    """Whether a file tells how a project is built, or what it is: such a one is not left out for another."""
+    low = name.lower()
+    return low in _KEY_FILES or low.startswith(_KEY_BEGINNINGS) or low.endswith(_KEY_ENDINGS)
+
+
+def shown(path: str) -> str:
+    """A name on one line, whatever is in it; what is not Unicode as `\\xNN`."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    short = f"{text[:LONGEST_NAME]}..." if len(text) > LONGEST_NAME else text
+    return short if short.isprintable() else json.dumps(short)
+
+
+@dataclass
+class _Directory:
+    """What lies in a directory, by names."""
+
+    directories: dict[str, _Directory] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    noted: dict[str, str] = field(default_factory=dict)
+    total: int = 0
+    """Files in it and below."""
+
+
+def tree(
+    files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str], *, partial: bool = False
+) -> str:
+    """The tree as text: directories with the number of files below them, then files; `noted` is what is neither.
+
+    `partial`: there is more than was looked at. The empty text for an empty workspace.
+    """
+    top = _grown(files, directories, noted)
+    most_at_top = MOST_AT_TOP
+    lines: list[str] = []
+    for most in (*_MOST_INSIDE, 0):
+        lines = [*_lines(top, most_at_top, most, 2)]
+        if len(lines) <= MAX_LINES and sum(map(len, lines)) <= MAX_CHARACTERS:
+            break
+        most_at_top = MOST_AT_TOP if most else MOST_AT_TOP // 2
+    if partial:
+        lines.append("(there is more than was looked at)")
+    return "\n".join(lines)
+
+
+def _grown(files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str]) -> _Directory:
+    top = _Directory()
+    for path in directories:
+        parts = path.split("/", 2)
+        if len(parts) < 3:
+            _at(top, parts)
+    for path in files:
+        parts = path.split("/", 2)
+        here = _at(top, parts[:-1])
+        here.total += 1
+        if len(parts) < 3:
+            here.files.append(parts[-1])
+    for path, why in noted.items():
+        parts = path.split("/", 2)
+        if len(parts) < 3:
+            above = _at(top, parts[:-1])
+            above.noted[parts[-1]] = why
+            above.directories.pop(parts[-1], None)
+    for directory in top.directories.values():
+        directory.total += sum(inner.total for inner in directory.directories.values())
+    return top
+
+
+def _at(top: _Directory, parts: list[str]) -> _Directory:
+    here = top
+    for part in parts:
+        found = here.directories.get(part)
+        if found is None:
+            found = here.directories[part] = _Directory()
+        here = found
+    return here
+
+
+def _lines(here: _Directory, most: int, most_inside: int, levels: int, indent: str = "") -> Iterable[str]:
+    """An entry a line; of more than `most` the key files come first, then directories, then the other files."""
+    names, folders = sorted(here.files), sorted(here.directories)
+    if len(names) + len(folders) > most:
+        keys = [name for name in names if is_key(name)][:most]
+        folders = folders[: most - len(keys)]
+        rest = [name for name in names if not is_key(name)][: most - len(keys) - len(folders)]
+        names = sorted([*keys, *rest])
+    for name in folders:
+        inner = here.directories[name]
+        yield f"{indent}{shown(name)}/{_count(inner.total)}"
+        if levels > 1 and most_inside:
+            yield from _lines(inner, most_inside, most_inside, levels - 1, f"{indent}  ")
+    for name in names:
+        yield f"{indent}{shown(name)}"
+    links = sorted(here.noted)[: max(0, most - len(names) - len(folders))]
+    for name in links:
+        yield f"{indent}{shown(name)} ({here.noted[name]})"
+    left = len(here.files) - len(names) + len(here.noted) - len(links)
+    more = _more(len(here.directories) - len(folders), left)
+    if more:
+        yield f"{indent}... and {more}"
+
+
+def _count(total: int) -> str:
+    return f" ({total:,} file{'' if total == 1 else 's'})"
+
+
+def _more(directories: int, files: int) -> str:
+    told = [f"{directories:,} more director{'y' if directories == 1 else 'ies'}"] if directories > 0 else []
+    told += [f"{files:,} more file{'' if files == 1 else 's'}"] if files > 0 else []
+    return ", ".join(told)

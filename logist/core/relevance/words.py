@@ -1,0 +1,202 @@
+"""The words of a task that files are looked for by, and what each is worth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from logist.core.relevance.task import Task
+
+MAX_KEYWORDS = 10
+MAX_TEXT = 20_000
+"""Characters of a text that are looked at for words."""
+SHORTEST = 3
+LONGEST = 100
+"""Characters of a word; what is longer is data."""
+
+_SAYING_NOTHING = """\
+about above accept acceptance according across actual add added adding adds after again against ago all allow
+allowed allows along already also although always among and another any anything are aren around asked avoid
+back bad based because become been before behavior behaviour behind being below best better between bit both
+break breaks bring broken bug but call called calls can cannot case cases cause certain change changed changes
+clean clear com come comes complete consider contain contains correct correctly could couldn create created
+creates criteria current currently default define describe description did different does doesn doing don done
+down due during each easy either else end ends enough ensure especially etc even ever every everything example
+exist existing exists expect expected explain far feature few file files final find first fix fixed fixes fixing
+follow following for form found from full fully further get gets getting give given gives goes going good got
+great had handle handled handles happen happens hard has have having help hence her here high him his how
+however http https idea implement implementation implemented implements important improve include included
+includes including info input inside instead into invalid issue issues its itself just keep kind know large last
+later least leave left less let like line lines list little long longer look looks low made main make makes
+making many may maybe mean means might missing more most move much must name named names need needed needs net
+never new next nice non none nor not note nothing now number off often old once one ones only onto open option
+order org other others otherwise our out output over own part parts pass passed passes per perform place please
+point possible prefer prevent previous problem project proper properly provide provided provides put quite
+rather read real really reason recent refactor related remain remove removed removes removing replace require
+required requirement requirements requires respectively result results return returned returns right run running
+runs safe same say says second see seem seems set several shall should shouldn show shows simple simply since
+single small some something soon sort specific start starts state step steps still stop such support supported
+sure take takes task tasks tell than that the their them then there therefore these they thing things this those
+though three through throughout thus time times to today together too true turn twice two type under unless
+until update updated updates upon use used useful user's uses using usual usually valid value values various
+verify very via want wants was way ways well were what when where whether which while who whole whose why will
+wish with within without won work worked working works would write writes wrong www yes yet you your"""
+STOP_WORDS = frozenset(_SAYING_NOTHING.split())
+"""Words that say nothing about where the work is: English, and how tasks are worded."""
+
+_TOKEN = re.compile(r"[^\W\d_](?:[\w]|(?<=\w)-(?=\w))*")
+_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_PLURAL = re.compile(r"[A-Z]{2,}s")
+_QUOTED = re.compile(r"`([^`\n]{1,200})`")
+_LINK = re.compile(r"\bhttps?://\S+")
+_ENDINGS = (
+    (("ies", 3), ("s", 3)),
+    (("ization", 4), ("ation", 4), ("ing", 4), ("ion", 5), ("ment", 4), ("er", 4)),
+    (("ied", 4), ("ated", 4), ("ate", 4), ("es", 4), ("ed", 4), ("ly", 4), ("e", 4), ("y", 4)),
+)
+"""Of each of these one is taken off, if it leaves so many letters."""
+_PARTICLE = re.compile(
+    r"\b((?:back|call|check|clean|drop|log|look|opt|roll|set|shut|sign|start|tear|time)(?:s|ed|(?:[gnpt]?ing))?)"
+    r"[ -](back|down|in|off|out|up)\b"
+)
+_ACRONYM = re.compile(r"\b[A-Z]{2}\b")
+_SHORT_WORDS = "AN AS AT BE BY DO GO IF IN IS IT NO OF OK ON OR SO TO UP WE"
+_ORDINARY = frozenset(_SHORT_WORDS.split())
+_ABOUT_TESTS = frozenset(("test", "tests", "testing", "tested"))
+
+
+@dataclass(frozen=True)
+class Keyword:
+    """A word, the letters of it that all its forms share, and what it counts."""
+
+    word: str
+    needle: str
+    """Lower case; what is looked for, of a name of several words with `_` between them, or with nothing."""
+    weight: float
+    whole: bool = False
+    """It is looked for as a word of its own: it is short, and would be found inside of many."""
+    code: bool = False
+    """It is a name of several words, as `rate_limiter` or `HttpClient`."""
+
+
+def keywords(task: Task, most: int = MAX_KEYWORDS) -> list[Keyword]:
+    """The words of a task, what counts most first; of those that count the same, the first said."""
+    weights: dict[str, float] = {}
+    shown: dict[str, str] = {}
+    for text, worth in _texts(task):
+        seen: set[str] = set()
+        for word, factor in _words(text):
+            needle = stem(word)
+            if needle in seen:
+                continue
+            seen.add(needle)
+            shown.setdefault(needle, word)
+            weights[needle] = weights.get(needle, 0.0) + worth * factor
+    ranked = sorted(weights, key=lambda needle: -weights[needle])
+    chosen = [needle for needle in ranked if not _is_in_better(needle, ranked, weights)][:most]
+    return [
+        Keyword(shown[needle], needle, weights[needle], len(needle) <= SHORTEST, _is_code(shown[needle]))
+        for needle in chosen
+    ]
+
+
+def _texts(task: Task) -> Iterator[tuple[str, float]]:
+    """The texts of a task, and what a word of each is worth."""
+    yield task.title[:MAX_TEXT], 3.0
+    yield " ".join(task.tags)[:MAX_TEXT], 2.0
+    for text, worth in ((task.step, 1.5), (task.prompt, 1.5), (task.description, 1.5)):
+        yield text[:MAX_TEXT], worth
+    yield "\n".join(task.criteria)[:MAX_TEXT], 1.0
+
+
+def _words(text: str) -> Iterator[tuple[str, float]]:
+    """Every word in its order, and a factor: names of code count more, and so do the words they are made of."""
+    plain = _LINK.sub(" ", text)
+    quoted = {token for quote in _QUOTED.findall(plain) for token in _TOKEN.findall(quote)}
+    for token in _TOKEN.findall(plain):
+        if len(token) > LONGEST:
+            continue
+        token = token[:-1] if _PLURAL.fullmatch(token) else token
+        parts = [part for part in split(token) if _counts(part.lower())]
+        code = token in quoted or _is_code(token)
+        if _is_code(token):
+            yield token, 2.0
+        for part in parts:
+            low = part.lower()
+            # Nearly every task asks for tests, and any of them will do as an example.
+            yield low, 0.4 if low in _ABOUT_TESTS else 1.25 if code else 1.0
+    for verb in _verbs(plain):
+        yield verb, 1.0
+    for acronym in _ACRONYM.findall(plain):
+        if acronym not in _ORDINARY:
+            yield acronym.lower(), 1.0
+
+
+def _verbs(text: str) -> Iterator[str]:
+    """`logging in` and `times out` as files and names have them: `log_in`, which finds `login` too."""
+    for verb, particle in _PARTICLE.findall(text.lower()):
+        yield f"{_undoubled(stem(verb))}_{particle}"
+
+
+def _is_code(token: str) -> bool:
+    """Whether it is a name of several words, as `rate_limiter`, `HttpClient` or `httpClient`."""
+    humped = not (token.islower() or token.isupper())
+    return ("_" in token or humped) and "-" not in token and len(split(token)) > 1
+
+
+def _counts(word: str) -> bool:
+    return len(word) >= SHORTEST and word not in STOP_WORDS
+
+
+def _is_in_better(needle: str, ranked: list[str], weights: dict[str, float]) -> bool:
+    """Whether a shorter needle that counts no less finds all that this one would, and it is no name of code."""
+    return "_" not in needle and any(
+        other != needle
+        and len(other) > SHORTEST + 1
+        and needle.startswith(other)
+        and weights[other] >= weights[needle]
+        for other in ranked
+    )
+
+
+def stem(word: str) -> str:
+    """What the forms of a word share: `parsing`, `parser` and `parse` give `pars`.
+
+    A name of several words gives those with `_` between them.
+    """
+    if _is_code(word):
+        return "_".join(split(word)).lower()
+    low = word.lower()
+    for endings in _ENDINGS:
+        for ending, least in endings:
+            if (
+                low.endswith(ending)
+                and len(low) - len(ending) >= least
+                and not low.endswith(("ss", "us", "is"))
+            ):
+                low = low.removesuffix(ending)
+                break
+    return _undoubled(low)
+
+
+def _undoubled(low: str) -> str:
+    """`logg` of `logging` is `log`, `runn` is `run`; `call` stays."""
+    doubled = len(low) > SHORTEST and low[-1] == low[-2] and low[-1] in "bdgmnprt"
+    return low[:-1] if doubled else low
+
+
+def of_title(title: str) -> frozenset[str]:
+    """What the words of a title share with their other forms."""
+    return frozenset(stem(word) for word, _ in _words(title[:1_000]))
+
+
+def split(name: str) -> list[str]:
+    """The words a name is made of, as they are written there."""
+    return _HUMPS.findall(name) if name.isascii() else _LETTERS.findall(name)
+
+
+def of_name(name: str) -> list[str]:
+    """The same in lower case."""
+    return [part.lower() for part in split(name)]

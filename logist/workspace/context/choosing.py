@@ -1,0 +1,156 @@
+"""The files that matter for a task: those it names, then those whose names or texts have its words."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from logist.core.prompt import FileText, Relevant
+from logist.core.relevance import kinds
+from logist.core.relevance.mentions import Mentions, mentions
+from logist.core.relevance.ranking import Found, Names, rank
+from logist.core.relevance.task import Task
+from logist.core.relevance.words import keywords
+from logist.workspace import beneath, names, reading
+from logist.workspace.context import searching
+from logist.workspace.context.walking import Survey
+
+NAMED = "named in the task"
+IGNORED = "git-ignored: not shown"
+CONFIDENTIAL = "it may hold secrets: not shown"
+BINARY = "not text"
+
+AMBIGUOUS = 3
+"""Of files that share a name which is all the task says: so many are taken, those that matter most."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much a prompt shows of the files that matter."""
+
+    limit: int
+    """Files."""
+    max_file_bytes: int
+    """A larger file is named, and neither searched nor shown."""
+    max_total_bytes: int
+
+
+def relevant(
+    root: Path, found: Survey, task: Task, bounds: Bounds, known: Collection[str] = ()
+) -> list[Relevant]:
+    """The files that matter for a task, the best first, each with the reason.
+
+    Those in `known` are shown anyway, and left out. The same workspace and task, the same files.
+    """
+    if bounds.limit < 1:
+        return []
+    files = {path: size for path, size in found.files.items() if _is_text(path)}
+    for path in known:
+        files.pop(path, None)
+    named = mentions(task, files, found.directories)
+    with beneath.root(root) as top:
+        ranked = _ranked(top, files, task, named, bounds)
+        unlisted = [path for path in named.unknown if path not in known and _is_ignored(top, found, path)]
+    chosen: list[Relevant] = []
+    room = bounds.max_total_bytes
+    for path, reason, note in _best(files, named, ranked, unlisted):
+        if len(chosen) >= bounds.limit:
+            break
+        file = FileText(path, None, note) if note else _read(root, path, min(bounds.max_file_bytes, room))
+        if file.text is None and reason != NAMED and files[path] <= bounds.max_file_bytes:
+            continue
+        room -= len((file.text or "").encode("utf-8"))
+        chosen.append(Relevant(file, reason))
+    return chosen
+
+
+def _read(root: Path, path: str, max_bytes: int) -> FileText:
+    return reading.read_file(root, path, max_bytes)
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path can be written down, and so be named to an agent."""
+    if path.isascii():
+        return True
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _ranked(top: int, files: Mapping[str, int], task: Task, named: Mentions, bounds: Bounds) -> list[Found]:
+    """The files that have words of the task, the best first; what is no text, or secret, is none of them."""
+    wanted = keywords(task)
+    if not wanted:
+        return []
+    found = {path: kind for path in files if (kind := kinds.of(path)).worth and not kind.secret}
+    seen = Names(wanted)
+    by_name = {path: hits for path in found if any(hits := seen.hits(path))}
+    chosen = searching.choose(
+        {path: files[path] for path in found},
+        lambda path: found[path].worth + (path in by_name),
+        bounds.max_file_bytes,
+    )
+    return rank(
+        wanted,
+        by_name,
+        dict(searching.search(top, files, chosen, wanted)),
+        files=found,
+        searched=len(chosen),
+        most=bounds.limit + len(named.files) + _SPARE,
+        directories=named.directories,
+        tests_wanted=any(each.needle.startswith("test") for each in wanted),
+    )
+
+
+_SPARE = 20
+"""Ranked beyond the limit, for those that turn out to be no text."""
+
+
+def _best(
+    files: Mapping[str, int], named: Mentions, ranked: list[Found], unlisted: list[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Path, reason, and a note where the file is not to be read; each path once."""
+    given = set()
+    for path in _named(named, {one.path: one.score for one in ranked}):
+        given.add(path)
+        kind = kinds.of(path)
+        yield path, NAMED, CONFIDENTIAL if kind.secret else "" if kind.worth else BINARY
+    for path in unlisted:
+        yield path, NAMED, IGNORED
+    for one in ranked:
+        if one.path not in given:
+            yield one.path, one.reason, ""
+
+
+def _named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
+    """In the order of the task, each once; of many that share a name, the few that matter most."""
+    taken: set[str] = set()
+    for group in named.files:
+        few = sorted(group, key=lambda path: (-scores.get(path, 0.0), path))[:AMBIGUOUS]
+        for path in few:
+            if path not in taken:
+                taken.add(path)
+                yield path
+
+
+def _is_ignored(top: int, found: Survey, path: str) -> bool:
+    """Whether a path that is not among the files is one all the same, so that `.gitignore` hides it."""
+    parts = names.given(path)
+    if parts is None or found.hidden.covers(path):
+        return False
+    above = parts[:-1]
+    if any(
+        b"/".join(above[: end + 1]).decode("utf-8", "replace") in found.noted for end in range(len(above))
+    ):
+        return False
+    try:
+        with beneath.directory(top, above) as parent:
+            status = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
+            return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and path not in found.files
+    except OSError:
+        return False

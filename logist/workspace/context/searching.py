@@ -1,0 +1,102 @@
+"""How often words stand in the files of a workspace: within a number of bytes, the likelier files first."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from logist.core.relevance.ranking import Text
+from logist.core.relevance.words import Keyword
+from logist.workspace import beneath
+
+MAX_BYTES = 24_000_000
+"""Of all files together; what does not fit is known by its name only."""
+SNIFFED = 8_192
+"""Bytes at the beginning of a file that have no zero in a text."""
+
+
+def choose(files: Mapping[str, int], likely: Callable[[str], float], max_file_bytes: int) -> list[str]:
+    """The paths to be searched, of files and their sizes, those of a directory together.
+
+    Of too many the likelier ones; of equally likely ones those that come first in `files`.
+    """
+    small = [path for path, size in files.items() if 0 < size <= max_file_bytes]
+    if sum(files[path] for path in small) > MAX_BYTES:
+        equals: dict[float, list[str]] = {}
+        for path in small:
+            equals.setdefault(likely(path), []).append(path)
+        small = list(
+            _fitting(files, [path for much in sorted(equals, reverse=True) for path in equals[much]])
+        )
+    return sorted(small, key=_directory)
+
+
+def _fitting(files: Mapping[str, int], ranked: Sequence[str]) -> Iterator[str]:
+    room = MAX_BYTES
+    for path in ranked:
+        room -= files[path]
+        if room < 0:
+            return
+        yield path
+
+
+def _directory(path: str) -> str:
+    return path[: path.rfind("/") + 1]
+
+
+def search(
+    top: int, files: Mapping[str, int], chosen: Sequence[str], keywords: Sequence[Keyword]
+) -> Iterator[tuple[str, Text]]:
+    """Those of the chosen files that have any of the words; what is gone, locked or no text has none.
+
+    `chosen` is in the order of `choose`, so that a directory is opened once.
+    """
+    counters = [_counter(keyword) for keyword in keywords]
+    for directory, group in groupby(chosen, key=_directory):
+        parts = [os.fsencode(part) for part in directory.split("/") if part]
+        try:
+            with beneath.directory(top, parts) as descriptor:
+                for path in group:
+                    data = _text(descriptor, os.fsencode(path[len(directory) :]), files[path])
+                    if data is None:
+                        continue
+                    low = data.lower()
+                    counts = [count(low) for count in counters]
+                    if any(counts):
+                        yield path, Text(counts, len(data))
+        except OSError:
+            continue
+
+
+def _counter(keyword: Keyword) -> Callable[[bytes], int]:
+    needle = keyword.needle.encode("utf-8", "surrogatepass")
+    if keyword.code:
+        joined = needle.replace(b"_", b"")
+        return lambda low: low.count(needle) + low.count(joined)
+    if not keyword.whole:
+        return lambda low: low.count(needle)
+    alone = re.compile(rb"(?<![^\W\d_])" + re.escape(needle) + rb"(?![^\W\d_])")
+    return lambda low: len(alone.findall(low)) if needle in low else 0
+
+
+def _text(parent: int, name: bytes, size: int) -> bytes | None:
+    """The whole file, if it is still a regular one of one name and this size, and a text."""
+    try:
+        descriptor = os.open(name, beneath.FILE, dir_fd=parent)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size != size:
+            return None
+        data = os.read(descriptor, SNIFFED)
+        if b"\0" in data:
+            return None
+        if size > SNIFFED:
+            data += b"".join(beneath.exactly(descriptor, size - len(data)))
+        return data
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,216 @@
+"""Which files of a workspace a prompt may tell of: all that is neither git-ignored, a cache, excluded, nor elsewhere.
+
+Level by level, so that what lies near the top is known however much there is below. Links are not followed, and a
+directory with a `.git` of its own is another repository: it is named, not entered. The `.gitignore` files are the
+workspace's, read as any file of it is; its `.git` is never looked into.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from logist.core.patterns import Gate, Patterns, parse
+from logist.workspace import beneath
+
+MAX_DEPTH = 100
+MAX_FILES = 200_000
+"""Files looked at; of what comes later, the numbers are not told."""
+MAX_IN_ONE = 20_000
+"""Files of one directory."""
+IGNORE_FILE = ".gitignore"
+MAX_IGNORE_BYTES = 64 * 1024
+"""Of one `.gitignore`; a larger one is passed over."""
+MAX_IGNORE_TOTAL = 512 * 1024
+MAX_PATTERNS = 2_000
+"""Of one `.gitignore`."""
+MAX_EFFORT = 2_000_000_000
+"""Steps that all patterns together may take; then no more is looked at."""
+
+LINK = "a link"
+REPOSITORY = "a repository of its own"
+UNREADABLE = "unreadable"
+TOO_DEEP = "too deep"
+SECOND_NAME = "has another name"
+
+
+@dataclass
+class Survey:
+    """What was found, level by level, each directory in the order of names."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    """Regular files of one name, and how many bytes. What is not UTF-8 in a path stands there as lone surrogates."""
+    directories: list[str] = field(default_factory=list)
+    """Those that were entered."""
+    noted: dict[str, str] = field(default_factory=dict)
+    """What is there, and is neither a file of one name nor entered: path, and why."""
+    hidden: Patterns = field(default_factory=lambda: Patterns(()))
+    """What is hidden, whatever the `.gitignore` files say."""
+    partial: bool = False
+    """There is more than was looked at."""
+
+
+class _Ignoring(NamedTuple):
+    """The patterns of a `.gitignore`, and how much of a path is that of its directory."""
+
+    patterns: Patterns
+    start: int
+
+
+class _Rules(NamedTuple):
+    """Everything that hides files of a directory."""
+
+    hidden: Patterns
+    ignoring: tuple[_Ignoring, ...]
+    """From the top down."""
+    gate: Gate
+
+    @classmethod
+    def of(cls, hidden: Patterns, ignoring: tuple[_Ignoring, ...] = ()) -> _Rules:
+        return cls(hidden, ignoring, Gate([hidden, *(each.patterns for each in ignoring)]))
+
+    def hide(self, path: str, *, directory: bool) -> bool:
+        """Of a path whose directories are not hidden."""
+        if self.hidden.verdict(path, directory):
+            return True
+        for patterns, start in reversed(self.ignoring):
+            verdict = patterns.verdict(path[start:], directory)
+            if verdict is not None:
+                return verdict
+        return False
+
+
+def survey(root: Path, hidden: Patterns) -> Survey:
+    """Walks a workspace; the same workspace, the same result."""
+    with beneath.root(root) as top:
+        return _Walk(top, hidden).walk()
+
+
+class _Walk:
+    def __init__(self, top: int, hidden: Patterns) -> None:
+        self.top = top
+        self.found = Survey(hidden=hidden)
+        self.rules = _Rules.of(hidden)
+        self.waiting: deque[tuple[str, list[str], _Rules]] = deque()
+        """Directories, those of one parent together: its path, their names, and what hides files of the parent."""
+        self.ignore_bytes = 0
+        self.effort = 0
+
+    def walk(self) -> Survey:
+        self._list(self.top, "", self.rules)
+        while self.waiting:
+            above, names, rules = self.waiting.popleft()
+            try:
+                with beneath.directory(self.top, _parts(above)) as descriptor:
+                    for name in names:
+                        if len(self.found.files) >= MAX_FILES or self.effort > MAX_EFFORT:
+                            self.found.partial = True
+                            return self.found
+                        self._enter(descriptor, above, name, rules)
+            except PermissionError:
+                self.found.noted[above] = UNREADABLE
+            except OSError as error:
+                if error.errno not in beneath.GONE:
+                    raise
+        return self.found
+
+    def _enter(self, parent: int, above: str, name: str, rules: _Rules) -> None:
+        path = f"{above}/{name}" if above else name
+        try:
+            descriptor = beneath.open_directory(parent, os.fsencode(name))
+        except PermissionError:
+            self.found.noted[path] = UNREADABLE
+            return
+        except OSError as error:
+            if error.errno in beneath.GONE:
+                return
+            raise
+        try:
+            self._list(descriptor, path, rules)
+        finally:
+            os.close(descriptor)
+
+    def _list(self, descriptor: int, path: str, rules: _Rules) -> None:
+        with os.scandir(descriptor) as listing:
+            entries = sorted(listing, key=_name)
+        names = {entry.name for entry in entries}
+        if path and ".git" in names:
+            self.found.noted[path] = REPOSITORY
+            return
+        if path:
+            self.found.directories.append(path)
+        prefix = f"{path}/" if path else ""
+        if IGNORE_FILE in names:
+            rules = self._with_own(descriptor, len(prefix), rules)
+        self.effort += rules.gate.effort * sum(map(len, names))
+        if self.effort > MAX_EFFORT:
+            self.found.partial = True
+            return
+        below: list[str] = []
+        room = MAX_IN_ONE
+        may_hide = rules.gate.may
+        for entry in entries:
+            name = entry.name
+            directory = entry.is_dir(follow_symlinks=False)
+            if name == ".git" or (may_hide(name) and self._hides(prefix + name, rules, directory)):
+                continue
+            if directory:
+                below.append(name)
+            elif room > 0:
+                self._look(entry, prefix + name)
+                room -= 1
+            else:
+                self.found.partial = True
+        if below:
+            self._later(path, below, rules)
+
+    def _later(self, path: str, names: list[str], rules: _Rules) -> None:
+        if path.count("/") < MAX_DEPTH:
+            self.waiting.append((path, names, rules))
+        else:
+            self.found.noted[path] = TOO_DEEP
+
+    def _hides(self, path: str, rules: _Rules, directory: bool) -> bool:
+        self.effort += (len(path) + 1) * sum(each.patterns.effort for each in rules.ignoring)
+        return rules.hide(path, directory=directory)
+
+    def _look(self, entry: os.DirEntry[str], path: str) -> None:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            return
+        if stat.S_ISREG(status.st_mode):
+            if status.st_nlink == 1:
+                self.found.files[path] = status.st_size
+            else:
+                self.found.noted[path] = SECOND_NAME
+        elif stat.S_ISLNK(status.st_mode):
+            self.found.noted[path] = LINK
+
+    def _with_own(self, descriptor: int, start: int, rules: _Rules) -> _Rules:
+        """With the `.gitignore` of the directory, if it is a file of this workspace that is not too large."""
+        try:
+            with beneath.regular(descriptor, [IGNORE_FILE.encode()]) as file:
+                found = os.fstat(file)
+                if found.st_nlink != 1 or found.st_size > MAX_IGNORE_BYTES:
+                    return rules
+                if self.ignore_bytes + found.st_size > MAX_IGNORE_TOTAL:
+                    return rules
+                text = b"".join(beneath.exactly(file, found.st_size))
+        except OSError:
+            return rules
+        self.ignore_bytes += len(text)
+        own = Patterns(parse(text.decode("utf-8", "surrogateescape"), MAX_PATTERNS))
+        return _Rules.of(rules.hidden, (*rules.ignoring, _Ignoring(own, start))) if own else rules
+
+
+def _parts(path: str) -> list[bytes]:
+    return [os.fsencode(part) for part in path.split("/")] if path else []
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name

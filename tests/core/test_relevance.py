@@ -1,0 +1,261 @@
+"""The words of a task, the files it names, the order of what is found, and the tree: values in, values out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from logist.core.relevance import Task, kinds
+from logist.core.relevance.mentions import mentions
+from logist.core.relevance.ranking import Names, Text, rank
+from logist.core.relevance.tree import MAX_CHARACTERS, MAX_LINES, tree
+from logist.core.relevance.words import MAX_KEYWORDS, keywords, of_title, stem
+
+
+@pytest.mark.parametrize(
+    ("words", "shared"),
+    [
+        (["parse", "parser", "parsers", "parsing", "parsed"], "pars"),
+        (["user", "users"], "user"),
+        (["cache", "caching", "cached", "caches"], "cach"),
+        (["validation", "validate"], "valid"),
+        (["log", "logging", "logged", "logs"], "log"),
+        (["class", "pass"], None),
+        (["RateLimiter", "rate_limiter"], "rate_limiter"),
+        (["HTTPServer", "http_server"], "http_server"),
+    ],
+)
+def test_the_forms_of_a_word_share_a_stem(words: list[str], shared: str | None) -> None:
+    assert {stem(word) for word in words} == ({shared} if shared else set(words))
+
+
+@pytest.mark.parametrize(
+    ("task", "needles"),
+    [
+        ({"title": "Fix the parser"}, ["pars"]),
+        ({"title": "Please make sure that it works"}, []),
+        (
+            {"title": "Limit retries", "prompt": "`RateLimiter` has retries"},
+            ["retr", "limit", "rate_limiter", "rate"],
+        ),
+        ({"title": "Users cannot log in"}, ["user", "log_in", "log"]),
+        ({"title": "Run vet in CI"}, ["vet", "ci"]),
+        ({"title": "See https://example.org/parser/lexer"}, []),
+        ({"title": "Größe der Übersicht"}, ["größ", "der", "übersicht"]),
+        ({"title": "x", "tags": ("parser",)}, ["pars"]),
+        ({"title": "x", "criteria": ("The lexer has tests",)}, ["lexer", "test"]),
+        ({"title": "x", "step": "Look at the lexer"}, ["lexer"]),
+    ],
+)
+def test_keywords_are_the_words_that_say_where_the_work_is(task: dict[str, Any], needles: list[str]) -> None:
+    found = [keyword.needle for keyword in keywords(Task(**task))]
+    assert sorted(found) == sorted(needles)
+
+
+def test_what_the_title_says_counts_most_and_names_of_code_more_than_words() -> None:
+    found = {
+        each.needle: each.weight for each in keywords(Task("alpha", "beta gamma_delta", criteria=("epsil",)))
+    }
+    assert found["alpha"] > found["beta"] > found["epsil"]
+    assert found["gamma_delta"] > found["beta"]
+
+
+def test_keywords_are_few_and_the_same_each_time() -> None:
+    task = Task("a title", " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}x" for n in range(400)))
+    assert len(keywords(task)) == MAX_KEYWORDS
+    assert keywords(task) == keywords(task)
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 300_000, "a_" * 150_000, "aB" * 150_000, "`" * 300_000, "./" * 150_000, "(" * 300_000]
+)
+def test_no_text_takes_long(text: str) -> None:
+    began = time.process_time()
+    keywords(Task(text, text, text, (text,)))
+    mentions(Task(text, text, text, (text,)), ["a/b.py"], ["a"])
+    assert time.process_time() - began < 3
+
+
+PATHS = [
+    "README.md",
+    "Makefile",
+    "src/app.py",
+    "src/api/users.py",
+    "src/api/orders.py",
+    "src/api/__init__.py",
+    "lib/Parser.java",
+    "docs/a guide.md",
+    "src/[id]/page.tsx",
+    "tests/api/test_users.py",
+    *(f"packages/p{n}/index.ts" for n in range(5)),
+]
+ABOVE = ["src", "src/api", "lib", "docs", "tests", "tests/api", "src/[id]", "packages"]
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("see src/app.py", [["src/app.py"]]),
+        ("see `src/app.py`.", [["src/app.py"]]),
+        ("(src/app.py), README.md;", [["src/app.py"], ["README.md"]]),
+        ("app.py:12 fails", [["src/app.py"]]),
+        ("src/app.py:12:3: E501", [["src/app.py"]]),
+        ('File "/home/ada/clone/src/api/users.py", line 3', [["src/api/users.py"]]),
+        (r"src\api\users.py", [["src/api/users.py"]]),
+        ("./src/app.py and a/src/app.py", [["src/app.py"], ["src/app.py"]]),
+        ("the Makefile", [["Makefile"]]),
+        ("src.api.users", [["src/api/users.py"]]),
+        ("api.users.sign_in()", [["src/api/users.py"]]),
+        ("com.example.lib.Parser", []),
+        ("lib.Parser", [["lib/Parser.java"]]),
+        ("in `docs/a guide.md`", [["docs/a guide.md"]]),
+        ("src/[id]/page.tsx", [["src/[id]/page.tsx"]]),
+        ("https://example.org/src/app.py", []),
+        ("index.ts", [[f"packages/p{n}/index.ts" for n in range(5)]]),
+        ("app", []),
+        ("e.g. this, i.e. that, 3.5 and v1.2", []),
+    ],
+)
+def test_a_task_names_files(text: str, files: list[list[str]]) -> None:
+    assert mentions(Task("", text), PATHS, ABOVE).files == files
+
+
+@pytest.mark.parametrize(
+    ("text", "directories"),
+    [("in src/api", ["src/api"]), ("in `tests`", ["tests"]), ("in tests/", ["tests"]), ("the tests", [])],
+)
+def test_a_task_names_directories(text: str, directories: list[str]) -> None:
+    assert mentions(Task("", text), PATHS, ABOVE).directories == directories
+
+
+def test_what_is_named_and_not_there_may_be_hidden() -> None:
+    named = mentions(Task("", "see .env, build/out.txt and and/or"), PATHS, ABOVE)
+    assert named.unknown == [".env", "build/out.txt", "and/or"]
+
+
+def ranked(task: Task, files: dict[str, str], **more: Any) -> list[str]:
+    wanted = keywords(task)
+    names = Names(wanted)
+    files = {**files, **{f"filler{n}.py": "filler" for n in range(10)}}
+    texts = {
+        path: Text([text.lower().count(word.needle) for word in wanted], len(text))
+        for path, text in files.items()
+    }
+    found = rank(
+        wanted,
+        {path: names.hits(path) for path in files},
+        {path: text for path, text in texts.items() if any(text.counts)},
+        files={path: kinds.of(path) for path in files},
+        searched=len(files),
+        **{"most": 10, **more},
+    )
+    return [one.path for one in found]
+
+
+RANKED = [
+    ("a name beats a text", {"other.py": "parser", "parser.py": "x"}, "parser.py"),
+    ("a text beats its directory", {"parser/x.py": "a", "y.py": "parser"}, "y.py"),
+    ("a rare word beats a common one", {"a.py": "lexer", **{f"{n}.py": "parser" for n in range(9)}}, "a.py"),
+    ("both beat one", {"a.py": "parser lexer", "b.py": "parser parser parser parser"}, "a.py"),
+    ("short beats long", {"a.py": "parser", "b.py": "parser" + " x" * 30_000}, "a.py"),
+    ("code beats a lock file", {"parser.lock": "parser lexer", "b.py": "parser"}, "b.py"),
+    ("code beats a changelog", {"CHANGELOG.md": "parser lexer", "b.py": "parser lexer"}, "b.py"),
+    ("ours beats other people's", {"vendor/parser.py": "parser", "b.py": "parser"}, "b.py"),
+    (
+        "work beats its tests",
+        {"tests/test_parser.py": "parser lexer", "parser.py": "parser lexer"},
+        "parser.py",
+    ),
+    ("a short form is the word", {"lex.py": "x", "b.py": "x"}, "lex.py"),
+    ("equals are in order", {"b_parser.py": "", "a_parser.py": ""}, "a_parser.py"),
+]
+
+
+@pytest.mark.parametrize(("files", "first"), [row[1:] for row in RANKED], ids=[row[0] for row in RANKED])
+def test_files_are_ranked(files: dict[str, str], first: str) -> None:
+    assert ranked(Task("Parser and lexer"), files)[0] == first
+
+
+def test_a_directory_that_is_named_and_a_wish_for_tests_change_the_order() -> None:
+    files = {"a/parser.py": "", "b/parser.py": "", "tests/test_parser.py": ""}
+    task = Task("Parser")
+    assert ranked(task, files)[0] == "a/parser.py"
+    assert ranked(task, files, directories=["b"])[0] == "b/parser.py"
+    plain, wanted = ranked(task, files, most=9), ranked(task, files, most=9, tests_wanted=True)
+    assert plain.index("tests/test_parser.py") == 2 == wanted.index("tests/test_parser.py")
+
+
+def test_what_hardly_matters_is_left_out_and_the_rest_bounded() -> None:
+    files = {"parser_lexer_token.py": "parser lexer token", "x.lock": "parser"}
+    assert ranked(Task("parser lexer token"), files) == ["parser_lexer_token.py"]
+    many = {f"parser{n}.py": "" for n in range(30)}
+    assert len(ranked(Task("parser"), many)) == 10
+
+
+@pytest.mark.parametrize(
+    ("path", "worth", "secret"),
+    [
+        ("a.py", 1.0, False),
+        ("docs/a.md", 0.7, False),
+        ("a.unknown", 0.6, False),
+        ("package-lock.json", 0.05, False),
+        ("a.min.js", 0.05, False),
+        ("vendor/a.go", 0.1, False),
+        ("a.PNG", 0.0, False),
+        ("x.tar.gz", 0.0, False),
+        (".env", 0.7, True),
+        (".env.local", 0.6, True),
+        (".env.example", 0.6, False),
+        ("conf/server.key", 0.6, True),
+        ("id_rsa", 0.6, True),
+        ("secrets.py", 1.0, False),
+    ],
+)
+def test_a_name_tells_what_a_file_is(path: str, worth: float, secret: bool) -> None:
+    kind = kinds.of(path)
+    assert (kind.worth, kind.secret) == (worth, secret)
+
+
+def test_the_tree_shows_two_levels_with_counts() -> None:
+    files = ["README.md", "src/a.py", "src/api/x.py", "src/api/deep/y.py", "docs/b.md"]
+    shown = tree(files, ["src", "docs", "src/api", "src/api/deep", "empty"], {"link": "a link"})
+    assert shown.splitlines() == [
+        "docs/ (1 file)",
+        "  b.md",
+        "empty/ (0 files)",
+        "src/ (3 files)",
+        "  api/ (2 files)",
+        "  a.py",
+        "README.md",
+        "link (a link)",
+    ]
+    assert tree([], [], {}) == ""
+    assert tree(["a"], [], {}, partial=True).splitlines()[-1] == "(there is more than was looked at)"
+
+
+def test_names_stay_on_their_line() -> None:
+    shown = tree(["a\n## Task: x", "b\udcff", "c" * 300], [], {})
+    assert shown.splitlines() == ['"a\\n## Task: x"', "b\\xff", "c" * 100 + "..."]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [f"f{n:05}.txt" for n in range(10_000)],
+        [f"d{n:05}/x" for n in range(10_000)],
+        [f"d{n % 50:02}/f{n:05}" for n in range(10_000)],
+        [f"d{n:03}/{'x' * 200}{m}" for n in range(100) for m in range(100)],
+    ],
+)
+def test_the_tree_is_bounded_and_keeps_what_builds_the_project(files: list[str]) -> None:
+    shown = tree([*files, "README.md", "pyproject.toml", "zzz/x"], [], {}).splitlines()
+    assert len(shown) <= MAX_LINES
+    assert sum(map(len, shown)) <= MAX_CHARACTERS
+    assert {"README.md", "pyproject.toml"} <= set(shown)
+    assert any(line.startswith("... and") or "files)" in line for line in shown)
+
+
+def test_titles_are_compared_by_their_stems() -> None:
+    assert of_title("Parsing users") & of_title("The parser for a user") == {"pars", "user"}

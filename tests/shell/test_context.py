@@ -1,0 +1,293 @@
+"""What a prompt is told of a workspace: the tree, the files that matter, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logist.core.prompt import Relevant
+from logist.core.relevance import Task
+from logist.core.relevance.words import keywords
+from logist.workspace import Workspace, beneath
+from logist.workspace.context import searching, walking
+from tests.shell.context_shop import shop
+
+MARK = "rosebud"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "job" / "workspace"
+    made.mkdir(parents=True)
+    return made
+
+
+def workspace(root: Path) -> Workspace:
+    return Workspace(root, root.parent / "git")
+
+
+def relevant(root: Path, task: Task | str, **more: Any) -> list[Relevant]:
+    asked = task if isinstance(task, Task) else Task(task)
+    bounds = {"limit": 10, "max_file_bytes": 65_536, "max_total_bytes": 262_144}
+    return workspace(root).relevant(asked, **{**bounds, **more})
+
+
+def paths(root: Path, task: Task | str, **more: Any) -> list[str]:
+    return [one.file.path for one in relevant(root, task, **more)]
+
+
+def write(root: Path, *files: str, text: str = MARK) -> None:
+    for name in files:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+TASKS = [
+    (
+        "Charge customers only once when the gateway times out",
+        "A payment is retried after GatewayTimeout although the first attempt may have succeeded.",
+        ["shop/payments/charge.py", "shop/payments/gateway.py"],
+    ),
+    (
+        "Logging in with an upper-case email fails",
+        "Users who type their email with capitals see 'wrong password'.",
+        ["web/src/components/LoginForm.tsx", "shop/api/users.py", "shop/auth.py"],
+    ),
+    (
+        "Dark mode: remember the theme",
+        "",
+        ["web/src/components/DarkModeToggle.tsx", "web/src/styles/theme.css"],
+    ),
+    ("Rate limiting never rejects", "`RateLimiter.allow` always returns True.", ["shop/ratelimit.py"]),
+    ("Add the date to the CSV export of orders", "", ["shop/api/orders.py", "shop/export.py"]),
+    (
+        "The queue of the worker spins",
+        "It polls and takes a whole CPU.",
+        ["worker/queue.go", "worker/main.go"],
+    ),
+    ("Authentication: expire sessions after an hour", "", ["shop/auth.py"]),
+    ("Mail invoices as HTML", "", ["worker/invoice_mailer.go"]),
+    ("Crash", 'File "/home/ada/shop/shop/config.py", line 3, in <module>', ["shop/config.py"]),
+    (
+        "Split shop.payments.gateway",
+        "See docs/payments.md.",
+        ["shop/payments/gateway.py", "docs/payments.md"],
+    ),
+    ("Update the Makefile so that vet runs in CI", "", ["Makefile", ".github/workflows/ci.yml"]),
+]
+
+
+@pytest.mark.parametrize(("title", "prompt", "first"), TASKS, ids=[row[0] for row in TASKS])
+def test_the_files_that_a_person_would_open_come_first(
+    root: Path, title: str, prompt: str, first: list[str]
+) -> None:
+    shop(root)
+    found = paths(root, Task(title, prompt))
+    assert found[0] in first
+    assert set(first) <= set(found[: len(first) + 1])
+    assert "package-lock.json" not in found[:5]
+    assert found == paths(root, Task(title, prompt))
+
+
+def test_each_file_has_its_reason_and_its_text(root: Path) -> None:
+    shop(root)
+    found = {
+        one.file.path: one
+        for one in relevant(root, Task("Charge once", "See shop/app.py; the gateway times out."))
+    }
+    assert found["shop/app.py"].reason == "named in the task"
+    assert (
+        found["shop/payments/charge.py"].reason
+        == "its name has charge; contains charge, gateway 5 times, time_out 2 times"
+    )
+    assert found["shop/app.py"].file.text == (root / "shop/app.py").read_text()
+
+
+def test_the_tree_of_a_repository(root: Path) -> None:
+    shop(root)
+    write(root, "build/x", "a.log", "node_modules/x", "docs/__pycache__/x", "secret/y", "dist/z")
+    shown = workspace(root).structure(["dist", "secret"]).splitlines()
+    assert shown[:5] == [
+        ".github/ (1 file)",
+        "  workflows/ (1 file)",
+        "docs/ (2 files)",
+        "  architecture.md",
+        "  payments.md",
+    ]
+    assert {"Makefile", "README.md", "pyproject.toml", "worker/ (4 files)"} <= set(shown)
+    assert not [
+        line
+        for line in shown
+        for name in ("build", "node_", "pycache", "secret", "dist", ".log")
+        if name in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ignore", "hidden", "kept"),
+    [
+        ({".gitignore": "*.gen\n!keep.gen\n"}, ["a.gen", "sub/b.gen"], ["keep.gen", "c.txt"]),
+        ({"sub/.gitignore": "/only\n"}, ["sub/only"], ["only", "sub/deep/only"]),
+        ({".gitignore": "x\n", "sub/.gitignore": "!x\n"}, ["x"], ["sub/x"]),
+        ({".gitignore": "sub/\n", "sub/.gitignore": "!*\n"}, ["sub/a"], ["a"]),
+        ({".gitignore": "a\0b\n\xff\n"}, [], ["a"]),
+    ],
+)
+def test_gitignore_files_count_wherever_they_are(
+    root: Path, ignore: dict[str, str], hidden: list[str], kept: list[str]
+) -> None:
+    write(root, *hidden, *kept)
+    for name, text in ignore.items():
+        write(root, name, text=text)
+    found = workspace(root).survey().files
+    assert not set(hidden) & set(found)
+    assert set(kept) <= set(found)
+
+
+def test_what_is_ignored_secret_or_binary_is_named_only_when_the_task_does(root: Path) -> None:
+    write(root, ".gitignore", text="private/\n.env\n")
+    write(root, "private/rosebud.txt", ".env", "server.key", "rosebud.png", "dist/rosebud.txt", "ok.txt")
+    assert paths(root, "About rosebud", excluded=["dist"]) == ["ok.txt"]
+    named = relevant(
+        root, "See private/rosebud.txt, .env, server.key, rosebud.png, dist/rosebud.txt", excluded=["dist"]
+    )
+    assert [(one.file.path, one.file.text, one.file.note) for one in named if one.file.text is None] == [
+        ("server.key", None, "it may hold secrets: not shown"),
+        ("rosebud.png", None, "not text"),
+        ("private/rosebud.txt", None, "git-ignored: not shown"),
+        (".env", None, "git-ignored: not shown"),
+    ]
+
+
+def test_the_limits_hold(root: Path) -> None:
+    write(root, *(f"rosebud{n}.txt" for n in range(9)), text="x" * 900)
+    assert len(paths(root, "rosebud", limit=4)) == 4
+    assert paths(root, "rosebud", limit=0) == []
+    assert paths(root, "rosebud", known=["rosebud0.txt"], limit=1) == ["rosebud1.txt"]
+    texts = [one.file.text for one in relevant(root, "rosebud", max_total_bytes=2_000)]
+    assert sum(len(text or "") for text in texts) == 1_800
+    (large,) = relevant(root, "rosebud", max_file_bytes=100, limit=1)
+    assert (large.file.text, large.file.note) == (None, "too large: 900 bytes, at most 100 are shown")
+
+
+def test_a_large_file_or_a_binary_is_not_searched(root: Path) -> None:
+    write(root, "large.txt", text=MARK + "x" * 70_000)
+    (root / "noise.txt").write_bytes(b"\0" + MARK.encode() * 50)
+    (root / "late.txt").write_bytes(MARK.encode() + b"x" * 9_000 + b"\0")
+    write(root, "small.txt")
+    assert paths(root, MARK) == ["small.txt"]
+    files = workspace(root).survey().files
+    with beneath.root(root) as top:
+        chosen = searching.choose(files, lambda path: 1.0, 65_536)
+        hits = dict(searching.search(top, files, chosen, keywords(Task(MARK))))
+    assert chosen == ["late.txt", "noise.txt", "small.txt"]
+    assert set(hits) == {"late.txt", "small.txt"}
+
+
+def test_of_too_many_bytes_the_likelier_files_are_searched(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "MAX_BYTES", 200)
+    write(root, *(f"data{n}.lock" for n in range(50)), text="x" * 50)
+    write(root, "z/code.py")
+    assert paths(root, MARK) == ["z/code.py"]
+
+
+def test_nothing_outside_is_ever_shown(root: Path, tmp_path: Path) -> None:
+    write(tmp_path, "outside/rosebud.txt", "outside/.gitignore", text=MARK)
+    outside = tmp_path / "outside"
+    (root / "link-rosebud.txt").symlink_to(outside / "rosebud.txt")
+    (root / "rosebud").symlink_to(outside)
+    os.link(outside / "rosebud.txt", root / "hard-rosebud.txt")
+    os.mkfifo(root / "pipe-rosebud.txt")
+    (root / "loop-rosebud").symlink_to("loop-rosebud")
+    (root / ".gitignore").symlink_to(outside / ".gitignore")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(root / "socket-rosebud"))
+    write(root, "module/.git", text="gitdir: ../../outside")
+    write(root, "module/rosebud.txt", "nested/.git/config", "nested/rosebud.txt", ".git/rosebud.txt")
+    write(root, "mine.txt")
+    task = "rosebud: rosebud/rosebud.txt link-rosebud.txt hard-rosebud.txt pipe-rosebud.txt module/rosebud.txt .git/rosebud.txt"
+    assert paths(root, task) == ["mine.txt"]
+    shown = workspace(root).structure().splitlines()
+    assert {
+        "module (a repository of its own)",
+        "nested (a repository of its own)",
+        "rosebud (a link)",
+    } <= set(shown)
+    assert not [line for line in shown if "/rosebud" in line or line.startswith("  ")]
+
+
+def test_a_gitignore_that_is_a_pipe_or_too_large_holds_nobody(root: Path) -> None:
+    write(root, "a/mine.txt", "b/mine.txt")
+    os.mkfifo(root / "a" / ".gitignore")
+    write(root, "b/.gitignore", text="mine.txt\n" * 20_000)
+    assert list(workspace(root).survey().files) == ["a/mine.txt", "b/.gitignore", "b/mine.txt"]
+
+
+def test_hostile_patterns_end_the_walk_and_show_nothing_more(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walking, "MAX_EFFORT", 100_000_000)
+    write(root, ".gitignore", text="\n".join(f"*{'a' * 90}{n}*b" for n in range(200)))
+    write(root, *(f"{'a' * 240}{n}" for n in range(300)))
+    found = workspace(root).survey()
+    assert found.partial
+    assert len(found.files) < 300
+    assert "(there is more than was looked at)" in workspace(root).structure()
+
+
+def test_many_files_deep_trees_and_odd_names(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "MAX_IN_ONE", 500)
+    (root / "many").mkdir()
+    for n in range(600):
+        (root / "many" / f"f{n:05}").touch()
+    deep = root.joinpath(*["d"] * 120)
+    deep.mkdir(parents=True)
+    write(root, "z/rosebud.txt", "a\nb/rosebud\n.txt")
+    (root / "not-utf8-\udcff-rosebud.txt").write_text(MARK)
+    found = workspace(root).survey()
+    assert found.partial
+    assert sum(path.startswith("many/") for path in found.files) == 500
+    assert walking.TOO_DEEP in found.noted.values()
+    assert "z/rosebud.txt" in found.files
+    assert sorted(paths(root, MARK)) == ["a\nb/rosebud\n.txt", "z/rosebud.txt"]
+    assert '"a\\nb"/ (1 file)' in workspace(root).structure().splitlines()
+
+
+def test_of_too_many_files_those_near_the_top_are_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walking, "MAX_FILES", 30)
+    write(root, *(f"a/b/c{n % 5}/f{n}" for n in range(50)), "z/rosebud.txt")
+    found = workspace(root).survey()
+    assert found.partial
+    assert "z/rosebud.txt" in found.files
+
+
+def test_locked_directories_and_files_are_passed_over(root: Path, ordinary_owner: None) -> None:
+    write(root, "locked/rosebud.txt", "locked-rosebud.txt", "open.txt")
+    (root / "locked").chmod(0)
+    (root / "locked-rosebud.txt").chmod(0)
+    try:
+        assert workspace(root).structure().splitlines()[-1] == "locked (unreadable)"
+        assert paths(root, MARK) == ["open.txt"]
+    finally:
+        (root / "locked").chmod(0o700)
+
+
+def test_the_order_in_which_files_were_made_changes_nothing(tmp_path: Path) -> None:
+    names = [f"d{n % 7}/rosebud{n}.py" for n in range(60)]
+    told = []
+    for place, order in (("one", names), ("two", names[::-1])):
+        (tmp_path / place).mkdir()
+        write(tmp_path / place, *order)
+        told.append((workspace(tmp_path / place).structure(), relevant(tmp_path / place, "rosebud")))
+    assert told[0] == told[1]
+
+
+def test_an_empty_workspace_has_nothing_to_tell(root: Path) -> None:
+    assert workspace(root).structure() == ""
+    assert relevant(root, "rosebud app.py") == []

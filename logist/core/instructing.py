@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from logist.core import data, exit_command, layers, prompt, sections, template
+from logist.core import data, exit_command, layers, prompt, role_template, sections, template
 from logist.core.model import EffectiveSpec, JsonObject, Phase, Role, State, Step, StepType
 from logist.core.prompt import AtStep, Given, Piece
 
@@ -20,7 +20,7 @@ class Instructed:
     joint: str
     """Between the parts."""
     warnings: tuple[str, ...] = ()
-    """What of the step's template could not be filled."""
+    """What of the templates, the role's and the step's, could not be filled."""
 
 
 def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phase: Phase) -> Instructed:
@@ -30,11 +30,15 @@ def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phas
     results = (state.results or []) if step and _reads_results(state, step) else []
     at = AtStep(step, text, results) if step else None
     told = is_in_sections(spec, state.step)
+    filled = role_template.filled(spec, state, role, given)
+    if isinstance(filled, str):  # it grew too long: the work is told as to a role without a template
+        warnings, filled = (*warnings, filled), None
+    asked = role.context_requirements
     return Instructed(
         prompt.system_pieces(role, step if phase is Phase.DOER else None, sections=told),
-        prompt.user_pieces(spec, state, phase, given, at, sections=told),
+        prompt.user_pieces(spec, state, phase, given, at, sections=told, asked=asked, filled=filled),
         layers.SEPARATOR if told else prompt.JOINT,
-        warnings,
+        (*warnings, *(filled.warnings if filled else ())),
     )
 
 
@@ -56,6 +60,12 @@ def judge(spec: EffectiveSpec, step_id: str, text: str, schema: JsonObject) -> e
     """The exit command in an answer, in whichever of the two forms the step wants it."""
     read = sections.judged if is_in_sections(spec, step_id) else exit_command.judge
     return read(text, schema)
+
+
+def step_text(spec: EffectiveSpec, state: State) -> str:
+    """What the step of the workflow says at which the job stands, its template filled; empty without one."""
+    step = _step(spec, state.step)
+    return _filled(spec, state, step)[0] if step else ""
 
 
 def _step(spec: EffectiveSpec, step_id: str) -> Step | None:

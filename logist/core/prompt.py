@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from logist.core import layers
-from logist.core.model import (
-    Change,
-    EffectiveSpec,
-    ExitAction,
-    Part,
-    Permission,
-    Phase,
-    Role,
-    State,
-    Step,
-)
+from logist.core import context, layers, review
+from logist.core.context import Asked, FileText, Given, Relevant
+from logist.core.fences import fence
+from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
+from logist.core.pieces import JOINT, SEPARATOR, Piece, assemble, one_line
+from logist.core.role_template import Filled, rest_of_task
 
-SEPARATOR = "\n\n---\n\n"
-"""Between the system half and the user half of `request.prompt`."""
-JOINT = "\n\n"
-"""Between the parts of one half."""
+__all__ = [
+    "CONTRACT",
+    "JOINT",
+    "SEPARATOR",
+    "AtStep",
+    "FileText",
+    "Given",
+    "Piece",
+    "Relevant",
+    "assemble",
+    "system_pieces",
+    "user_pieces",
+]
 
 LONGEST_OUTPUT = 20_000
 """Characters of the last answer's output that the next prompt quotes."""
@@ -47,64 +48,13 @@ characters.
 - `output` (optional): a result as JSON. `metadata` (optional): an object of notes. No other keys."""
 
 
-@dataclass(frozen=True)
-class FileText:
-    """A file of the workspace as the prompt shows it: its text, or a note why there is none."""
-
-    path: str
-    text: str | None
-    note: str | None = None
-
-
-@dataclass(frozen=True)
-class Relevant:
-    """A file that seems to matter for the task, and why."""
-
-    file: FileText
-    reason: str
-    """As `named in the task` or `contains parser, 3 times`."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the prompt takes from the job's workspace, its history and the jobs beside it."""
-
-    listing: Sequence[str] = ()
-    listing_omitted: int = 0
-    files: Sequence[FileText] = ()
-    changes: Sequence[Change] = ()
-    changes_omitted: int = 0
-    structure: str = ""
-    """The directories and files of the workspace, two levels deep, as a tree."""
-    relevant: Sequence[Relevant] = ()
-    attempts: Sequence[str] = ()
-    """What earlier runs at this job came to, oldest first."""
-    others: Sequence[str] = ()
-    """Other jobs that are under way, a line each."""
-    related: Sequence[str] = ()
-    """Jobs that have to do with this one, a line each."""
-    instructions: str = ""
-    """Of the project."""
-    diff: str = ""
-    """What the doer has changed, as a patch, within bounds."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part before it has a place."""
-
-    source: str
-    kind: Literal["rule", "given"]
-    text: str
-
-
 def system_pieces(role: Role, step: Step | None = None, *, sections: bool = False) -> list[Piece]:
     """What the agent is told about itself and its answer; `step` is the doer's, in a workflow."""
-    instructions = f"## Agent Context\n{role.instructions}" if sections else role.instructions
+    heading = "## Agent Context\n" if sections and role.instructions else ""
     behaviour = layers.role_block(step.agent_role if step else None).rstrip("\n")
     pieces = [
         Piece("contract", "rule", layers.BASE if sections else CONTRACT),
-        Piece(f"role:{role.name}", "rule", instructions),
+        Piece(f"role:{role.name}", "rule", heading + role.instructions),
         Piece("permissions", "rule", _permissions(role)),
         Piece("agent_role", "rule", behaviour),
     ]
@@ -155,22 +105,31 @@ def user_pieces(
     at: AtStep | None = None,
     *,
     sections: bool = False,
+    asked: Asked = None,
+    filled: Filled | None = None,
 ) -> list[Piece]:
-    """What the agent is told about this job, in the order it reads it; absent parts leave no trace."""
+    """What the agent is told about this job, in the order it reads it; absent parts leave no trace.
+
+    `asked` is what the role wants to know of its surroundings. `filled`, its template, tells of the work in its own
+    way; what it does not say follows it.
+    """
+    said = filled.mentioned if filled else frozenset()
     pieces = [
-        *_work(spec, at, sections=sections),
+        *(_work(spec, at, sections=sections) if filled is None else _unsaid(spec, at, filled)),
+        Piece("custom_instructions", "given", "" if "CustomInstructions" in said else _instructions(given)),
         Piece("step", "rule", _part(phase)),
         Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
         Piece("steps", "given", _steps(spec, state)),
-        Piece("previous", "given", _previous(state, phase)),
+        *_before(state, phase),
         Piece("output", "given", _reviewed_output(state) if spec.workflow else ""),
         Piece("results", "given", _results(at.results) if at else ""),
         Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
-        Piece("changes", "given", _changes(given) if phase is Phase.REVIEWER else ""),
-        Piece("listing", "given", _listing(given)),
-        *(Piece(f"file:{file.path}", "given", _file(file)) for file in given.files),
+        Piece("changes", "given", context.changes(given) if phase is Phase.REVIEWER else ""),
+        *(_asked_of_reviewer(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
+        *context.pieces(given, asked, said),
+        *(Piece(f"file:{file.path}", "given", context.file_text(file)) for file in given.files),
     ]
-    return [piece for piece in pieces if piece.text]
+    return [*(filled.pieces if filled else []), *(piece for piece in pieces if piece.text)]
 
 
 def _work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[Piece]:
@@ -189,6 +148,18 @@ def _work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[Pie
         return [Piece(*layer) for layer in layered]
     step = Piece("workflow_step", "given", _step(at) if at else "")
     return [step, Piece("task", "given", _task(spec))]
+
+
+def _unsaid(spec: EffectiveSpec, at: AtStep | None, filled: Filled) -> list[Piece]:
+    """What the role's template does not say of the work."""
+    return [
+        Piece("task", "given", rest_of_task(spec, filled.mentioned)),
+        Piece("workflow_step", "given", _step(at) if at else ""),
+    ]
+
+
+def _instructions(given: Given) -> str:
+    return f"## Instructions of the project\n\n{given.instructions}" if given.instructions else ""
 
 
 def _step(at: AtStep) -> str:
@@ -227,33 +198,6 @@ def _results(results: Sequence[object]) -> str:
     return f"## Results of the jobs before this one\n\n{_output(found)}"
 
 
-def assemble(
-    system: Iterable[Piece],
-    user: Iterable[Piece],
-    redact: Callable[[str], tuple[str, int]],
-    joint: str = JOINT,
-) -> tuple[str, list[Part], int, int]:
-    """`(prompt, parts, user_start, redactions)`; every piece is redacted before it gets its place."""
-    text = ""
-    parts: list[Part] = []
-    redactions = user_start = 0
-    for half, between in ((system, ""), (user, SEPARATOR)):
-        text += between
-        user_start, between_parts = len(text), ""
-        for piece in half:
-            clean, count = redact(piece.text)
-            text += between_parts
-            parts.append(_placed(piece, clean, len(text)))
-            text += clean
-            redactions, between_parts = redactions + count, joint
-    return text, parts, user_start, redactions
-
-
-def _placed(piece: Piece, text: str, start: int) -> Part:
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Part(source=piece.source, kind=piece.kind, sha256=digest, start=start, end=start + len(text))
-
-
 def _task(spec: EffectiveSpec) -> str:
     lines = [f"## Task: {spec.title}", *(["", spec.prompt] if spec.prompt else [])]
     if spec.description:
@@ -270,24 +214,35 @@ def _part(phase: Phase) -> str:
         return (
             "## Your part: review\n\n"
             "Judge the work described below against the task and its acceptance criteria. Do not do the "
-            "work yourself. COMPLETED accepts it; RETRY sends it back, with your findings in the summary; "
-            "STUCK hands it to a person."
+            "work yourself. Your verdict, see below, accepts it or sends it back; STUCK hands it to a person."
         )
     return "## Your part: do the task\n\nWork in the workspace. Name every file you touch as evidence."
 
 
-def _previous(state: State, phase: Phase) -> str:
+def _asked_of_reviewer(spec: EffectiveSpec, state: State, given: Given, *, sections: bool) -> list[Piece]:
+    return [Piece(*layer) for layer in review.reviewer_pieces(spec, state, given.diff, sections=sections)]
+
+
+def _before(state: State, phase: Phase) -> list[Piece]:
+    """What came before this attempt, and for the doer what the review has found."""
+    findings = Piece(*review.findings_piece(state)) if phase is Phase.DOER else None
+    return [_previous(state, phase, told=bool(findings and findings.text)), *([findings] if findings else [])]
+
+
+def _previous(state: State, phase: Phase, *, told: bool) -> Piece:
+    """The last answer; its summary stays in the smallest prompt. `told`: what a reviewer found stands elsewhere."""
     last = state.last
     if last is None:
-        return ""
-    rework = phase is Phase.DOER and last.phase is Phase.REVIEWER and last.action is ExitAction.RETRY
+        return Piece("previous", "given", "")
+    rework = phase is Phase.DOER and review.sent_back(state)
     title = "## The review sent it back" if rework else "## What happened before"
     lines = [title, "", f"{last.role} ended with {last.action}: {last.summary}"]
-    lines += [f"- evidence: {_name(path)}" for path in last.evidence_files if path not in last.missing]
-    lines += [f"- named as evidence, but not there: {_name(path)}" for path in last.missing]
-    if last.output is not None:
+    least = len("\n".join(lines))
+    lines += [f"- evidence: {one_line(path)}" for path in last.evidence_files if path not in last.missing]
+    lines += [f"- named as evidence, but not there: {one_line(path)}" for path in last.missing]
+    if last.output is not None and not (told and last.phase is Phase.REVIEWER):
         lines += ["", f"Its output:\n\n{_output(last.output)}"]
-    return "\n".join(lines)
+    return Piece("previous", "given", "\n".join(lines), least=least)
 
 
 def _output(output: object) -> str:
@@ -295,47 +250,5 @@ def _output(output: object) -> str:
     text = json.dumps(output, ensure_ascii=False, indent=1)
     more = len(text) - LONGEST_OUTPUT
     cut = f"{text[:LONGEST_OUTPUT]}\n... and {more:,} more characters" if more > 0 else text
-    fence = _fence(cut)
-    return f"{fence}\n{cut}\n{fence}"
-
-
-def _changes(given: Given) -> str:
-    if not given.changes:
-        return "## Changes\n\nNo file of the workspace was changed."
-    lines = [f"- {change.kind}: {_name(change.path)}" for change in given.changes]
-    return "\n".join(["## Changes", "", *lines, *_more(given.changes_omitted)])
-
-
-def _listing(given: Given) -> str:
-    if not given.listing:
-        return "## Files in the workspace\n\nThe workspace is empty."
-    lines = [f"- {_name(path)}" for path in given.listing]
-    return "\n".join(["## Files in the workspace", "", *lines, *_more(given.listing_omitted)])
-
-
-def _more(count: int) -> list[str]:
-    return [f"- ... and {count} more"] if count else []
-
-
-def _file(file: FileText) -> str:
-    title = f"## File: {_name(file.path)}\n\n"
-    if file.text is None:
-        return f"{title}({file.note})"
-    fence = _fence(file.text)
-    end = "" if file.text.endswith("\n") else "\n"
-    note = f"\n\n({file.note})" if file.note else ""
-    return f"{title}{fence}\n{file.text}{end}{fence}{note}"
-
-
-def _name(path: str) -> str:
-    """A path on one line: an agent may make a file whose name has line breaks, and headings after them."""
-    return path if path.isprintable() else json.dumps(path)
-
-
-def _fence(text: str) -> str:
-    """A fence longer than every run of backticks in the text, so that a file can't close it."""
-    longest = run = 0
-    for character in text:
-        run = run + 1 if character == "`" else 0
-        longest = max(longest, run)
-    return "`" * max(3, longest + 1)
+    around = fence(cut)
+    return f"{around}\n{cut}\n{around}"

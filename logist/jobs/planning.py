@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
 
 from logist.agents import sandbox
 from logist.agents.programs import finding
 from logist.agents.protocol import LITELLM
-from logist.core import fold, prompt, step
+from logist.config.sections import ContextRules
+from logist.core import fold, instructing, patterns, prompt, step
 from logist.core.limits import Halt
 from logist.core.model import (
     TERMINAL,
-    Change,
     EffectiveSpec,
     JsonObject,
     Model,
@@ -20,10 +22,12 @@ from logist.core.model import (
     Role,
     State,
 )
+from logist.core.prompt import FileText
+from logist.core.relevance import Task
 from logist.core.step import Bounds, Idle, StepPlan
 from logist.core.tools import Tool, offered
 from logist.errors import InvalidFile, Refused
-from logist.jobs import settling, specs
+from logist.jobs import settling, specs, surroundings
 from logist.jobs.project import Project
 from logist.jobs.session import Session, load
 from logist.workspace import Workspace
@@ -54,6 +58,8 @@ class Turn:
     """Who is asked: `litellm`, `scripted:PATH`, or an agent program."""
     sent: bool
     """False: the answer is there already, so no model is needed, and no limit applies."""
+    why: str = ""
+    """Why it is this role: `task_type is bug`."""
 
 
 def refuse_ended(state: State) -> None:
@@ -68,18 +74,18 @@ def turn_of(
 ) -> Turn:
     """Raises InvalidFile for a role, model, price or script that won't do, UsageError for an unknown role."""
     project = session.project
-    role = _role(project, spec, phase, choice, session.state)
+    role, why = _role(project, spec, phase, choice, session.state)
     name = choice.model or role.llm_model
     if not sent:
         given = Model(name=name, provider_model=f"given/{name}")
-        return Turn(spec, phase, role, given, choice, "given", sent)
+        return Turn(spec, phase, role, given, choice, "given", sent, why)
     model = project.model(name)
     agent = project.agent_of(role)
     if project.script is None and agent != LITELLM:
         finding.program(agent, project.settings.agents)  # an unknown one is told before anything is written
     if project.script is None and model.input_price is None and not project.settings.allow_unknown_price:
         raise _unknown_price(name)
-    return Turn(spec, phase, role, model, choice, agent, sent)
+    return Turn(spec, phase, role, model, choice, agent, sent, why)
 
 
 def require_sandbox(project: Project, turn: Turn) -> None:
@@ -95,11 +101,19 @@ def require_sandbox(project: Project, turn: Turn) -> None:
     project.say(f"warning: no sandbox works here, so what the agent runs can do what you can ({fix})")
 
 
-def _role(project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State) -> Role:
-    """The role that was chosen, else the one that got stuck, else the one whose turn it is."""
-    default = (fold.doer if phase is Phase.DOER else fold.reviewer)(spec, state)[0]
+def _role(
+    project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State
+) -> tuple[Role, str]:
+    """The role that was chosen, else the one that got stuck, else the one whose turn it is; and why."""
+    default, source = (fold.doer if phase is Phase.DOER else fold.reviewer)(spec, state)
     stuck = state.stuck.role if state.stuck else None
-    return project.roles.get(choice.role or stuck or default)
+    if choice.role:
+        why = "--role names it"
+    elif stuck:
+        why = "it got stuck"
+    else:
+        why = "it reviews (review.role)" if source == "config" else specs.because(source)
+    return project.roles.get(choice.role or stuck or default), why
 
 
 def _unknown_price(name: str) -> InvalidFile:
@@ -119,7 +133,11 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
         turn.role,
         turn.model,
         gathered(session, turn, workspace),
-        Bounds(min_output_tokens=project.settings.min_output_tokens, redact=project.redact),
+        Bounds(
+            min_output_tokens=project.settings.min_output_tokens,
+            redact=project.redact,
+            prompt_tokens=project.settings.context.budget_tokens,
+        ),
         phase=turn.phase,
         free=not turn.sent or project.script is not None,
         sent=turn.sent,
@@ -130,13 +148,13 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
         return planned
     template_warnings(project, planned.warnings, strict=turn.choice.strict)
     request = planned.request.model_copy(update={"command": _command(session, turn.choice)})
-    return replace(planned, request=request)
+    return replace(planned, request=request, why=turn.why)
 
 
 def template_warnings(project: Project, warnings: Sequence[str], *, strict: bool) -> None:
     """Tells what of a template could not be filled; InvalidFile if it has to be whole."""
     if warnings and strict:
-        fix = "mend the workflow, or what the step before it gives; without --strict it stays as written"
+        fix = "mend the workflow or the role, or what the step before gives; without --strict it stays as written"
         raise InvalidFile("; ".join(warnings), where="template", fix=fix)
     for warning in warnings:
         project.say(f"warning: {warning}")
@@ -156,20 +174,97 @@ def _command(session: Session, choice: Choice) -> JsonObject:
 
 
 def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given:
-    """What the prompt takes from the workspace: listing, the files that matter, what the doer changed."""
-    state, limits = session.state, session.project.settings.context
-    listing = workspace.listing(limits.listing_limit)
-    last = state.last.evidence_files if state.last else []
-    files, room = [], limits.max_total_bytes
-    for path in dict.fromkeys([*turn.spec.files, *last]):
-        file = workspace.read_file(path, min(limits.max_file_bytes, room))
+    """What the prompt takes from the workspace and from around the job: no more than the role asks for."""
+    state, rules = session.state, session.project.settings.context
+    excluded = _excluded(rules)
+    files, room = _files(turn, state, workspace, excluded, rules)
+    given = prompt.Given(files=files, instructions=rules.custom_instructions or "", job=session.job.id)
+    if turn.role.context_requirements is None:
+        listing = workspace.listing(rules.listing_limit, excluded)
+        given = replace(given, listing=listing.paths, listing_omitted=listing.omitted)
+    else:
+        given = _surrounded(given, session, turn, workspace, room)
+    return _changed(given, turn, state, workspace, excluded, rules)
+
+
+def _excluded(rules: ContextRules) -> Callable[[str], bool]:
+    """Whether no prompt shows a path; each directory is judged once."""
+    excluded = patterns.excluding(rules.excluded_paths)
+    above = cache(partial(excluded.covers, directory=True))
+
+    def covers(path: str) -> bool:
+        directory = path.rpartition("/")[0]
+        return bool(directory and above(directory)) or bool(excluded.verdict(path))
+
+    return covers
+
+
+def _files(
+    turn: Turn, state: State, workspace: Workspace, excluded: Callable[[str], bool], rules: ContextRules
+) -> tuple[list[FileText], int]:
+    """The files that the job names and the evidence of the last answer, and how many bytes are left for others."""
+    named = turn.spec.files
+    evidence = state.last.evidence_files if state.last else []
+    files, room = [], rules.max_total_bytes
+    for path in dict.fromkeys([*named, *evidence]):
+        if path not in named and excluded(path):
+            files.append(FileText(path, None, "not shown: context.excluded_paths"))
+            continue
+        file = workspace.read_file(path, min(rules.max_file_bytes, room))
         files.append(file)
         room -= len((file.text or "").encode("utf-8"))
-    changes: list[Change] = []
-    omitted = 0
-    if state.start_checkpoint and turn.phase is Phase.REVIEWER:
-        changes, omitted = workspace.changes(state.start_checkpoint, None, limits.listing_limit)
-    return prompt.Given(listing.paths, listing.omitted, files, changes, omitted)
+    return files, room
+
+
+def _surrounded(
+    given: prompt.Given, session: Session, turn: Turn, workspace: Workspace, room: int
+) -> prompt.Given:
+    """The same with the parts that the role asks for; the others are not even looked at."""
+    project, state, job_id = session.project, session.state, session.job.id
+    rules, asked = project.settings.context, turn.role.context_requirements or ()
+    parts: dict[str, Any] = {}
+    if "prior_attempts" in asked:  # the last answer is told anyway
+        told = 1 if state.last else 0
+        parts["attempts"] = surroundings.attempts(surroundings.runs(session.job), project.redacted, told=told)
+    if "session_context" in asked or "related_tasks" in asked:
+        seen = surroundings.look(project)
+        if "session_context" in asked:
+            parts["others"] = surroundings.others(project, job_id, seen)
+        if "related_tasks" in asked:
+            parts["related"] = surroundings.related(project, turn.spec, job_id, seen)
+    if "repo_structure" in asked or "relevant_files" in asked:
+        survey = workspace.survey(rules.excluded_paths)
+        if "repo_structure" in asked:
+            parts["structure"] = workspace.structure(survey=survey)
+        if "relevant_files" in asked:
+            parts["relevant"] = workspace.relevant(
+                Task.of(turn.spec, instructing.step_text(turn.spec, state)),
+                limit=rules.relevant_files_limit,
+                max_file_bytes=rules.max_file_bytes,
+                max_total_bytes=room,
+                known={file.path for file in given.files},
+                survey=survey,
+            )
+    return replace(given, **parts)
+
+
+def _changed(
+    given: prompt.Given,
+    turn: Turn,
+    state: State,
+    workspace: Workspace,
+    excluded: Callable[[str], bool],
+    rules: ContextRules,
+) -> prompt.Given:
+    """The same, for a reviewer with what the doer has changed."""
+    if not state.start_checkpoint or turn.phase is not Phase.REVIEWER:
+        return given
+    changes, omitted = workspace.changes(state.start_checkpoint, None, rules.listing_limit)
+    diff = ""
+    if state.checkpoint:
+        start, now, most = state.start_checkpoint, state.checkpoint, rules.max_file_bytes
+        diff = workspace.patch(start, now, most, excluded)
+    return replace(given, changes=changes, changes_omitted=omitted, diff=diff)
 
 
 def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:

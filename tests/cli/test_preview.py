@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -55,10 +56,67 @@ def test_an_unknown_price_is_told(desk: Desk) -> None:
 
 def test_another_role(desk: Desk) -> None:
     desk.create()
-    assert "role: Supervisor (doer), attempt 1\n" in desk("job", "preview", "j1", "--role", "Supervisor").err
+    told = desk("job", "preview", "j1", "--role", "Supervisor").err
+    assert told.startswith("role Supervisor, because --role names it\nturn: doer, attempt 1\n")
     ran = desk("job", "preview", "j1", "--role", "Supervise")
     assert (ran.code, ran.out) == (2, "")
     assert "did you mean `Supervisor`?" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--task-type", "bug"], "role fix, because task_type is bug\n"),
+        (["--task-type", "feature"], "role implement, because task_type is feature\n"),
+        (["--task-type", "feature", "--role", "fix"], "role fix, because the job names it\n"),
+        ([], "role Worker, because it is the default (roles.default)\n"),
+    ],
+)
+def test_why_it_is_this_role(desk: Desk, options: list[str], told: str) -> None:
+    desk.create("j1", *options)
+    assert desk("job", "preview", "j1").err.startswith(told)
+    why = desk("job", "preview", "j1", "--json").json["data"]["why"]
+    assert f"because {why}\n" in told
+
+
+def test_the_parts_of_the_prompt_and_what_was_cut(desk: Desk, snapshot: SnapshotAssertion) -> None:
+    (desk.home / "roles").mkdir()
+    role = {"name": "Poet", "description": "d", "instructions": "Rhyme.", "llm_model": "m"}
+    asked = {**role, "context_requirements": ["repo_structure", "relevant_files"]}
+    (desk.home / "roles" / "Poet.json").write_text(json.dumps(asked), "utf-8")
+    desk.settings("context: {budget_tokens: 1000, custom_instructions: Be kind.}\n")
+    desk.create("j1", "--role", "Poet", prompt="Mend poem.py and song.py.")
+    for name in ("poem.py", "song.py"):
+        (desk.job() / "workspace" / name).write_text("la = 1\n" * 200, "utf-8")
+    ran = desk("job", "preview", "j1")
+    assert ran.err == snapshot
+    assert "- song.py: named in the task" in ran.out
+    assert len(ran.out.encode()) <= 3000
+    data = desk("job", "preview", "j1", "--json").json["data"]
+    assert {row["source"]: row["cut"] for row in data["context"] if row["cut"] != "none"} == {
+        "relevant:poem.py": "shortened",
+        "relevant:song.py": "dropped",
+    }
+    assert (data["files"], data["budget_tokens"], data["budget"]) == (
+        ["poem.py"],
+        1000,
+        "context.budget_tokens",
+    )
+    assert data["request"]["metadata"]["context"] == data["context"]
+
+
+def test_a_prompt_that_can_not_be_cut_enough_costs_nothing(desk: Desk) -> None:
+    desk.settings("context: {budget_tokens: 900}\n")
+    desk.create(prompt="word " * 600)
+    before = desk.history()
+    for args in (["preview", "j1"], ["step", "j1"]):
+        ran = desk("job", *args)
+        assert (ran.code, ran.out) == (5, "")
+        assert (
+            "context.budget_tokens: the prompt is too long: what is never cut takes more than 900" in ran.err
+        )
+    assert desk.history() == before
+    assert desk("job", "poststep", "j1", "--response-string", command()).code == 0
 
 
 def test_the_part_a_person_may_see(desk: Desk) -> None:

@@ -15,6 +15,7 @@ from logist.core import prompt
 from logist.core.model import Change, ExitAction, Last, Part, Permissions, Phase, Role, State, Status
 from logist.core.prompt import JOINT, SEPARATOR, FileText, Given, Piece, assemble, system_pieces, user_pieces
 from logist.core.redact import redact
+from logist.core.review import reviewer_pieces
 from tests.core.builders import WORKER, spec, state
 
 Redact = Callable[[str], tuple[str, int]]
@@ -87,7 +88,7 @@ Type: feature. Tags: a, b.
 ## Your part: review
 
 Judge the work described below against the task and its acceptance criteria. Do not do the work yourself. \
-COMPLETED accepts it; RETRY sends it back, with your findings in the summary; STUCK hands it to a person.
+Your verdict, see below, accepts it or sends it back; STUCK hands it to a person.
 
 This is attempt 2 of 3.
 
@@ -105,6 +106,8 @@ Mind the spelling.
 
 - created: a.txt
 - ... and 2 more
+
+{review}
 
 ## Files in the workspace
 
@@ -132,7 +135,8 @@ In the workspace you may read files, change files, create files, delete files an
 class TestWhole:
     def test_every_word(self) -> None:
         text, _, user_start, _ = rich()
-        assert text[user_start:] == WHOLE
+        told = JOINT.join(layer.text for layer in reviewer_pieces(RICH_SPEC, RICH_STATE) if layer.text)
+        assert text[user_start:] == WHOLE.replace("{review}", told)
         assert text[:user_start] == JOINT.join([prompt.CONTRACT, WORKER.instructions, MAY_ALL]) + SEPARATOR
 
     @pytest.mark.parametrize(
@@ -224,6 +228,8 @@ class TestParts:
             ("previous", "given"),
             ("note", "given"),
             ("changes", "given"),
+            ("verdict", "rule"),
+            ("checklist", "rule"),
             ("listing", "given"),
             ("file:a.txt", "given"),
             ("file:b.bin", "given"),
@@ -314,6 +320,25 @@ class TestUser:
     ) -> None:
         told = pieces(phase, state(last=last(by, action)))["previous"]
         assert told.splitlines()[0] == title
+
+    def test_what_the_review_found_stands_once(self) -> None:
+        one = state(
+            last=last(Phase.REVIEWER, "COMPLETED", output={"verdict": "FAIL"}),
+            findings=[{"severity": "error", "message": "It says nothing."}],
+        )
+        found = pieces(one=one)
+        assert "verdict" not in found["previous"]
+        assert found["findings"] == "## What the review found\n\n- error: It says nothing."
+        assert "findings" not in pieces(Phase.REVIEWER, one)
+
+    def test_only_the_reviewer_sees_the_patch(self) -> None:
+        assert "diff" not in pieces(Phase.DOER, diff="+x\n")
+        assert pieces(Phase.REVIEWER, diff="+x\n")["diff"] == "## What was changed\n\n```diff\n+x\n```"
+
+    def test_every_agent_is_told_the_instructions_of_the_project(self) -> None:
+        for phase in Phase:
+            told = pieces(phase, instructions="Be kind.")
+            assert told["custom_instructions"] == "## Instructions of the project\n\nBe kind."
 
     def test_the_note(self) -> None:
         assert pieces(one=state(note="Use é."))["note"] == "## Note from the steward\n\nUse é."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ from logist.config.environment import Environment
 from logist.core import advice, amounts
 
 if TYPE_CHECKING:
+    from logist.core.budget import Row
     from logist.core.model import Request, Status
     from logist.core.step import StepPlan
 
@@ -37,8 +39,8 @@ def preview(
 ) -> Output:
     """Print exactly the prompt that `logist job step` would send now; nothing is sent or written.
 
-    The prompt goes to standard output as it is; who would be asked, where and at what cost to
-    standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
+    The prompt goes to standard output as it is; who would be asked and why, where, at what cost,
+    and a table of the prompt's parts, with what was cut to keep its budget, to standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
     """
     from logist.cli.context import project
     from logist.core.step import StepPlan
@@ -71,8 +73,13 @@ def _empty(chosen: str, status: str) -> dict[str, Any]:
         "attempt",
         "max_output_tokens",
         "worst_case_cents",
+        "why",
+        "prompt_tokens",
+        "budget_tokens",
+        "budget",
     )
-    return {"job": chosen, "status": status, **dict.fromkeys(unknown), "files": [], "request": None}
+    empty: dict[str, Any] = {"files": [], "context": [], "request": None}
+    return {"job": chosen, "status": status, **dict.fromkeys(unknown), **empty}
 
 
 def _planned(chosen: str, status: Status, plan: StepPlan, user: bool) -> Output:
@@ -89,12 +96,17 @@ def _planned(chosen: str, status: Status, plan: StepPlan, user: bool) -> Output:
         "attempt": plan.attempt,
         "max_output_tokens": plan.max_output_tokens,
         "worst_case_cents": None if worst is None else worst / amounts.MICROCENTS,
+        "why": plan.why,
+        "prompt_tokens": plan.prompt_tokens,
+        "budget_tokens": plan.allowed.tokens if plan.allowed else None,
+        "budget": plan.allowed.says if plan.allowed else None,
         "files": request.files_context,
+        "context": [row.data() for row in plan.table],
         "request": request.model_dump(mode="json", exclude_none=True),
         "reason": "",
         "next_command": advice.next_command(status, job=chosen),
     }
-    return Output(data, (), notes(_told(data, worst)), raw=request.prompt)
+    return Output(data, (), notes([*_told(data, worst), *_table(plan.table)]), raw=request.prompt)
 
 
 def _user_half(request: Request) -> Request:
@@ -112,9 +124,31 @@ def _user_half(request: Request) -> Request:
 def _told(data: dict[str, Any], worst: int | None) -> list[str]:
     files = ", ".join(data["files"]) or "none"
     where = data["endpoint"] or "the provider's own"
+    budget = f" of at most {data['budget_tokens']:,} ({data['budget']})" if data["budget"] else ""
     return [
-        f"role: {data['role']} ({data['phase']}), attempt {data['attempt']}",
+        f"role {data['role']}, because {data['why']}",
+        f"turn: {data['phase']}, attempt {data['attempt']}",
         f"model: {data['model']} = {data['provider_model']}, endpoint: {where}",
         f"at most {data['max_output_tokens']} output tokens, worst case {'unknown' if worst is None else amounts.dollars(worst)}",
         f"files in the prompt: {files}",
+        f"the prompt: about {data['prompt_tokens']:,} tokens{budget}",
     ]
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    """The parts of the prompt in their order, a line each."""
+    head = ("tokens", "priority", "from", "cut", "part")
+    cells = [head, *(_cells(row) for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head) - 1)]
+    return [
+        "  ".join(
+            [row[0].rjust(widths[0]), *(row[n].ljust(widths[n]) for n in range(1, len(widths))), row[-1]]
+        )
+        for row in cells
+    ]
+
+
+def _cells(row: Row) -> tuple[str, str, str, str, str]:
+    cut = {"none": "", "shortened": f"from {row.whole:,}", "dropped": f"all {row.whole:,}"}[row.cut]
+    part = f"{row.source}: {row.reason}" if row.reason else row.source
+    return f"{row.tokens:,}", str(row.priority) if row.priority else "never", row.origin, cut, part

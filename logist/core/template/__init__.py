@@ -20,8 +20,20 @@ from typing import Any
 
 from logist.core.template.actions import unclosed
 from logist.core.template.parsing import parsed
-from logist.core.template.rendering import Rendered, Rendering
-from logist.core.template.tree import If, Look, Name, Node, Place, Range, TemplateError, Unknown
+from logist.core.template.rendering import Rendered, Rendering, Span
+from logist.core.template.tree import (
+    If,
+    Look,
+    Name,
+    Node,
+    Place,
+    Range,
+    TemplateError,
+    Told,
+    ToldFields,
+    ToldList,
+    Unknown,
+)
 from logist.core.workflow.problem import Problem
 
 MAX_PROBLEMS = 100
@@ -60,6 +72,35 @@ def problems(text: str, known_roots: Collection[str]) -> list[Problem]:
     return sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
+def mentioned(text: str) -> frozenset[str]:
+    """The first names of the data that a template looks at, in whatever branch. Raises TemplateError."""
+    return frozenset(_mentioned(parsed(text), inside=False))
+
+
+def _mentioned(nodes: Iterable[Node], *, inside: bool) -> Iterator[str]:
+    """`inside` a range, a name with a dot is a field of the item."""
+    for node in nodes:
+        match node:
+            case Look():
+                yield from _root(node.name, inside=inside)
+            case If():
+                for branch in node.branches:
+                    yield from _root(branch.holds.left, inside=inside)
+                    yield from _root(branch.holds.right, inside=inside)
+                    yield from _mentioned(branch.body, inside=inside)
+                yield from _mentioned(node.otherwise, inside=inside)
+            case Range():
+                yield from _root(node.name, inside=inside)
+                yield from _mentioned(node.body, inside=True)
+                yield from _mentioned(node.otherwise, inside=inside)
+
+
+def _root(operand: object, *, inside: bool) -> Iterator[str]:
+    if isinstance(operand, Name) and not (inside and operand.dotted):
+        path = operand.path[1:] if operand.from_root else operand.path
+        yield from map(str, path[:1])
+
+
 def _wrong(nodes: Iterable[Node], known: Collection[str], *, inside: bool) -> Iterator[Problem]:
     """`inside` a range, a name may be a field of the item."""
     for node in nodes:
@@ -95,4 +136,14 @@ def _unknown(operand: object, place: Place, known: Collection[str], *, inside: b
     yield Problem("warning", "unknown_name", message, line=place.line, column=place.column, fix=fix)
 
 
-__all__ = ["Rendered", "TemplateError", "problems", "render"]
+__all__ = [
+    "Rendered",
+    "Span",
+    "TemplateError",
+    "Told",
+    "ToldFields",
+    "ToldList",
+    "mentioned",
+    "problems",
+    "render",
+]

@@ -5,11 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from logist.core import paths
-from logist.core.template.tree import Holds, If, Look, Name, Node, Place, Range, TemplateError, Unknown
+from logist.core.template.tree import (
+    Holds,
+    If,
+    Look,
+    Name,
+    Node,
+    Place,
+    Range,
+    TemplateError,
+    Told,
+    ToldFields,
+    ToldList,
+    Unknown,
+)
 
 MAX_OUTPUT = 1_000_000
 """Characters of a rendered text."""
@@ -20,12 +34,22 @@ MAX_WARNINGS = 50
 _JSON = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
+class Span(NamedTuple):
+    """A stretch of a rendered text that comes from one place."""
+
+    text: str
+    source: str | None
+    """Of a value what it says itself (`Told`), else the first name of its path; None is the template's own text."""
+
+
 @dataclass(frozen=True)
 class Rendered:
     """A rendered text, and what it could not fill in."""
 
     text: str
     warnings: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = field(default=(), compare=False)
+    """The text again, cut where what it comes from changes; none is empty."""
 
 
 class Rendering:
@@ -35,7 +59,7 @@ class Rendering:
         self._scopes: list[Any] = [data]
         self._strict = strict
         self._declared = declared
-        self._texts: list[str] = []
+        self._spans: list[Span] = []
         self._length = 0
         self._steps = 0
         self._warnings: dict[str, None] = {}
@@ -43,7 +67,8 @@ class Rendering:
     def result(self, nodes: Iterable[Node]) -> Rendered:
         """The text of these nodes. TemplateError where a bound is reached, or a strict rendering lacks a value."""
         self._all(nodes)
-        return Rendered("".join(self._texts), tuple(self._warnings))
+        text = "".join(span.text for span in self._spans)
+        return Rendered(text, tuple(self._warnings), tuple(_merged(self._spans)))
 
     def _all(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -59,12 +84,12 @@ class Rendering:
                 case Range():
                     self._range(node)
 
-    def _write(self, text: str, place: Place | None) -> None:
+    def _write(self, text: str, place: Place | None, source: str | None = None) -> None:
         self._step(place)
         self._length += len(text)
         if self._length > MAX_OUTPUT:
             raise _error(f"the text grows too long: more than {MAX_OUTPUT:,} characters", place)
-        self._texts.append(text)
+        self._spans.append(Span(text, source))
 
     def _step(self, place: Place | None) -> None:
         self._steps += 1
@@ -73,8 +98,11 @@ class Rendering:
 
     def _look(self, node: Look) -> None:
         value = self._value(node.name)
-        if value is not paths.MISSING:
-            self._write(self._text(value, node.place), node.place)
+        if isinstance(value, ToldList | ToldFields):
+            for told in value.shown:
+                self._write(str(told), node.place, told.source)
+        elif value is not paths.MISSING:
+            self._write(self._text(value, node.place), node.place, _source(value, node.name))
         elif not self._is_declared(node.name):
             self._as_written(f"`{node.place.written[:80]}` is not in the data", node.place)
 
@@ -91,7 +119,7 @@ class Rendering:
     def _text(self, value: Any, place: Place) -> str:
         """A text as it is, everything else as indented JSON, no longer than there is room for."""
         if isinstance(value, str):
-            return value
+            return str(value)
         length, pieces = self._length, []
         try:
             for piece in _JSON.iterencode(value):
@@ -160,6 +188,17 @@ class Rendering:
                 raise _error(message, node.place)
             self._warn(f"{message}; it counts as empty", node.place)
         return ()
+
+
+def _source(value: Any, name: Name) -> str:
+    path = name.path[1:] if name.from_root else name.path
+    return value.source if isinstance(value, Told) else str(path[0]) if path else ""
+
+
+def _merged(spans: Iterable[Span]) -> Iterable[Span]:
+    """Those that follow each other and have one source as one; without those that are empty."""
+    for source, run in groupby((span for span in spans if span.text), key=lambda span: span.source):
+        yield Span("".join(span.text for span in run), source)
 
 
 def _truth(value: Any) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from logist.core import paths
 
@@ -16,6 +17,33 @@ class TemplateError(ValueError):
         self.message = message
         self.line = line
         self.column = column
+
+
+class Told(str):
+    """A text of the data that says where it comes from."""
+
+    source: str
+
+    def __new__(cls, text: str, source: str) -> Told:
+        told = super().__new__(cls, text)
+        told.source = source
+        return told
+
+
+class ToldList(list[Any]):
+    """A list of the data that is shown in words of its own, not as JSON, where it is looked up as a whole."""
+
+    def __init__(self, items: Iterable[Any], shown: Iterable[Told]) -> None:
+        super().__init__(items)
+        self.shown = tuple(shown)
+
+
+class ToldFields(dict[str, Any]):
+    """The same of an object."""
+
+    def __init__(self, fields: dict[str, Any], shown: Told) -> None:
+        super().__init__(fields)
+        self.shown = (shown,)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,19 @@
+"""Text of others inside a prompt: quoted so that it can't end its own quotation."""
+
+from __future__ import annotations
+
+
+def fence(text: str) -> str:
+    """A fence longer than every run of backticks in the text, so that the text can't close it."""
+    longest = run = 0
+    for character in text:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return "`" * max(3, longest + 1)
+
+
+def fenced(text: str, language: str = "") -> str:
+    """The text between two such fences."""
+    mark = fence(text)
+    end = "" if text.endswith("\n") else "\n"
+    return f"{mark}{language}\n{text}{end}{mark}"

@@ -1,0 +1,133 @@
+"""The parts of a prompt before and after they have a place: cleaned of secrets, put together, hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from logist.core.model import Part
+
+SEPARATOR = "\n\n---\n\n"
+"""Between the system half and the user half of `request.prompt`."""
+JOINT = "\n\n"
+"""Between the parts of one half."""
+
+Redact: TypeAlias = Callable[[str], tuple[str, int]]
+"""Takes secrets out of a text: `(text, how many)`."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part before it has a place."""
+
+    source: str
+    kind: Literal["rule", "given"]
+    text: str
+    glued: bool = False
+    """It goes on where the part before it ends, with nothing between them."""
+    least: int = 0
+    """So many of its first characters stay, however small the budget is."""
+    reason: str = ""
+    """Why it is there at all, where that is not plain."""
+
+
+def assemble(
+    system: Iterable[Piece], user: Iterable[Piece], redact: Redact, joint: str = JOINT
+) -> tuple[str, list[Part], int, int]:
+    """`(prompt, parts, user_start, redactions)`; every piece is redacted before it gets its place."""
+    text = ""
+    parts: list[Part] = []
+    redactions = user_start = 0
+    for half, between in ((system, ""), (user, SEPARATOR)):
+        cleaned, count = clean(half, redact)
+        text += between
+        user_start, redactions = len(text), redactions + count
+        for place in _placed(cleaned, joint):
+            text += place.before + place.piece.text
+            parts.append(_part(place.piece, len(text)))
+    return text, parts, user_start, redactions
+
+
+def clean(pieces: Iterable[Piece], redact: Redact) -> tuple[list[Piece], int]:
+    """The same without secrets, and how many there were; also those that show only where glued pieces meet."""
+    found: list[Piece] = []
+    redactions = 0
+    for run in _runs(pieces):
+        cleaned = [_cleaned(piece, redact) for piece in run]
+        count = sum(count for _, count in cleaned)
+        parts = [piece for piece, _ in cleaned]
+        if len(parts) > 1 and (across := redact("".join(piece.text for piece in parts))[1]):
+            parts, count = _joined(parts, redact), count + across
+        found += parts
+        redactions += count
+    return found, redactions
+
+
+def _joined(parts: list[Piece], redact: Redact) -> list[Piece]:
+    """Glued pieces between which a secret stands as one, clean; all of them if nothing less helps."""
+    found = parts[:1]
+    for piece in parts[1:]:
+        text, across = redact(found[-1].text + piece.text)
+        found[-1:] = [_one(found[-1], piece, text)] if across else [found[-1], piece]
+    text, across = redact("".join(piece.text for piece in found))
+    return [replace(parts[0], kind="given", text=text)] if across else found
+
+
+def _one(left: Piece, right: Piece, text: str) -> Piece:
+    source = right.source if left.kind == "rule" else left.source
+    return replace(left, source=source, kind="given", text=text, least=0, reason="")
+
+
+def _runs(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Each piece with those that are glued to it."""
+    run: list[Piece] = []
+    for piece in pieces:
+        if run and not piece.glued:
+            yield run
+            run = []
+        run.append(piece)
+    if run:
+        yield run
+
+
+def _cleaned(piece: Piece, redact: Redact) -> tuple[Piece, int]:
+    text, count = redact(piece.text)
+    least = len(redact(piece.text[: piece.least])[0]) if piece.least else 0
+    source, reason = redact(piece.source)[0], redact(piece.reason)[0]
+    return replace(piece, source=source, text=text, least=min(least, len(text)), reason=reason), count
+
+
+@dataclass(frozen=True)
+class _Place:
+    piece: Piece
+    before: str
+    """What stands between it and the part before."""
+
+
+def _placed(pieces: Iterable[Piece], joint: str) -> Iterator[_Place]:
+    """Each with what stands before it; of glued ones, those that are empty leave no trace."""
+    between = ""
+    for run in _runs(pieces):
+        waiting = between
+        for piece in run:
+            if piece.text or len(run) == 1:
+                yield _Place(piece, waiting)
+                waiting, between = "", joint
+
+
+def _part(piece: Piece, end: int) -> Part:
+    digest = hashlib.sha256(piece.text.encode("utf-8", "surrogatepass")).hexdigest()
+    return Part(source=piece.source, kind=piece.kind, sha256=digest, start=end - len(piece.text), end=end)
+
+
+def one_line(path: str) -> str:
+    """A path on one line: an agent may make a file whose name has line breaks, and headings after them."""
+    return path if path.isprintable() else json.dumps(path)
+
+
+def size(text: str) -> int:
+    """Bytes, as a tokenizer sees them; what is not Unicode counts too."""
+    return len(text.encode("utf-8", "surrogatepass"))

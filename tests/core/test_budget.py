@@ -1,0 +1,251 @@
+"""The budget of a prompt: never over it, never a cut in what matters most, and always the same cut."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logist.core import budget, pieces, step
+from logist.core.budget import Budget, Fitted
+from logist.core.limits import Halt
+from logist.core.model import ExitAction, Last, Model, Phase, State
+from logist.core.pieces import Piece
+from logist.core.prompt import FileText, Given
+from logist.errors import InvalidFile
+from tests.core.builders import MODEL, WORKER, spec, state
+
+SAYS = "context.budget_tokens"
+LINES = st.text(st.sampled_from("ab`é🎉\n "), max_size=60)
+LONG = st.one_of(
+    LINES, st.integers(0, 3000).map(lambda n: "x" * n), st.integers(0, 300).map(lambda n: "y\n" * n)
+)
+
+
+@st.composite
+def piece(draw: st.DrawFn) -> Piece:
+    source = draw(st.sampled_from([*budget.PRIORITIES, "task", "contract", "findings", "checks"]))
+    text = draw(LONG)
+    least = draw(st.integers(0, len(text))) if source == "previous" else 0
+    return Piece(f"{source}:{draw(st.integers(0, 3))}", "given", text, least=least)
+
+
+@st.composite
+def prompts(draw: st.DrawFn) -> list[Piece]:
+    """Pieces, and now and then some that a template has put together."""
+    found = draw(st.lists(piece(), max_size=8))
+    run = draw(st.lists(piece(), max_size=3))
+    glued = [Piece(one.source, one.kind, one.text, glued=True, least=one.least) for one in run]
+    return [*found, Piece("template:r", "rule", ""), *glued, Piece("task", "given", "last")]
+
+
+def fit(user: list[Piece], tokens: int, **more: Any) -> Fitted:
+    system = [Piece("contract", "rule", "Answer.")]
+    return budget.fitted(system, user, pieces.JOINT, Budget(tokens, SAYS, "raise it"), **more)
+
+
+def prompt_of(found: Fitted) -> str:
+    return pieces.assemble(found.system, found.user, lambda text: (text, 0))[0]
+
+
+def shown(one: Piece, found: Fitted) -> int:
+    """How many of its characters are still there, from the first; no other part has its source."""
+    text = next((kept.text for kept in found.user if kept.source == one.source), "")
+    pairs = enumerate(zip(text, one.text, strict=False))
+    return next((n for n, (kept, whole) in pairs if kept != whole), min(len(text), len(one.text)))
+
+
+class TestProperties:
+    @settings(max_examples=80, deadline=None)
+    @given(user=prompts(), tokens=st.integers(1, 3000))
+    def test_never_over_and_never_a_cut_in_what_matters_most(self, user: list[Piece], tokens: int) -> None:
+        try:
+            found = fit(user, tokens)
+        except InvalidFile:
+            return
+        assert budget.tokens(prompt_of(found)) <= tokens
+        protected = [one for one in user if budget.priority(one) == budget.NEVER]
+        assert [
+            one for one in found.user if budget.priority(one) == budget.NEVER and one.source != "left_out"
+        ] == protected
+        for one in user:
+            if one.least:
+                assert any(kept.text.startswith(one.text[: one.least].rstrip("\n")) for kept in found.user)
+
+    @settings(max_examples=25, deadline=None)
+    @given(user=prompts(), tokens=st.integers(300, 3000))
+    def test_the_same_inputs_give_the_same_bytes(self, user: list[Piece], tokens: int) -> None:
+        assert fit(user, tokens, strict=False) == fit(list(user), tokens, strict=False)
+
+    @settings(max_examples=60, deadline=None)
+    @given(
+        user=st.lists(piece(), min_size=1, max_size=6, unique_by=lambda one: one.source),
+        small=st.integers(1, 2000),
+        more=st.integers(0, 500),
+    )
+    def test_a_larger_budget_shows_no_less_of_any_part(
+        self, user: list[Piece], small: int, more: int
+    ) -> None:
+        less, full = (fit(user, tokens, strict=False) for tokens in (small, small + more))
+        assert all(shown(one, less) <= shown(one, full) for one in user)
+
+    @settings(max_examples=25, deadline=None)
+    @given(user=prompts(), tokens=st.integers(1, 3000))
+    def test_the_table_tells_of_every_part(self, user: list[Piece], tokens: int) -> None:
+        found = fit(user, tokens, strict=False)
+        assert {row.source for row in found.rows} - {"left_out"} == {
+            "contract",
+            *(one.source for one in user if one.text),
+        }
+        assert all(row.whole >= row.tokens or row.cut == "shortened" for row in found.rows)
+        assert found.cut or all(row.cut == "none" for row in found.rows)
+
+    @settings(max_examples=25)
+    @given(text=LONG)
+    def test_tokens_are_three_bytes(self, text: str) -> None:
+        assert budget.tokens(text) == -(-len(text.encode()) // 3)
+
+
+TASK = Piece("task", "given", "t" * 300)
+BIG = "line of text\n" * 200
+
+
+class TestCuts:
+    def test_what_fits_is_left_alone(self) -> None:
+        user = [TASK, Piece("listing", "given", BIG)]
+        found = fit(user, 2000)
+        assert (found.user, found.cut) == (user, False)
+        assert [row.cut for row in found.rows] == ["none"] * 3
+
+    def test_the_least_important_goes_first(self) -> None:
+        user = [
+            Piece(source, "given", f"## {source}\n\n{BIG}")
+            for source in ("related_tasks", "file:a", "listing", "previous")
+        ]
+        found = fit([TASK, *user], 2400)
+        assert {row.source: row.cut for row in found.rows} == {
+            **dict.fromkeys(("contract", "task", "previous", "file:a", "left_out"), "none"),
+            "listing": "shortened",
+            "related_tasks": "dropped",
+        }
+        assert "Shortened: listing. Left out: related_tasks." in found.user[-1].text
+
+    def test_of_equals_the_later_goes_first(self) -> None:
+        user = [Piece(f"file:{name}", "given", BIG) for name in "abc"]
+        cuts = [row.cut for row in fit(user, 1500).rows if row.source.startswith("file")]
+        assert cuts == ["none", "shortened", "dropped"]
+
+    def test_a_file_that_is_cut_keeps_its_fence(self) -> None:
+        file = Piece("file:a", "given", f"## File: a\n\n````\n{BIG}```\n````")
+        text = fit([file], 600).user[0].text
+        lines = text.split("\n")
+        assert lines[:4] == ["## File: a", "", "````", "line of text"]
+        assert lines[-3:-1] == ["````", ""]
+        assert re.fullmatch(r"\([0-9,]+ more characters are left out: .* no room for them\)", lines[-1])
+
+    def test_a_long_line_is_cut_inside(self) -> None:
+        text = fit([Piece("file:a", "given", "é" * 50_000)], 2000).user[0].text
+        assert 2000 < text.count("é") < 3000
+
+    def test_what_a_template_has_put_together_stays_in_its_place(self) -> None:
+        run = [
+            Piece("template:r", "rule", ""),
+            Piece("repo_structure", "given", BIG, glued=True),
+            Piece("template:r", "rule", "\n\n## End", glued=True),
+        ]
+        assert prompt_of(fit([TASK, *run], 150)).endswith(f"{TASK.text}\n\n\n\n## End")
+
+    def test_what_is_never_cut_and_too_long_is_an_error(self) -> None:
+        with pytest.raises(InvalidFile) as caught:
+            fit([Piece("task", "given", BIG), Piece("note", "given", "n")], 500)
+        assert caught.value.message == (
+            "the prompt is too long: what is never cut takes more than 500 tokens (task 867, contract 3, note 1)"
+        )
+        assert (caught.value.where, caught.value.fix) == (SAYS, "raise it")
+        whole = fit([Piece("task", "given", BIG), Piece("listing", "given", BIG)], 500, strict=False)
+        assert [row.cut for row in whole.rows] == ["none", "none", "dropped"]
+
+    def test_where_there_is_no_room_even_for_the_note_it_is_left_out_too(self) -> None:
+        user = [TASK, Piece("listing", "given", BIG)]
+        assert [one.source for one in fit(user, 150).user] == ["task"]
+        with pytest.raises(InvalidFile, match="the prompt is too long"):
+            fit(user, 100)
+
+    def test_a_huge_part_takes_no_time(self) -> None:
+        begun = time.process_time()
+        fit([Piece("output", "given", "x\n" * 100_000)], 100_000)
+        assert time.process_time() - begun < 3
+
+    def test_many_names_stay_a_line(self) -> None:
+        user = [Piece(f"file:{n:03}/{'x' * 40}\n", "given", BIG) for n in range(60)]
+        note = fit(user, 1200).user[-1].text
+        assert len(note.splitlines()) == 3
+        assert " more. Look up" in note
+
+
+class TestPlan:
+    def plan(
+        self, given: Given, model: Model = MODEL, here: State | None = None, **bounds: Any
+    ) -> step.StepPlan:
+        found = step.plan(
+            spec(), here or state(), WORKER, model, given, step.Bounds(**bounds), phase=Phase.DOER, free=True
+        )
+        assert not isinstance(found, Halt)
+        return found
+
+    def test_the_smaller_of_config_and_window_counts(self) -> None:
+        windowed = MODEL.model_copy(update={"context_window": 9000, "max_output_tokens": 5000})
+        assert self.plan(Given(), prompt_tokens=100_000).allowed == Budget(
+            100_000, SAYS, "raise it, or shorten the task or the role"
+        )
+        for most, tokens, says in ((100_000, 4000, "models.small.context_window"), (3000, 3000, SAYS)):
+            allowed = self.plan(Given(), windowed, prompt_tokens=most).allowed
+            assert allowed is not None
+            assert (allowed.tokens, allowed.says) == (tokens, says)
+        assert self.plan(Given()).allowed is None
+
+    def test_what_is_cut_is_recorded_and_else_nothing(self) -> None:
+        given = Given(listing=("a",), files=(FileText("a", "a" * 900), FileText("b", BIG)))
+        whole = self.plan(given, prompt_tokens=9000).request
+        assert "context" not in whole.metadata
+        assert whole.files_context == ["a", "b"]
+        cut = self.plan(given, prompt_tokens=1500).request
+        rows = {row["source"]: row for row in cut.metadata["context"]}
+        assert rows["file:b"]["cut"] == "shortened"
+        assert rows["listing"] == {
+            "source": "listing",
+            "tokens": 0,
+            "priority": 5,
+            "from": "workspace",
+            "cut": "dropped",
+            "whole": 10,
+        }
+        assert budget.tokens(cut.prompt) <= 1500
+
+    def test_a_file_that_is_dropped_is_not_named_as_shown(self) -> None:
+        given = Given(files=(FileText("a", BIG), FileText("b", BIG)))
+        assert self.plan(given, prompt_tokens=1200).request.files_context == ["a"]
+
+    def test_of_the_last_answer_the_summary_stays(self) -> None:
+        last = Last(
+            sequence=2,
+            phase=Phase.DOER,
+            role="Worker",
+            action=ExitAction.RETRY,
+            summary="No luck.",
+            output="x" * 9000,
+        )
+        found = self.plan(Given(), here=state(last=last), prompt_tokens=1000)
+        assert "Worker ended with RETRY: No luck." in found.request.prompt
+        assert {row.source: row.cut for row in found.table}["previous"] == "shortened"
+
+    def test_an_answer_that_is_there_already_needs_no_room(self) -> None:
+        bounds = step.Bounds(prompt_tokens=10)
+        asked = (spec(), state(), WORKER, MODEL, Given(), bounds)
+        with pytest.raises(InvalidFile, match="the prompt is too long"):
+            step.plan(*asked, phase=Phase.DOER, free=True)
+        assert isinstance(step.plan(*asked, phase=Phase.DOER, free=True, sent=False), step.StepPlan)

@@ -1,0 +1,141 @@
+"""What a step tells its agent: the parts that the role asks for, and no others; and what preview shows, step sends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from logist.core.limits import Halt
+from logist.core.step import Idle
+from logist.jobs import planning
+from logist.jobs.planning import Choice
+from logist.resources import resource
+from logist.roles import load_roles
+from tests.jobs.bench import Bench, answer, command
+from tests.jobs.conftest import MakeBench
+
+ALWAYS = ["contract", "role:Poet", "permissions", "task", "step", "limits"]
+
+
+def poet(bench: Bench, **fields: Any) -> None:
+    """A role of that name in the project."""
+    roles = bench.project.home / "roles"
+    roles.mkdir(exist_ok=True)
+    role = {"name": "Poet", "description": "d", "instructions": "Rhyme.", "llm_model": "m", **fields}
+    (roles / "Poet.json").write_text(json.dumps(role), "utf-8")
+    bench.change(roles=load_roles([resource("roles"), roles]))
+
+
+def write(bench: Bench, **files: str) -> None:
+    for name, text in files.items():
+        place = bench.folder() / "workspace" / name.replace("__", "/").replace("_", ".")
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text, "utf-8")
+
+
+def sources(bench: Bench) -> list[str]:
+    _, plan = planning.preview(bench.project, "j", Choice())
+    assert not isinstance(plan, Halt | Idle)
+    return [part.source for part in plan.request.parts]
+
+
+def last_ask(bench: Bench) -> Any:
+    return [entry for entry in bench.history() if entry.kind == "ask"][-1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (None, ["listing"]),
+        ([], []),
+        (["repo_structure"], ["repo_structure"]),
+        (["relevant_files"], ["relevant_files", "relevant:poem.txt"]),
+        (
+            ["relevant_files", "repo_structure"],
+            ["repo_structure", "relevant_files", "relevant:poem.txt"],
+        ),
+        (["related_tasks", "session_context", "prior_attempts"], []),
+    ],
+)
+def test_a_role_is_told_what_it_asks_for(bench: MakeBench, asked: list[str] | None, told: list[str]) -> None:
+    one = bench([answer()])
+    poet(one, **({} if asked is None else {"context_requirements": asked}))
+    one.create(prompt="Mend poem.txt.", role="Poet", review=False)
+    write(one, poem_txt="roses\n", other_txt="violets\n")
+    assert sources(one) == [*ALWAYS, *told]
+    _, plan = planning.preview(one.project, "j", Choice())
+    one.step()
+    sent = last_ask(one).request
+    assert not isinstance(plan, Halt | Idle)
+    assert sent.prompt == plan.request.prompt
+    assert ("context" in sent.metadata) is (asked is not None)
+
+
+def test_a_role_is_told_of_earlier_runs_and_other_jobs_if_it_asks(bench: MakeBench) -> None:
+    retry = [answer(command("RETRY", summary=f"Try {number} failed.")) for number in (1, 2)]
+    one = bench([*retry, answer(), answer()])
+    poet(one, context_requirements=["prior_attempts", "session_context", "related_tasks"])
+    one.create("other", title="Water the roses", tags=["garden"], review=False)
+    one.step("other")
+    one.create(title="Plant roses", tags=["garden"], role="Poet", review=False)
+    one.step()
+    one.step()
+    one.step()
+    prompt = last_ask(one).request.prompt
+    attempts, last = prompt.split("## Earlier attempts")[1], prompt.split("## What happened before")[1]
+    assert "Try 1 failed." in attempts
+    assert "Try 2 failed." not in attempts
+    assert "Try 2 failed." in last
+    assert "- other: Water the roses (PENDING, Worker)" in prompt.split("## Other jobs under way")[1]
+    assert "- other: Water the roses (PENDING; tags: garden)" in prompt.split("## Related tasks")[1]
+
+
+def test_a_template_is_sent_as_it_was_rendered(bench: MakeBench) -> None:
+    one = bench([answer()], {"context": {"custom_instructions": "Be kind."}})
+    template = "# {{.Title}} ({{.ID}})\n{{.RepoContext}}\n{{.CustomInstructions}}\n"
+    poet(one, prompt_template=template, context_requirements=["repo_structure"])
+    one.create(prompt="Mend it.", role="Poet", review=False)
+    write(one, poem_txt="roses\n")
+    one.step()
+    sent = last_ask(one).request
+    user = sent.prompt[sent.metadata["user_start"] :]
+    assert user.startswith("# Mend it. (j)\npoem.txt\nBe kind.\n\n\n## Your part")
+
+
+def test_what_is_excluded_is_not_shown(bench: MakeBench) -> None:
+    named = answer(command("RETRY", ["dist/x.js", "kept.txt"]))
+    one = bench([named, answer()], {"context": {"excluded_paths": ["dist"]}})
+    one.create(review=False, files=["dist/y.js"])
+    write(one, dist__x_js="xx\n", dist__y_js="yy\n", kept_txt="kk\n")
+    one.step()
+    one.step()
+    prompt = last_ask(one).request.prompt
+    assert "- kept.txt" in prompt.split("## Files in the workspace")[1]
+    assert "- dist/" not in prompt.split("## Files in the workspace")[1]
+    assert "## File: dist/x.js\n\n(not shown: context.excluded_paths)" in prompt
+    assert "## File: dist/y.js\n\n```\nyy\n```" in prompt  # a person wants it shown
+
+
+def test_a_reviewer_sees_the_patch(bench: MakeBench) -> None:
+    done = answer(files={"poem.txt": "roses\n", "dist/x.js": "xx\n"})
+    one = bench([done, answer()])
+    one.create()
+    one.step()
+    one.step()
+    prompt = last_ask(one).request.prompt
+    assert "+roses\n" in prompt.split("## What was changed")[1]
+    assert "- created: dist/x.js" in prompt
+    assert "+xx" not in prompt
+
+
+def test_a_template_that_can_not_be_filled_is_told(bench: MakeBench) -> None:
+    one = bench([answer()])
+    poet(one, prompt_template="{{.Title}} {{output.verse}}")
+    one.create(role="Poet")
+    one.step()
+    assert (
+        "role 'Poet': prompt_template: line 1, column 12: `{{output.verse}}` is not in the data"
+        in one.said[0]
+    )

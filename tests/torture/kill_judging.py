@@ -51,7 +51,7 @@ def at_once(subject: Subject, reference: Reference, world: World, ran: Trace) ->
         gone = ["the job is gone"] if reference.before else []
         told = ["a job was told of that is not there"] if ran.out else []
         return gone + told
-    problems = broken(world)
+    problems = broken(world) + subjects.torn_source(reference, world)
     try:
         problems += lost(world, reference.before)
         history = subjects.stable(world.history())
@@ -106,6 +106,8 @@ def as_if_nothing_had_been(reference: Reference, world: World) -> Iterator[str]:
     yield from _state_differs(reference, world)
     if subjects.files(world) != reference.files:
         yield f"the workspace holds {sorted(subjects.files(world))}"
+    if reference.source is not None and subjects.source(world) != reference.source[1]:
+        yield f"the source ends up as {subjects.source(world)}"
     yield from subjects.checkpoints_missing(world)
     yield from subjects.leftovers(world)
 

@@ -50,6 +50,8 @@ class Reference(NamedTuple):
     files_before: dict[str, bytes]
     spec_before: bytes
     spec: bytes
+    source: tuple[Json, Json] | None = None
+    """Of a command that changes the user's repository: that before and after it."""
 
 
 def doer_first(world: World) -> None:
@@ -130,6 +132,23 @@ def children_done(world: World) -> None:
         _run(world, "job", "run", child)
 
 
+def finished(world: World) -> None:
+    """A job that has succeeded; in the repository that it came from lies something that nobody has committed."""
+    doer_first(world)
+    _run(world, "job", "run", JOB)
+    _run(world, "job", "approve", JOB)
+    (world.place / "repo" / "README.md").write_text("mine\n", "utf-8")
+
+
+def finished_late(world: World) -> None:
+    """The same, and the repository has moved on."""
+    finished(world)
+    (world.place / "repo" / "theirs.txt").write_text("theirs\n", "utf-8")
+    support.git(world.place / "repo", "add", "theirs.txt")
+    support.git(world.place / "repo", "commit", "--quiet", "--message", "theirs")
+
+
+_MERGE = ("job", "merge", JOB, "--repo", "repo")
 _CREATE = ("job", "create", "--id", JOB, "--prompt", "Do it.")
 _ANSWER = ("--response-string", command("RETRY", "Again."))
 
@@ -156,6 +175,8 @@ SUBJECTS = {
         Subject("cancel", ("job", "cancel", JOB), reviewer_next, ("job", "rerun", JOB)),
         Subject("step that is given away", AGAIN, foreach_next, ("job", "run", JOB)),
         Subject("step that gathers", AGAIN, children_done, AGAIN, instead=("job", "suspend", JOB)),
+        Subject("merge", _MERGE, finished, ("job", "rerun", JOB)),
+        Subject("merge into what moved on", _MERGE, finished_late, ("job", "rerun", JOB)),
         Subject("config", ("job", "config", JOB, "--set", "limits.cost_threshold=2000"), doer_first),
     )
 }
@@ -199,9 +220,40 @@ def reference(subject: Subject, base: World, place: Path) -> Reference:
         files(base),
         spec_before,
         (world.folder / "job.yaml").read_bytes(),
+        (source(base), source(world)) if subject.args == _MERGE else None,
     )
     shutil.rmtree(place)
     return found
+
+
+def source(world: World) -> Json:
+    """The user's repository: what is committed, what lies there, what a command has left there."""
+    repository = world.place / "repo"
+    files = {
+        name: value for name, value in support.tree(repository).items() if not f"{name}/".startswith(".git/")
+    }
+    left = [str(path.relative_to(repository)) for path in (repository / ".git").rglob("*")]
+    return {
+        "log": support.git(repository, "log", "--all", "--format=%H %D %s"),
+        "status": support.git(repository, "status", "--porcelain"),
+        "files": files,
+        "left": sorted(name for name in left if name.endswith(".lock") or "/logist-" in name),
+    }
+
+
+def torn_source(reference: Reference, world: World) -> list[str]:
+    """What is wrong with the user's repository after a kill: a commit that is not whole, or a file that is neither."""
+    if reference.source is None:
+        return []
+    before, after, now = (*(each["files"] for each in reference.source), source(world)["files"])
+    known = before.keys() | after.keys()
+    torn = [name for name in known if now.get(name) not in (before.get(name), after.get(name), None)]
+    torn += list(now.keys() - known)
+    kept = [name for name in before if before[name] == after.get(name) != now.get(name)]
+    git = ["git", "-C", str(world.place / "repo"), "fsck", "--full", "--no-dangling", "--no-progress"]
+    done = subprocess.run(git, capture_output=True, text=True, env=world.env, check=False)
+    problems = [f"git fsck of the source: {done.stdout}{done.stderr}"] if done.returncode else []
+    return problems + [f"{name} in the source is neither as before nor as after" for name in (*torn, *kept)]
 
 
 def files(world: World) -> dict[str, bytes]:
@@ -238,6 +290,7 @@ def stable_state(state: Json) -> Json:
     varying = (
         *("head", "checksum", "created_at", "updated_at", "usage", "checkpoint", "start_checkpoint"),
         "spawned",  # how long its children took is in it
+        "source",  # where the world lies is in it
     )
     return {key: value for key, value in state.items() if key not in varying} | {
         "asked": state["asked"],

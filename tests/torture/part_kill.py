@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from logist.workspace.publishing.drafting import SCRATCH
 from tests.torture import kill_judging, kill_paid, kill_pool, kill_subjects, kill_tools
 from tests.torture.kill_paid import Blow, Paid
 from tests.torture.kill_pool import Tried
@@ -93,6 +94,12 @@ def workflow(run: Run) -> None:
     """A step that is given to other jobs, and the gathering of what they did."""
     names = ("step that is given away", "step that gathers")
     _try(run, names if run.full else names[1:], _process_and_family, 2)
+
+
+def merge(run: Run) -> None:
+    """The work of a job goes into the user's repository once, and no file there is ever torn."""
+    names = ("merge", "merge into what moved on")
+    _try(run, names if run.full else names[1:], _process_and_some_drafts, 2)
 
 
 def given_up(run: Run) -> None:
@@ -185,6 +192,19 @@ def _process_and_some(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Acti
             yield (kill_before(call.index, "all"),)
 
 
+def _process_and_some_drafts(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
+    """Only every sixth call of those that make the commits, beside the repository: what they leave is thrown away."""
+    chosen = [
+        call
+        for call in undisturbed.reference.calls
+        if call.index % 6 == 0 or not any(SCRATCH in path for path in call.paths)
+    ]
+    for call in chosen:
+        yield (kill_before(call.index, "process"),)
+        if call.index % 3 == 0:
+            yield (kill_before(call.index, "all"),)
+
+
 def _process_and_family(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
     """All die only where more than one can be there: at a call of a child, or one that speaks to it."""
     for call in undisturbed.reference.calls:
@@ -220,4 +240,5 @@ CASES = (
     Case("given-up", "kill points", 140, given_up),
     Case("undone", "kill points", 270, undone),
     Case("workflow", "kill points", 400, workflow),
+    Case("merge", "kill points", 400, merge),
 )

@@ -1,0 +1,297 @@
+"""One merge, from the work of a job to the branch that is checked out; begun again after any kill, it is one merge."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import quote
+from typing import Literal
+
+from logist.errors import Refused
+from logist.workspace import objects
+from logist.workspace.git import Git, unnamed
+from logist.workspace.publishing import drafting, selecting, staging, worktree
+from logist.workspace.publishing.drafting import FileChange, Scratch, Words
+from logist.workspace.publishing.staging import Move
+from logist.workspace.publishing.target import Person, Target, require_idle
+
+MODES = ("merge", "branch", "look")
+"""Merge it; only make the branch; change nothing, and tell what a merge would do."""
+
+How = Literal["fast_forward", "merge", "already", "nothing", "conflict", "branch"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a job has done, as its repository of checkpoints holds it."""
+
+    job_id: str
+    title: str
+    git: Git
+    base: str
+    """The checkpoint it began with."""
+    commit: str
+    """The one it ended with."""
+    previous: str | None
+    """The commit by which work of this job went in before."""
+    author: Person
+    """Who makes the commits where nobody is set up for it."""
+    seconds: int
+    """The time of the commits, since 1970: it must be the same when it is begun again."""
+    now: int
+    """The time it is, for the log of references."""
+    jobs_dir: Path
+    """Where jobs lie: no work of theirs."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What came of it, or would."""
+
+    place: Path
+    into: str
+    branch: str
+    how: How
+    commit: str | None = None
+    """The work of the job."""
+    before: str | None = None
+    """What was checked out before, and after it."""
+    after: str | None = None
+    files: tuple[FileChange, ...] = ()
+    left_out: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    revert: str = ""
+    """The command that takes it back."""
+    blocked: Refused | None = None
+    """Of a look: what keeps it from being done."""
+    patch: str = ""
+    whole: bool = True
+    """Whether the patch is all of it."""
+
+
+def publish(work: Work, target: Target, mode: str, *, patch: bool = False) -> Published:
+    """Merges the work into what is checked out in `target`, whose lock the caller holds where anything may change.
+
+    A conflict is told and changes nothing. Raises Refused where git is in the middle of something there, files are
+    in the way or changed, or the commit that the job began from is gone; StorageError.
+    """
+    if mode != "look":
+        worktree.take_away_leftovers(target)
+    branch = f"refs/heads/logist/{work.job_id}"
+    if target.branch == branch:
+        fix = "check out the branch that it is to be merged into"
+        raise Refused("the branch of the job itself is checked out", where=str(target.place), fix=fix)
+    author = target.person(work.author)
+    with drafting.scratch(work.git, target, author, work.seconds, beside=mode != "look") as made:
+        drafted = _drafted(work, target, made)
+        found = _looked(work, target, made, drafted, patch=patch)
+        if found.how == "nothing" or found.commit is None:
+            return found
+        if mode == "look":
+            return replace(found, blocked=_obstacle(work, target, made, found))
+        if mode == "branch":
+            with worktree.at_work(target, work.job_id, index=False):
+                _make_branch(work, target, made, found)
+            return replace(found, how="branch", before=None, after=None, revert="")
+        if found.how in ("already", "conflict"):
+            return found
+        require_idle(target)
+        with worktree.at_work(target, work.job_id, index=target.top is not None):
+            _require_unmoved(target)
+            ready = staging.stage(_move(target, made, found), target.git.git_dir) if target.top else None
+            _make_branch(work, target, made, found)
+            if ready is not None:
+                worktree.apply(ready)
+            _move_head(work, target, found)
+        return found
+
+
+def _require_unmoved(target: Target) -> None:
+    """Raises Refused where somebody has committed, or checked out another branch, just now."""
+    now = target.looked_at_again()
+    if (now.branch, now.head) != (target.branch, target.head):
+        message = "what is checked out there has changed just now"
+        raise Refused(message, where=str(target.place), fix="run the command again")
+
+
+@dataclass(frozen=True)
+class _Draft:
+    commit: str | None
+    """None where nothing was changed."""
+    parent: str | None
+    selected: selecting.Selected
+
+
+def _drafted(work: Work, target: Target, made: Scratch) -> _Draft:
+    """The one commit of the job."""
+    parent = _parent(work, target)
+    selected = selecting.select(work.git, work.base, work.commit, _reserved(work, target))
+    base = work.base if target.has(work.base) else None
+    tree = drafting.tree_of_work(made, work.git, target, base, selected, work.commit)
+    if parent is not None and tree == drafting.tree_of(made.git, parent):
+        return _Draft(work.previous if parent == work.previous else None, parent, selected)
+    if parent is None and not objects.tree(made.git, tree):
+        return _Draft(None, None, selected)
+    text = Words(work.title, work.job_id).text()
+    commit = drafting.commit(made.git, tree, [parent] if parent else [], text)
+    return _Draft(commit, parent, selected)
+
+
+def _parent(work: Work, target: Target) -> str | None:
+    """What the commit of the job comes after: its earlier one where that went in, else what the job began from."""
+    if work.previous is not None and target.contains(work.previous):
+        return work.previous
+    if target.has(work.base):
+        return work.base
+    if not objects.tree(work.git, work.base):
+        return None  # it began with nothing
+    short = work.base[:12]
+    message = f"it does not have the commit {short} any more that the job began from"
+    raise Refused(message, where=str(target.place), fix="name the repository that has it: --repo DIR")
+
+
+def _reserved(work: Work, target: Target) -> bytes | None:
+    if target.top is None:
+        return None
+    try:
+        return os.fsencode(work.jobs_dir.resolve().relative_to(target.top.resolve()))
+    except ValueError:
+        return None
+
+
+def _looked(work: Work, target: Target, made: Scratch, draft: _Draft, *, patch: bool) -> Published:
+    """What a merge comes to: its commits, in the scratch repository."""
+    left_out = tuple(selecting.shown(draft.selected.left_out))
+    found = Published(
+        target.place, target.into, f"logist/{work.job_id}", "nothing", left_out=left_out, before=target.head
+    )
+    if draft.commit is None:
+        return found
+    git, commit, head = made.git, draft.commit, target.head
+    begin = draft.parent or drafting.empty_tree(git)
+    if commit == work.previous:
+        begin = commit
+    found = replace(found, commit=commit, files=tuple(drafting.file_changes(git, begin, commit)))
+    if patch:
+        text, whole = drafting.patch(git, begin, commit)
+        found = replace(found, patch=text, whole=whole)
+    if head is not None and drafting.is_ancestor(git, commit, head):
+        return replace(found, how="already", after=head)
+    if head is None or drafting.is_ancestor(git, head, commit):
+        return replace(
+            found, how="fast_forward", after=commit, revert=_revert(target, commit, "fast_forward")
+        )
+    tree, conflicts = drafting.merged_tree(git, head, commit, target, unrelated=draft.parent is None)
+    if conflicts:
+        return replace(found, how="conflict", conflicts=tuple(conflicts))
+    text = Words(work.title, work.job_id).text(f"Merge job {work.job_id}: ")
+    merged = drafting.commit(git, tree, [head, commit], text)
+    return replace(found, how="merge", after=merged, revert=_revert(target, merged, "merge"))
+
+
+def _revert(target: Target, commit: str, how: str) -> str:
+    place = quote(str(target.place))
+    if target.top is None:
+        before = target.head or ""
+        return f"git -C {place} update-ref {target.branch or 'HEAD'} {before} {commit}".replace("  ", " ")
+    return f"git -C {place} revert --no-edit {'-m 1 ' if how == 'merge' else ''}{commit}"
+
+
+def _move(target: Target, made: Scratch, found: Published) -> Move:
+    assert found.after is not None
+    head = target.head or drafting.empty_tree(made.git)
+    before = objects.tree(made.git, target.head) if target.head else {}
+    after = objects.tree(made.git, found.after)
+    return Move(target, drafting.borrowing(target, made), before, after, head, found.after)
+
+
+def _obstacle(work: Work, target: Target, made: Scratch, found: Published) -> Refused | None:
+    """What keeps it from being done; all of it is tried beside the target."""
+    if found.how not in ("fast_forward", "merge"):
+        return None
+    try:
+        require_idle(target)
+        _free_branch(work, target, made, found)
+        if target.top is not None:
+            staging.stage(_move(target, made, found), made.tree.parent)
+    except Refused as error:
+        return error
+    return None
+
+
+def _make_branch(work: Work, target: Target, made: Scratch, found: Published) -> None:
+    """The branch of the job, with everything that a merge needs; durable before anything leads to it."""
+    assert found.commit is not None
+    old = _free_branch(work, target, made, found)
+    wanted = [found.commit, *([found.after] if found.after else [])]
+    held = [name for name in (target.head, work.base, work.previous) if name and target.has(name)]
+    revisions = "\n".join([*wanted, "--not", *held, ""]).encode("ascii")
+    _send(made.git, target.git, revisions)
+    worktree.flush_folder(target.common / "objects" / "pack")
+    if old != found.commit:
+        _logged(work, target).run(
+            "update-ref", f"refs/heads/{found.branch}", found.commit, old or "0" * len(found.commit)
+        )
+    worktree.flush_folder(target.common / "refs" / "heads" / "logist")
+    worktree.flush_folder(target.common / "refs" / "heads")
+
+
+def _send(origin: Git, to: Git, revisions: bytes) -> None:
+    """Gives a repository the objects of these commits, as one pack."""
+    with unnamed() as asked:
+        asked.write(revisions)
+        asked.seek(0)
+        with (
+            origin.streaming("pack-objects", "--revs", "--stdout", "-q", stdin=asked) as packing,
+            to.streaming("index-pack", "--stdin", "--fix-thin", stdin=subprocess.PIPE) as indexing,
+        ):
+            assert packing.stdout is not None
+            assert indexing.stdin is not None
+            assert indexing.stdout is not None
+            shutil.copyfileobj(packing.stdout, indexing.stdin, 1 << 20)
+            indexing.stdin.close()
+            indexing.stdout.read()
+
+
+def _free_branch(work: Work, target: Target, made: Scratch, found: Published) -> str | None:
+    """What the branch of the job is now. Raises Refused where it is somebody else's, or is checked out."""
+    name = f"refs/heads/{found.branch}"
+    git = made.git
+    listed = target.git.run("for-each-ref", "--format=%(objectname) %(worktreepath)", name).rstrip(b"\n")
+    tip, _, checked_out = listed.decode("utf-8", "replace").partition(" ")
+    if not tip or tip == found.commit:
+        return tip or None
+    said = git.run("cat-file", "commit", tip).decode("utf-8", "replace").splitlines()
+    ours = drafting.trailer(work.job_id) in said or (
+        target.head is not None and drafting.is_ancestor(git, tip, target.head)
+    )
+    if not ours or checked_out:
+        what = f"is checked out in {checked_out}" if checked_out else "holds other commits"
+        fix = f"git -C {quote(str(target.place))} branch -m {found.branch} OTHER-NAME"
+        raise Refused(f"the branch {found.branch} {what}", where=str(target.place), fix=fix)
+    return tip
+
+
+def _logged(work: Work, target: Target) -> Git:
+    """git with the name and the time that its log of references is to tell."""
+    name, email = target.person(work.author)
+    who = (
+        ("GIT_COMMITTER_NAME", name),
+        ("GIT_COMMITTER_EMAIL", email),
+        ("GIT_COMMITTER_DATE", f"@{work.now} +0000"),
+    )
+    return replace(target.git, variables=(*target.git.variables, *who))
+
+
+def _move_head(work: Work, target: Target, found: Published) -> None:
+    """What is checked out is the new commit from here on, if it is still the one that the work was merged into."""
+    assert found.after is not None
+    reason = f"logist job merge --job {work.job_id}"
+    before = target.head or "0" * len(found.after)
+    _logged(work, target).run("update-ref", "-m", reason, "HEAD", found.after, before)
+    if target.branch:
+        worktree.flush_folder((target.common / target.branch).parent)
+    worktree.flush_folder(target.git.git_dir)

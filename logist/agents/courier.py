@@ -11,13 +11,13 @@ import os
 import signal
 import subprocess
 import sys
-import sysconfig
 import traceback
 from pathlib import Path
 from typing import NoReturn, Protocol, TextIO
 
 from logist.agents import booking
 from logist.agents.collecting import ask_from
+from logist.agents.own_process import with_path
 from logist.agents.protocol import COURIER, LITELLM, Ask
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
@@ -46,7 +46,7 @@ def launch(
             stdout=log,
             stderr=log,
             cwd="/",
-            env=_with_path(environment),
+            env=with_path(environment),
             pass_fds=(lock.fd,),
             start_new_session=True,
         )
@@ -65,15 +65,6 @@ def _log(job: JobDir) -> int:
     job.logs.mkdir(mode=0o700, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(job.logs / LOG, flags, 0o600)
-
-
-def _with_path(environment: dict[str, str]) -> dict[str, str]:
-    """The environment, with this package importable when it runs from a checkout."""
-    root = str(Path(__file__).resolve().parents[2])
-    if root in sysconfig.get_paths().values():
-        return environment
-    path = [entry for entry in (environment.get("PYTHONPATH"), root) if entry]
-    return environment | {"PYTHONPATH": os.pathsep.join(path)}
 
 
 def _hand_over(pipe: int, private: JsonObject) -> None:

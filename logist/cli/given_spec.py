@@ -53,6 +53,7 @@ def _changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
         ("role",): options["role"],
         ("repo",): False if options["no_repo"] else options["repo"] and _absolute(options["repo"]),
         ("review",): options["review"],
+        ("review_mode",): options["review_mode"],
         ("approval",): options["approval"],
         ("rank",): options["rank"],
         ("workflow",): options["workflow"],

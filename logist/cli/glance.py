@@ -89,8 +89,14 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
         "parent": parent if isinstance(parent := state.get("parent"), str) else None,
         "created_at": state["created_at"],
         "updated_at": state["updated_at"],
-        "next_command": advice.next_command(status, kind, job_id, state["awaiting"]),
+        "next_command": advice.next_command(
+            status, kind, job_id, state["awaiting"], unmerged=_is_unmerged(state)
+        ),
     }
+
+
+def _is_unmerged(state: dict[str, Any]) -> bool:
+    return advice.is_unmerged(state.get("source"), state.get("parent"), state.get("merge"))
 
 
 def unknown_row(job_id: str) -> dict[str, Any]:

@@ -37,6 +37,7 @@ JOB = {
     "poststep": Entry("job.poststep:poststep", "Give an answer instead of asking for it."),
     "run": Entry("job.run:run", "Step a job until it waits or ends."),
     "approve": Entry("job.decide:approve", "Accept what waits for approval."),
+    "merge": Entry("job.merge:merge", "Merge the work into the repository it came from."),
     "reject": Entry("job.decide:reject", "Send it back with a note."),
     "resubmit": Entry("job.resubmit:resubmit", "Resolve a STUCK job: have it tried again."),
     "role": Entry("job.role:role", "Switch the role that does the work."),
@@ -53,7 +54,8 @@ JOB = {
 ROLE = {
     "list": Entry("role.list:list_", "List the roles."),
     "show": Entry("role.show:show", "Show one role whole."),
-    "validate": Entry("role.validate:validate", "Check every role file."),
+    "validate": Entry("role.validate:validate", "Check role files."),
+    "new": Entry("role.new:new", "Start a role file of your own."),
 }
 
 

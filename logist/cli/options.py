@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from logist.config.environment import Environment
+from logist.config.environment import Environment, beside
 from logist.errors import UsageError
 from logist.store.listing import job_ids
 
@@ -71,9 +71,8 @@ def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -
     from logist.resources import resource
 
     environment = Environment.read()
-    user = environment.user_config_dir()
-    folders = (resource("roles"), user / "roles", environment.home_name(here())[0] + "/roles")
-    names = {name.rpartition(".")[0] for folder in folders for name in _names(str(folder))}
+    folders = (str(resource("roles")), *(f"{layer}/roles" for layer in _layers(environment)))
+    names = {name.rpartition(".")[0] for folder in folders for name in _names(folder)}
     return sorted(name for name in names if name.startswith(incomplete))
 
 
@@ -83,11 +82,16 @@ def complete_workflow(
     """Names of workflows, for the shell's completion, by their files; where none fits, any file."""
     from click.shell_completion import CompletionItem
 
-    environment = Environment.read()
-    home, user = environment.home_name(here())[0], str(environment.user_config_dir())
-    names = {name.rpartition(".")[0] for folder in (home, user) for name in _names(f"{folder}/workflows")}
+    layers = _layers(Environment.read())
+    names = {name.rpartition(".")[0] for layer in layers for name in _names(f"{layer}/workflows")}
     fitting = sorted(name for name in names if name and name.startswith(incomplete))
     return fitting or [CompletionItem(incomplete, type="file")]
+
+
+def _layers(environment: Environment) -> list[str]:
+    """The user's and the project's directories, as plain strings: making paths takes long."""
+    home = environment.home_name(here())[0]
+    return [str(environment.user_config_dir()), *filter(None, [beside(home)]), home]
 
 
 def _names(folder: str) -> list[str]:

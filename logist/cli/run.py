@@ -66,7 +66,8 @@ def run(
     held = [] if project.stopping() else held_up(project)
     code = project.stopping() or exit_code([*counted, *(each.exit_code for each in held)])
     data = {"jobs": rows, "interrupted": bool(project.stopping())}
-    return Output(data, _summary(rows), tuple(map(_waiting, held)), code)
+    told = [each for end in shown.ended.values() for each in _warned(end)] if as_json else []
+    return Output(data, _summary(rows), (*told, *map(_waiting, held)), code)
 
 
 class _Shown:
@@ -91,9 +92,18 @@ class _Shown:
         known = self.ended.get(ended.job_id)
         self.ended[ended.job_id] = ended
         told = known is not None and str(known.error) == str(ended.error)  # not again at every round
-        if ended.error and not self.quiet and not told:
+        found = () if told and _warned(known) == _warned(ended) else _warned(ended)
+        if ended.error and not told:
+            found = (_diagnostic(ended.error, ended.job_id), *found)
+        if found and not self.quiet:
             with self._printing:
-                render.diagnose((_diagnostic(ended.error, ended.job_id),), self.environment)
+                render.diagnose(found, self.environment)
+
+
+def _warned(ended: Ended | None) -> tuple[Diagnostic, ...]:
+    """What is to be said of how a job ended, such as why its work is not merged."""
+    texts = ended.result.warnings if ended and ended.result else ()
+    return tuple(Diagnostic("warning", "warning", text, ended.job_id if ended else None) for text in texts)
 
 
 def _waiting(held: HeldUp) -> Diagnostic:

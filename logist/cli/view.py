@@ -7,9 +7,12 @@ from typing import Any
 
 from logist.cli.glance import role_span, status_span
 from logist.cli.output import Line, Output, Span, notes, warnings
-from logist.core import newer
+from logist.core import findings, newer
 from logist.core.model import Interaction
 from logist.jobs.result import Result
+
+FINDINGS = 5
+"""Of a review, that a person sees of an interaction; --json has all."""
 
 
 def result_output(result: Result, *, steps: Sequence[Result] | None = None) -> Output:
@@ -80,16 +83,18 @@ def entry_lines(entry: Interaction) -> list[Line]:
     who = entry.observed.role if entry.observed else entry.actor.value
     what = ", ".join(entry.response.actions) or (_no_answer(entry) if entry.kind == "ask" else _deed(entry))
     given = " (given, not asked)" if entry.simulated else ""
+    verdict = f", verdict {entry.command['verdict']}" if entry.command.get("verdict") else ""
     lines: list[Line] = [
         (
             Span(f"#{entry.sequence}", "dim"),
             " ",
             role_span(who, entry.request.metadata.get("badge"), entry.request.metadata.get("color")),
-            f": {what}{given}, {entry.state_before} -> ",
+            f": {what}{verdict}{given}, {entry.state_before} -> ",
             status_span(entry.state_after.value),
         )
     ]
     said = [*_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
+    said += _findings(entry)
     said += newer.warnings([entry])
     return [*lines, *(f"   {' '.join(text.split())}" for text in said)]
 
@@ -105,8 +110,23 @@ def _tools(entry: Interaction) -> list[str]:
     return [f"tools: {counted}"] if counted else []
 
 
+def _findings(entry: Interaction) -> list[str]:
+    """How checks came out, and what a reviewer found."""
+    results = entry.observed.checks if entry.observed else []
+    found = entry.command.get("findings")
+    shown = found[:FINDINGS] if isinstance(found, list) else []
+    more = len(found) - len(shown) if isinstance(found, list) else 0
+    return [
+        *(f"{result.get('check')} ({result.get('severity')}): {findings.how(result)}" for result in results),
+        *(findings.line(each) for each in shown),
+        *([f"... and {more} more findings"] if more else []),
+    ]
+
+
 def _deed(entry: Interaction) -> str:
     """What a steward or the system did; of a switch of role, from which to which."""
+    if entry.kind == "approve" and entry.command.get("override"):
+        return "approve, against the review"
     roles = entry.command.get("from"), entry.command.get("to")
     return " ".join(
         [entry.kind.value, " -> ".join(map(str, roles))] if entry.kind == "role" else [entry.kind]

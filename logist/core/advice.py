@@ -33,9 +33,15 @@ _IN_DOUBT = (
 
 _MANUAL = "logist job approve{job} --output '{...}', or: logist job reject{job} --note \"...\""
 """Of a step that a person does: what came of it is for the steps after it."""
-_CHILDREN = "logist job resubmit{job} when its jobs are resolved, or: logist job resubmit{job} --force"
+_CHILDREN = (
+    "logist job resubmit{job} when its jobs are resolved; "
+    "or with --force to go on with what there is, or with --to STEP for new jobs"
+)
 
-_STUCK = {"in_doubt": _IN_DOUBT, "share": _CHILDREN, "conflict": _CHILDREN}
+_MERGE = 'logist job merge{job} when the files fit, or with --branch to merge them by hand; or: logist job resubmit{job} --note "..."'
+"""Of work that did not fit to what the repository has become."""
+
+_STUCK = {"in_doubt": _IN_DOUBT, "share": _CHILDREN, "conflict": _CHILDREN, "merge": _MERGE}
 
 _REFUSED = 8
 _EXIT_CODES = {
@@ -52,16 +58,31 @@ _EXIT_CODES = {
 
 
 def next_command(
-    status: str, stuck_kind: str | None = None, job: str | None = None, awaiting: str | None = None
+    status: str,
+    stuck_kind: str | None = None,
+    job: str | None = None,
+    awaiting: str | None = None,
+    *,
+    unmerged: bool = False,
 ) -> str:
-    """The command that answers the state a job is in; `awaiting` says what an approval is for."""
+    """The command that answers the state a job is in; `awaiting` says what an approval is for.
+
+    `unmerged`: its work could go into the repository it came from (see `is_unmerged`).
+    """
     name = f" --job {job}" if job else ""
     command = _COMMANDS.get(status, _UNKNOWN)
     if status == "STUCK":
         command = _STUCK.get(stuck_kind or "", command)
     if status == "APPROVAL_REQUIRED" and awaiting == "manual":
         command = _MANUAL
+    if status == "SUCCESS" and unmerged:
+        command = "logist job merge{job}"
     return command.replace("{job}", name)
+
+
+def is_unmerged(source: str | None, parent: str | None, merge: str | None) -> bool:
+    """Whether the work of a job that has succeeded is still its own: of a state, the fields of these names."""
+    return source is not None and parent is None and merge != "merged"
 
 
 def exit_code(status: str) -> int:

@@ -32,6 +32,7 @@ class Action(StrEnum):
     UNANSWERED = "unanswered"  # no answer, and another attempt would not bring one
     IN_DOUBT = "in_doubt"  # sent, and nobody knows whether it was answered and charged
     APPROVE = "approve"
+    OVERRIDE = "override"  # accept what a review sent back, or has not judged yet
     REJECT = "reject"
     RESUBMIT = "resubmit"
     SUPPLY = "supply"  # a person gives the answer that a stuck role owes
@@ -44,6 +45,7 @@ class Action(StrEnum):
     RERUN = "rerun"
     SPAWN = "spawn"  # the children of a step are made
     COLLECT = "collect"  # they have settled
+    MERGE = "merge"  # the work goes into the repository that it came from
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,15 @@ class Event:
     """Of a job with a workflow: what follows the step, or where the job is put; None is the end."""
     unsure: bool = False
     """COMPLETED: a steward is to confirm it, as the step or the agent wants."""
+    blocked: bool = False
+    """COMPLETED by the reviewer: its verdict, a finding or a check sends the work back."""
+    sent_back: bool = False
+    """OVERRIDE: the last word on the work is a review that sent it back."""
     children: int = 0
     """SPAWN: how many jobs the step is given to."""
     fault: str = ""
     """SPAWN: why it can be given to none."""
     gathered: Literal["reached", "share", "conflict"] = "reached"
     """COLLECT: enough of the children succeeded, too few did, or their work does not fit together."""
+    fits: bool = True
+    """MERGE: the work fits to what the repository has become."""

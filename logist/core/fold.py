@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from logist.core import flowing, money
+from logist.core import findings, flowing, merging, money
 from logist.core.model import (
     Actor,
     Doer,
@@ -18,6 +18,7 @@ from logist.core.model import (
     JsonObject,
     Kind,
     Last,
+    Observed,
     Phase,
     Place,
     State,
@@ -44,7 +45,7 @@ _LATER = (
 """Fields that specs recorded by an earlier Logist do not have."""
 _AS_ASKED = (
     *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent"),
-    *("agent_role", "agent_role_source", "badge", "color"),
+    *("agent_role", "agent_role_source", "badge", "color", "source", "merges"),
 )
 """What is asked for stays asked for, wherever the job goes back to."""
 
@@ -136,7 +137,8 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         changes["asked"] = base.asked + 1
     if _is_answered(entry):
         changes.update({**_answered(base, entry), "allowed_tools": None})
-    after = base.model_copy(update=changes)
+    changes.update(_reviewed(base, entry))
+    after = merging.apply(base, base.model_copy(update=changes), entry)
     return flowing.apply(base, after, entry) if after.workflow is not None else after
 
 
@@ -225,6 +227,7 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
         evidence_files=evidence,
         missing=[item.path for item in observed.evidence if not item.exists] if observed else [],
         output=response.output,
+        verdict=entry.command.get("verdict") if phase is Phase.REVIEWER else None,
     )
     known = set(base.artefacts)
     changes: dict[str, Any] = {
@@ -234,6 +237,25 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
     if phase is Phase.DOER and response.output is not None:
         changes["outputs"] = {**base.outputs, entry.step or base.step: response.output}
     return changes
+
+
+def _reviewed(base: State, entry: Interaction) -> dict[str, Any]:
+    """What checks and reviewers have found of the step that the job stands at."""
+    if entry.after.step != base.step:
+        return {"checks": None, "findings": None}
+    if entry.kind is Kind.RESUBMIT and entry.command.get("review"):
+        return {"checks": None}  # a person may have worked on it since
+    if not _is_answered(entry):
+        return {}
+    observed = entry.observed or Observed()
+    results = observed.checks
+    if observed.phase is Phase.REVIEWER:
+        found = entry.command.get("findings")
+        added = {"checks": findings.together(base.checks or [], results)} if results else {}
+        return {**added, "findings": found if isinstance(found, list) and found else None}
+    if entry.response.actions != [ExitAction.COMPLETED]:
+        return {}
+    return {"checks": results or None, "findings": None}
 
 
 def asks(entry: Interaction) -> bool:
@@ -289,7 +311,7 @@ def cost(usage: Usage) -> int:
 
 def _returned(base: State, back: State) -> State:
     """The earlier state, with what has been used since and what was asked for since, a switch of role too."""
-    kept = ("usage", "asked", *_AS_ASKED)
+    kept = ("usage", "asked", "asked_at", *_AS_ASKED)
     return back.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
 
 

@@ -41,6 +41,7 @@ class Row:
 
 RESTING = frozenset(Status) - TERMINAL
 ASKED = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
+MERGEABLE = frozenset({Status.SUCCESS, Status.STUCK})
 STEWARD = frozenset({Who.STEWARD})
 SYSTEM = frozenset({Who.SYSTEM})
 
@@ -78,6 +79,10 @@ TABLE: tuple[Row, ...] = (
     _row(6, PENDING, DOER, Action.BREACH, to.stuck(StuckKind.PERMISSION)),
     _row(7, REVIEW, REVIEWER, Action.COMPLETED, to.confirm, to.confirms_the_review),
     _row(7, REVIEW, REVIEWER, Action.COMPLETED, to.advance, to.passes_the_review),
+    _row(8, REVIEW, REVIEWER, Action.COMPLETED, to.rework, to.fails_the_review),
+    _row(
+        8, REVIEW, REVIEWER, Action.COMPLETED, to.stuck(StuckKind.ATTEMPTS, used=1), to.fails_the_last_review
+    ),
     _row(8, REVIEW, REVIEWER, Action.RETRY, to.rework, to.left),
     _row(8, REVIEW, REVIEWER, Action.RETRY, to.stuck(StuckKind.ATTEMPTS, used=1), to.none_left),
     _row(9, REVIEW, REVIEWER, Action.STUCK, to.stuck(StuckKind.AGENT)),
@@ -97,6 +102,7 @@ TABLE: tuple[Row, ...] = (
     _row(11, ASKED, SYSTEM, Action.UNANSWERED, to.unchanged),
     _row(12, APPROVAL, STEWARD, Action.APPROVE, to.at(Status.SUCCESS), to.awaits("end")),
     _row(12, APPROVAL, STEWARD, Action.APPROVE, to.advance, to.awaits("review", "manual")),
+    _row(12, ASKED | {Status.STUCK}, STEWARD, Action.OVERRIDE, to.advance, to.overrides),
     _row(13, APPROVAL, STEWARD, Action.REJECT, to.back_to_work, to.awaits("end", "review")),
     _row(13, APPROVAL, STEWARD, Action.REJECT, to.stuck(StuckKind.AGENT), to.awaits("manual")),
     _row(14, Status.STUCK, STEWARD, Action.RESUBMIT, to.resubmitted, to.nothing_in_doubt),
@@ -124,6 +130,8 @@ TABLE: tuple[Row, ...] = (
     _row(20, Status.SUSPENDED, STEWARD, Action.RESUME, to.before, to.held),
     _row(21, RESTING | TERMINAL, STEWARD, Action.RESTEP, to.back, lambda s: s.event.back_to is not None),
     _row(21, RESTING | TERMINAL, STEWARD, Action.RERUN, to.start, to.has_work),
+    _row(23, MERGEABLE, STEWARD | SYSTEM, Action.MERGE, to.at(Status.SUCCESS), to.fits),
+    _row(23, MERGEABLE, STEWARD | SYSTEM, Action.MERGE, to.stuck(StuckKind.MERGE), to.does_not_fit),
 )
 
 
@@ -169,6 +177,8 @@ def _refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Refused:
         return Refused("whether the last request was charged is in doubt: say which it is", fix=fix)
     if event.action is Action.RESUBMIT and event.doubt:
         return Refused("nothing is in doubt in this job", fix=fix)
+    if event.action is Action.OVERRIDE:
+        return Refused("there is no review here to override", fix=fix)
     if event.action is Action.RESUME and here.status in HALTED and here.before:
         return Refused(f"the limit behind {here.status} was not raised", fix=fix)
     return Refused(f"a job that is {here.status} takes no {event.action}", fix=fix)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from logist.core import fold, limits, newer, step, steward
+from logist.core import fold, limits, newer, review, step, steward
 from logist.core.model import (
+    END,
     EffectiveSpec,
     Interaction,
     JsonObject,
@@ -40,6 +41,9 @@ class Judged:
 
     place: Place
     response: Response
+    route: list[JsonObject] = field(default_factory=list)
+    review: JsonObject | None = None
+    """What a reviewer's answer comes to (review.recorded); None where nobody was asked for a verdict."""
 
 
 def replay(interactions: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
@@ -79,10 +83,15 @@ def _compare(
         return
     if today is None:
         return
+    recorded_way, way = _way(entry.route), _way(today.route)
+    if recorded_way != way:
+        yield _difference(entry, "route", recorded_way, way)
     if today.place.status is not entry.state_after:
         yield _difference(entry, "state_after", entry.state_after, today.place.status)
     elif not newer.holds(_unworded(entry.after), _unworded(today.place)):
         yield _difference(entry, "after", _text(entry.after), _text(today.place))
+    if today.review is not None and today.review != (found := _reviewed(entry)):
+        yield _difference(entry, "review", found, today.review)
     for name in READ_FROM_ANSWER:
         recorded, now = getattr(entry.response, name), getattr(today.response, name)
         if recorded != now:
@@ -96,7 +105,8 @@ def _judge(
     if entry.kind is Kind.ASK and state is not None:
         observed = entry.observed or Observed()
         outcome = step.conclude(spec, state, reply_of(entry), observed, schema)
-        return Judged(outcome.place, outcome.response)
+        found = review.recorded(outcome.gate) if observed.asks_verdict else None
+        return Judged(outcome.place, outcome.response, outcome.route, found)
     if entry.kind is Kind.RECOVER and state is not None:
         role = (entry.observed or Observed()).role
         outcome = (step.given_up if entry.command.get("given_up") else step.in_doubt)(spec, state, role)
@@ -106,9 +116,28 @@ def _judge(
     if entry.kind in steward.ACTIONS or entry.kind is Kind.SPEC:
         here = state.place() if state else None
         routed = steward.routed(entry.kind, state, entry.command, spec)
-        place = steward.decide(entry.kind, here, entry.command, spec, back.place() if back else None, routed)
-        return Judged(place, Response())
+        earlier = back.place() if back else None
+        sent_back = steward.sent_back(state)
+        place = steward.decide(entry.kind, here, entry.command, spec, earlier, routed, sent_back=sent_back)
+        return Judged(place, Response(), routed.route if routed else [])
     return None
+
+
+def _reviewed(entry: Interaction) -> JsonObject:
+    return {name: entry.command[name] for name in ("verdict", "findings") if name in entry.command}
+
+
+def _way(route: Sequence[JsonObject]) -> str:
+    """The decisions of a route with their branches, and the steps passed over: not what they saw, nor other words."""
+    return ", ".join(map(_taken, route)) or "no decision"
+
+
+def _taken(told: JsonObject) -> str:
+    if "skipped" in told:
+        return f"{told['skipped']} is passed over"
+    branch = told.get("branch")
+    where = "no branch" if branch is None else "the end" if branch == END else str(branch)
+    return f"{told.get('decision')} takes {where}"
 
 
 def _limit_stands(spec: EffectiveSpec, state: State, entry: Interaction) -> bool:
@@ -138,6 +167,10 @@ def _difference(entry: Interaction, field: str, recorded: object, today: object)
         cause = "the rules for the exit command judge this answer in another way"
     elif field == "state_before":
         cause = "the entries before it lead elsewhere"
+    elif field == "review":
+        cause = "the rules of the review come to another verdict, or to other findings"
+    elif field == "route":
+        cause = "the decisions of the workflow go another way"
     else:
         cause = "the rules of the state machine lead elsewhere"
     return Difference(entry.sequence, field, str(recorded), str(today), cause)

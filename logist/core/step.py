@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from logist.core import exit_command, money, onward, prompt
+from logist.core import exit_command, onward, review
 from logist.core.event import Action, Event, Who
-from logist.core.instructing import instructed, judge
-from logist.core.limits import Halt, halted, left
+from logist.core.instructing import judge
 from logist.core.machine import next_command, next_place
 from logist.core.model import (
     Approval,
+    Check,
     EffectiveSpec,
     ErrorKind,
     ExitAction,
     JsonObject,
-    Model,
     Observed,
     Phase,
     Place,
     Reply,
-    Request,
     Response,
-    Role,
     State,
     Status,
 )
+from logist.core.plan import Bounds, StepPlan, plan
 from logist.core.targets import reviewed
-from logist.core.tools import Tool, function
+
+__all__ = [
+    "PHASES",
+    "Bounds",
+    "Idle",
+    "Outcome",
+    "StepPlan",
+    "checks_due",
+    "conclude",
+    "given_up",
+    "idle",
+    "in_doubt",
+    "named_files",
+    "owed_by",
+    "plan",
+    "standing",
+    "turn",
+]
 
 CUT_SHORT = {
     "length": "the answer was cut off at the output limit",
@@ -49,32 +62,6 @@ class Idle:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """How a request is bounded; all but the job's limits."""
-
-    min_output_tokens: int = 2048
-    redact: Callable[[str], tuple[str, int]] = lambda text: (text, 0)
-
-
-@dataclass(frozen=True)
-class StepPlan:
-    """The exact request of the next step, and what it may cost at worst."""
-
-    phase: Phase
-    role: Role
-    model: Model
-    request: Request
-    attempt: int
-    max_output_tokens: int
-    reserved_microcents: int | None
-    """Worst case of one exchange; None where the price is unknown."""
-    tools: tuple[Tool, ...] = ()
-    agent: str = ""
-    warnings: tuple[str, ...] = ()
-    """What of the step's template could not be filled."""
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What an answer means: the judged response and the place it leads to."""
 
@@ -85,6 +72,8 @@ class Outcome:
     """The decisions that were taken on the way to the next step."""
     unsure: bool = False
     """A steward is to confirm it, if not at once, then when the reviewer has seen it."""
+    gate: review.Gate | None = None
+    """Of a reviewer that accepts the work or sends it back: what that comes to, with the checks."""
 
 
 PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}
@@ -113,75 +102,21 @@ def idle(state: State) -> Idle | None:
     return Idle(state.status, why, next_command(place))
 
 
-def plan(
-    spec: EffectiveSpec,
-    state: State,
-    role: Role,
-    model: Model,
-    given: prompt.Given,
-    bounds: Bounds,
-    *,
-    phase: Phase,
-    free: bool,
-    sent: bool = True,
-    tools: Sequence[Tool] = (),
-    agent: str = "",
-) -> StepPlan | Halt:
-    """The exact request of the next step, or the limit that stands before it.
-
-    `tools` are offered to the model; what they take of the request is paid for too. `free` agents cost nothing, so no price is needed and nothing is reserved. `sent` False: the answer
-    is there already, so no limit applies.
-    """
-    told = instructed(spec, state, role, given, phase)
-    text, parts, user_start, redactions = prompt.assemble(told.system, told.user, bounds.redact, told.joint)
-    wanted = role.max_output_tokens or model.max_output_tokens
-    sending = text + json.dumps([function(tool) for tool in tools]) if tools else text
-    least = None if free else money.worst_case(model, sending, min(wanted, bounds.min_output_tokens))
-    halt = halted(spec, state.usage, least or 0) if sent else None
-    if halt:
-        return halt
-    most, reserved = (wanted, 0) if free else _fit(spec, state, model, sending, wanted, bounds)
-    metadata: JsonObject = {
-        "role": role.name,
-        **({"badge": role.badge} if role.badge else {}),
-        **({"color": role.color} if role.color else {}),
-        "phase": state.status.value,
-        **({"step": state.step} if spec.workflow else {}),
-        "model": model.name,
-        "temperature": role.temperature,
-        "provider_model": model.provider_model,
-        "endpoint": model.endpoint,
-        "max_output_tokens": most,
-        "user_start": user_start,
-        "redactions": redactions,
-        "agent": agent,
-        "permissions": role.permissions.names(),
-        "tools": [tool.name for tool in tools],
-    }
-    request = Request(
-        prompt=text,
-        files_context=[bounds.redact(file.path)[0] for file in given.files],
-        metadata=metadata,
-        parts=parts,
-    )
-    return StepPlan(
-        phase, role, model, request, state.attempts + 1, most, reserved, tuple(tools), agent, told.warnings
-    )
-
-
-def _fit(
-    spec: EffectiveSpec, state: State, model: Model, text: str, wanted: int, bounds: Bounds
-) -> tuple[int, int | None]:
-    """`(max_output_tokens, worst case in microcents)` such that the cost limit can't be overshot."""
-    room = left(spec, state.usage)
-    fitted = money.fit_output(model, text, wanted, room, bounds.min_output_tokens) or wanted
-    return fitted, money.worst_case(model, text, fitted)
-
-
 def named_files(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObject) -> tuple[str, ...]:
     """The evidence that an answer names: what the workspace has to be asked about."""
     verdict = judge(spec, state.step, reply.text, schema)
     return verdict.command.evidence_files if verdict.command and not reply.error else ()
+
+
+def checks_due(
+    spec: EffectiveSpec, state: State, phase: str, reply: Reply, schema: JsonObject
+) -> dict[str, Check]:
+    """The checks whose commands are to be run after an answer: what it completes is reviewed, and nothing is wrong with it."""
+    if reply.error or reply.refusals or reply.finish in CUT_SHORT or not reviewed(spec, state.step):
+        return {}
+    verdict = judge(spec, state.step, reply.text, schema)
+    done = verdict.command is not None and verdict.command.action is ExitAction.COMPLETED
+    return review.to_run(spec, state, Phase(phase)) if done else {}
 
 
 def conclude(
@@ -262,15 +197,17 @@ def _judged(
     command: exit_command.ExitCommand,
     warnings: tuple[str, ...],
 ) -> Outcome:
-    missing = [item.path for item in observed.evidence if not item.exists]
-    action, reason = _verdict(spec, here, observed, command, missing)
-    response = _told(reply, observed, command, warnings)
-    event = _event(observed, action, reason)
-    if action is not Action.COMPLETED or spec.workflow is None:
-        return Outcome(response, next_place(here, event, spec), reason)
+    gate = review.gate(spec, state, observed, command)
+    if gate and gate.fault:
+        return _invalid(spec, here, reply, observed, gate.fault)
+    action, reason = _verdict(spec, here, observed, command, gate)
+    response = _told(reply, observed, command, (*warnings, *(gate.warnings if gate else ())))
+    event = replace(_event(observed, action, reason), blocked=bool(gate and gate.blocked))
+    if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
+        return Outcome(response, next_place(here, event, spec), reason, gate=gate)
     done = onward.after(spec, spec.workflow, state, here, event, response)
     lost = done.place.stuck.reason if done.place.stuck else reason
-    return Outcome(response, done.place, lost, done.route, done.unsure)
+    return Outcome(response, done.place, lost, done.route, done.unsure, gate)
 
 
 def _told(
@@ -299,8 +236,11 @@ def _verdict(
     here: Place,
     observed: Observed,
     command: exit_command.ExitCommand,
-    missing: list[str],
+    gate: review.Gate | None,
 ) -> tuple[Action, str]:
+    if command.action is ExitAction.COMPLETED and gate and gate.blocked:
+        return Action.COMPLETED, gate.reason
+    missing = [item.path for item in observed.evidence if not item.exists]
     if command.action is ExitAction.COMPLETED:
         if missing and _nobody_looks(spec, here, observed.phase):
             return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"

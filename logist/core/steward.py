@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from logist.core import data, routing
+from logist.core import data, review, routing
 from logist.core.event import Action, Event, Who
 from logist.core.machine import next_place
 from logist.core.model import (
@@ -36,6 +36,7 @@ ACTIONS = {
     Kind.HALT: Action.HALT,
     Kind.SPAWN: Action.SPAWN,
     Kind.COLLECT: Action.COLLECT,
+    Kind.MERGE: Action.MERGE,
 }
 SYSTEM = frozenset({Kind.HALT, Kind.SPAWN, Kind.COLLECT})
 STARTS = frozenset({Kind.CREATE, Kind.ACTIVATE, Kind.RERUN})
@@ -49,13 +50,16 @@ def decide(
     spec: EffectiveSpec,
     back_to: Place | None = None,
     routed: Routed | None = None,
+    *,
+    sent_back: bool = False,
 ) -> Place:
     """Where `command`, an interaction of `kind` that no agent made, leads.
 
     `command` holds what the interaction records: draft, limit, review, step, doubt, to, note; of `role`, who
-    takes over from whom, which moves the job nowhere; of `spawn` and `collect`, the children and what was
+    takes over from whom, which moves the job nowhere; of `approve`, whether it overrides a review; of `spawn` and `collect`, the children and what was
     gathered. `back_to` is the place before interaction `to` of a restep; `routed` is where the workflow leads,
-    if there is one (see `routed`). Raises Refused, UsageError.
+    if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it.
+    Raises Refused, UsageError.
     """
     if kind is Kind.SPEC:
         assert here is not None
@@ -63,7 +67,7 @@ def decide(
     limit = str(command.get("limit"))
     event = Event(
         who=Who.SYSTEM if kind in SYSTEM else Who.STEWARD,
-        action=ACTIONS[kind],
+        action=Action.OVERRIDE if overrides(kind, command) else ACTIONS[kind],
         role=str(command.get("to" if kind is Kind.ROLE else "role", "")),
         reason=str(command.get("note") or command.get("fault") or command.get("lack") or ""),
         draft=bool(command.get("draft")),
@@ -73,11 +77,23 @@ def decide(
         doubt=command.get("doubt"),
         back_to=back_to,
         onward=routed.onward if routed else None,
+        sent_back=sent_back,
         children=len(command.get("children") or ()),
         fault=str(command.get("fault") or ""),
         gathered=command["gathered"] if command.get("gathered") in GATHERED else "reached",
+        fits=not command.get("conflicts"),
     )
     return next_place(here, event, spec)
+
+
+def overrides(kind: Kind, command: JsonObject) -> bool:
+    """Whether a steward accepts what a review has sent back, or has not judged."""
+    return kind is Kind.APPROVE and bool(command.get("override"))
+
+
+def sent_back(state: State | None) -> bool:
+    """Whether the job stands where the last review sent it back to."""
+    return state is not None and state.attempts > 0 and review.sent_back(state)
 
 
 def routed(kind: Kind, state: State | None, command: JsonObject, spec: EffectiveSpec) -> Routed | None:
@@ -91,9 +107,10 @@ def routed(kind: Kind, state: State | None, command: JsonObject, spec: Effective
         return None
     if kind is Kind.RESUBMIT:
         return _put(flow, state, command, spec)
-    if kind is Kind.APPROVE and state.awaiting in ("review", "manual"):
+    if overrides(kind, command) or (kind is Kind.APPROVE and state.awaiting in ("review", "manual")):
         return _after(flow, state, spec, given(state, command))
-    if kind is Kind.SPAWN or (kind is Kind.COLLECT and command.get("gathered") == "reached"):
+    nothing_to_give = kind is Kind.SPAWN and not command.get("children") and not command.get("fault")
+    if nothing_to_give or (kind is Kind.COLLECT and command.get("gathered") == "reached"):
         results = gathered(command)
         output = results[0] if command.get("single") and results else results
         return _after(flow, state, spec, output, results)
@@ -109,9 +126,14 @@ def given(state: State, command: JsonObject) -> Any:
 
 def gathered(command: JsonObject) -> list[Any]:
     """What the children that succeeded, and whose work is not left out, gave, in the order of the items."""
+    return [child.get("output") for child in fitting(command)]
+
+
+def fitting(command: JsonObject) -> list[JsonObject]:
+    """The children that succeeded, and whose work is not left out, as a collect records them."""
     children, left_out = command.get("children") or [], command.get("left_out") or {}
     good = (child for child in children if child.get("status") == Status.SUCCESS)
-    return [child.get("output") for child in good if child.get("id") not in left_out]
+    return [child for child in good if child.get("id") not in left_out]
 
 
 def _put(flow: Workflow, state: State, command: JsonObject, spec: EffectiveSpec) -> Routed | None:

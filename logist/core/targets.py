@@ -72,7 +72,7 @@ def advance(s: Situation) -> Place:
     onward = s.event.onward
     if onward is not None and (onward.fault or onward.step is not None):
         return arrive(s)
-    if s.spec.approval is Approval.NONE or s.event.action is Action.APPROVE:
+    if s.spec.approval is Approval.NONE or s.event.action in (Action.APPROVE, Action.OVERRIDE):
         return Place(status=Status.SUCCESS, step=s.here.step)
     return Place(status=Status.APPROVAL_REQUIRED, awaiting="end", step=s.here.step)
 
@@ -228,11 +228,27 @@ def passes(s: Situation) -> bool:
 
 
 def confirms_the_review(s: Situation) -> bool:
-    return s.event.unsure or s.spec.approval is Approval.EACH
+    return not s.event.blocked and (s.event.unsure or s.spec.approval is Approval.EACH)
 
 
 def passes_the_review(s: Situation) -> bool:
-    return not confirms_the_review(s)
+    return not s.event.blocked and not confirms_the_review(s)
+
+
+def fails_the_review(s: Situation) -> bool:
+    return s.event.blocked and s.attempts_left
+
+
+def fails_the_last_review(s: Situation) -> bool:
+    return s.event.blocked and not s.attempts_left
+
+
+def overrides(s: Situation) -> bool:
+    """Whether it is a review that stands in the way, and not the doer, or a question of money."""
+    stuck = s.here.stuck
+    if stuck is not None:
+        return stuck.phase is Phase.REVIEWER and stuck.kind is not StuckKind.IN_DOUBT
+    return s.here.status is Status.REVIEW_REQUIRED or s.event.sent_back
 
 
 def has_work(s: Situation) -> bool:
@@ -293,6 +309,20 @@ def held(s: Situation) -> bool:
 def raised(s: Situation) -> bool:
     enough = s.here.halted_at is None or limit_value(s.spec, s.here.status) > s.here.halted_at
     return enough and held(s)
+
+
+def fits(s: Situation) -> bool:
+    return _merges(s) and s.event.fits
+
+
+def does_not_fit(s: Situation) -> bool:
+    return _merges(s) and not s.event.fits
+
+
+def _merges(s: Situation) -> bool:
+    """Whether the job is done, and all that is left is to merge it."""
+    stuck = s.here.stuck
+    return s.here.status is Status.SUCCESS or (stuck is not None and stuck.kind is StuckKind.MERGE)
 
 
 def left(s: Situation) -> bool:

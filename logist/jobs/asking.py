@@ -65,7 +65,6 @@ def envelope(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: 
 def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> JsonObject:
     """What the agent may do in the workspace (agents.protocol.Work)."""
     settings = session.project.settings
-    head = (session.position.hash or "").removeprefix("sha256:")[:16]
     described = settings.agents.get(agent)
     return {
         "permissions": role.permissions.names(),
@@ -74,9 +73,15 @@ def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> Jso
         "approved": session.state.allowed_tools or [],
         "rules": settings.tools.model_dump(mode="json"),
         "sandbox": settings.sandbox.model_dump(mode="json"),
-        "marker": f"{session.job.id}-{session.state.revision + 1}-{head}",
+        "marker": marker(session),
         "program": described.model_dump(mode="json") if described else None,
     }
+
+
+def marker(session: Session) -> str:
+    """What is in the environment of all that is started for the next interaction of a job."""
+    head = (session.position.hash or "").removeprefix("sha256:")[:16]
+    return f"{session.job.id}-{session.state.revision + 1}-{head}"
 
 
 def in_place(session: Session, asked: JsonObject) -> Reply:

@@ -7,13 +7,22 @@ from pathlib import Path
 
 from logist import documents
 from logist.core import fold, steward
-from logist.core.model import Actor, Interaction, JobSpec, Kind, State, Steward, Workflow
-from logist.errors import UsageError
-from logist.jobs import flows, specs
+from logist.core.model import (
+    Actor,
+    EffectiveSpec,
+    Interaction,
+    JobSpec,
+    JsonObject,
+    Kind,
+    State,
+    Steward,
+    Workflow,
+)
+from logist.errors import InvalidFile, UsageError
+from logist.jobs import flows, home, sources, specs
 from logist.jobs.project import Project
 from logist.jobs.session import dump, dump_state, interaction_of
 from logist.store import JobDir, Position, replace_file
-from logist.workspace import find_repository, uncommitted
 
 
 @dataclass(frozen=True)
@@ -58,10 +67,14 @@ def create(
         spec, text = clean, ""  # a secret is nobody's comment
     flow = child.flow if child else _flow(project, spec, here)
     effective = specs.effective(project, spec, flow)
-    command = {"draft": draft}
+    if flow is None:
+        _require_roles(project, effective)
+    source = sources.repository_of(project, spec) if child is None else None
+    command: JsonObject = {"draft": draft, **({"source": str(source)} if source else {})}
     routed = None if draft else steward.routed(Kind.CREATE, None, command, effective)
     after = steward.decide(Kind.CREATE, None, command, effective, routed=routed)
-    source = _source(project, spec) if child is None else None
+    if project.jobs_dir.is_relative_to(project.home):
+        home.ensure(project.home)
     with JobDir.creating(project.jobs_dir, job_id) as job:
         workspace = project.workspace(job)
         start = workspace.populate_from(child.git_dir, child.commit) if child else workspace.populate(source)
@@ -90,48 +103,35 @@ def create(
         state = fold.apply(None, interaction_of(done.entries[0]))
         job.write_state(dump_state(state, done.position))
     empty = workspace.source_has_no_commits
-    return Created(project.job(job_id), state, _no_commits(source) if empty else _warnings(source))
+    return Created(
+        project.job(job_id), state, sources.no_commits(source) if empty else sources.warnings(source)
+    )
 
 
 def _flow(project: Project, spec: JobSpec, here: Path | None) -> Workflow | None:
     """The workflow that the spec names, without the secrets that its file may hold."""
     if not spec.workflow:
         return None
-    found = flows.chosen(
-        project, spec.workflow, here or Path(), specs.doer(project.settings, spec)[0], spec.input
-    )
+    found = flows.chosen(project, spec.workflow, here or Path(), specs.doer(project, spec)[0], spec.input)
     told = found.model_dump(mode="json")
     clean = specs.redacted_values(project, told)
     return found if clean == told else Workflow.model_validate(clean)
 
 
+def _require_roles(project: Project, spec: EffectiveSpec) -> None:
+    """Raises InvalidFile for a role that only the config names, and that nobody knows."""
+    keys = {"default": "roles.default", "config": "review.role"}
+    asked = [(spec.doer, spec.doer_source)]
+    if spec.review:
+        asked.append((spec.reviewer, spec.reviewer_source))
+    known = {*project.roles.by_name, *project.roles.broken}
+    for role, source in asked:
+        if role not in known and source != "job":
+            key = keys.get(source, f"roles.type_mapping.{spec.task_type}")
+            fix = f"logist config show has the file; valid roles: {', '.join(sorted(project.roles.by_name))}"
+            raise InvalidFile(f"`{key}` names the role `{role}`, and there is none", where="config", fix=fix)
+
+
 def _named(spec: JobSpec, job_id: str) -> dict[str, object]:
     written = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     return {"id": job_id, **{key: value for key, value in written.items() if key != "id"}}
-
-
-def _source(project: Project, spec: JobSpec) -> Path | None:
-    """The repository the workspace starts from; by default the one that holds `.logist`."""
-    if spec.repo is False:
-        return None
-    if isinstance(spec.repo, str):
-        named = Path(spec.repo).expanduser()
-        found = find_repository(named) if named.is_dir() else None
-        if found is None:
-            raise UsageError(f"{spec.repo} is not a git repository", where="repo", fix="--no-repo for none")
-        return found
-    return find_repository(project.home.parent) if project.home.name == ".logist" else None
-
-
-def _no_commits(source: Path | None) -> tuple[str, ...]:
-    return (f"{source} has no commit yet, so the workspace is empty",)
-
-
-def _warnings(source: Path | None) -> tuple[str, ...]:
-    if source is None:
-        return ()
-    changed = [path for path in uncommitted(source) if not path.startswith(".logist/")]
-    if not changed:
-        return ()
-    names = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
-    return (f"the workspace holds the committed HEAD of {source}; not in it: {names}",)

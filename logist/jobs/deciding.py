@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from logist.core import flowing, fold, steward
+from logist.core import data, flowing, fold, steward
 from logist.core.model import (
     EffectiveSpec,
     Interaction,
@@ -17,7 +18,7 @@ from logist.core.model import (
     Usage,
 )
 from logist.errors import LogistError, Refused, UsageError
-from logist.jobs import doubt, gathering, settling, specs, stopping
+from logist.jobs import doubt, gathering, merging, settling, specs, stopping
 from logist.jobs.project import Project
 from logist.jobs.result import Result
 from logist.jobs.session import Session, changing
@@ -25,6 +26,8 @@ from logist.jobs.session import Session, changing
 NOTHING = Usage()
 ENDS = frozenset({Kind.CANCEL, Kind.FAIL})
 """Kinds after which nobody wants the work of the children."""
+MOST_AT_ONCE = 16
+"""Children that are ended at the same time."""
 ENDING = frozenset({Kind.SUSPEND, Kind.CANCEL, Kind.FAIL})
 """Kinds that need nothing from job.yaml, so that a broken one can't keep a job from being stopped."""
 
@@ -52,6 +55,8 @@ def decide(
         wait = max(wait, stopping.LEAVE_SECONDS)
     with changing(project, job_id, f"job {kind}", wait=wait) as session:
         settled = settling.settle_first(session, then_refuse=kind not in ENDING, at_any_price=kind in ENDING)
+        if steward.overrides(kind, asked) and not (note or "").strip():
+            raise UsageError("a review is overridden only for a reason", where="--override", fix="say why")
         if kind is Kind.APPROVE and "output" in asked and session.state.workflow is None:
             fix = "approve without --output"
             raise UsageError("no step comes after this one to read an output", where="--output", fix=fix)
@@ -60,8 +65,11 @@ def decide(
         spec, changed = _spec(session, kind)
         used = gathering.used_since(session) if kind in flowing.BOOKS else gathering.Used()
         asked.update(used.command)
+        if kind is Kind.APPROVE and "output" in asked:
+            asked.update(data.recorded(spec, session.state.step, asked["output"]))
         routed = steward.routed(kind, session.state, asked, spec)
-        after = steward.decide(kind, session.state.place(), asked, spec, routed=routed)
+        sent_back = steward.sent_back(session.state)
+        after = steward.decide(kind, session.state.place(), asked, spec, routed=routed, sent_back=sent_back)
         entry = session.entry(
             kind,
             after,
@@ -76,18 +84,37 @@ def decide(
         kept = () if kind in ENDS else session.state.children
     unwanted = [child for child in waited_for if child not in kept]
     dismiss(project, unwanted, f"{job_id} does not wait for it any more: {kind}")
-    return Result(job_id, session.state, (*settled, *recorded))
+    return merging.merge_due(project, Result(job_id, session.state, (*settled, *recorded)))
 
 
 def dismiss(project: Project, children: Sequence[str], note: str) -> None:
-    """Ends the jobs whose work nobody wants now; one that can't be ended is told, and refuses to go on by itself."""
+    """Ends the jobs whose work nobody wants now; one that can't be ended is told, and refuses to go on by itself.
+
+    Those that somebody is at work on are ended at the same time: each may take its seconds.
+    """
+    busy = [child for child in children if _is_busy(project, child)]
     for child in children:
-        try:
-            decide(project, child, Kind.CANCEL, note=note, ends_agent=True)
-        except Refused:
-            continue  # it has ended already
-        except LogistError as error:
-            project.say(f"warning: {child} could not be canceled: {error}")
+        if child not in busy:
+            _dismiss(project, child, note)
+    if busy:
+        with ThreadPoolExecutor(max_workers=min(len(busy), MOST_AT_ONCE)) as pool:
+            list(pool.map(lambda child: _dismiss(project, child, note), busy))
+
+
+def _is_busy(project: Project, job_id: str) -> bool:
+    try:
+        return project.job(job_id).holder() is not None
+    except LogistError:
+        return False
+
+
+def _dismiss(project: Project, job_id: str, note: str) -> None:
+    try:
+        decide(project, job_id, Kind.CANCEL, note=note, ends_agent=True)
+    except Refused:
+        pass  # it has ended already
+    except LogistError as error:
+        project.say(f"warning: {job_id} could not be canceled: {error}")
 
 
 def _why(after: Place, note: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +23,8 @@ from logist.jobs.session import Session
 from logist.workspace import Checkpoint, Undone, Workspace
 
 CHANGES_RECORDED = 1000
+VERDICT = "verdict"
+"""The part of a prompt that says what a review holds."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ def observe(
     before: str | None,
     after: Checkpoint | None,
     undone: Undone | None = None,
+    checks: Sequence[JsonObject] = (),
 ) -> Observed:
     """Everything about the workspace and the limits that judging the answer depends on."""
     project = session.project
@@ -89,9 +93,17 @@ def observe(
         changes=[change.model_copy(update={"path": project.redacted(change.path)}) for change in changes],
         changes_omitted=omitted,
         refusals=[*answered.reply.refusals, *_breaches(project, answered.envelope["role"], undone)],
+        checks=list(checks),
+        asks_verdict=True if _asks_verdict(answered.envelope) else None,
         not_restorable=[project.redacted(name) for name in after.skipped] if after else [],
         found=after.commit if after and undone else None,
     )
+
+
+def _asks_verdict(asked: JsonObject) -> bool:
+    """Whether the prompt told a reviewer to give one: those of an earlier Logist did not."""
+    parts = asked["request"].get("parts") or []
+    return any(part.get("source") == VERDICT for part in parts)
 
 
 def _breaches(project: Project, role: str, undone: Undone | None) -> list[JsonObject]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from logist.core import advice
 from logist.core.machine import next_command
-from logist.core.model import Interaction, State
+from logist.core.model import Interaction, State, Status
 
 
 @dataclass(frozen=True)
@@ -21,4 +22,8 @@ class Result:
 
     @property
     def next_command(self) -> str:
-        return next_command(self.state.place(), self.job_id)
+        state = self.state
+        unmerged = advice.is_unmerged(state.source, state.parent, state.merge)
+        if state.status is Status.SUCCESS and unmerged:
+            return advice.next_command(state.status, job=self.job_id, unmerged=True)
+        return next_command(state.place(), self.job_id)

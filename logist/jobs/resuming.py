@@ -16,6 +16,7 @@ from logist.agents.collecting import Ending
 from logist.agents.protocol import LITELLM
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Usage
 from logist.core.step import StepPlan
+from logist.jobs import checking
 from logist.jobs.session import Session
 from logist.store import Exchange
 
@@ -146,4 +147,18 @@ def is_back(session: Session, checkpoint: str) -> bool:
     """Whether what `go_on` puts back is all there, so that nothing is left to undo."""
     exchanges = session.job.exchanges()
     asked = exchanges[0].request if exchanges else None
-    return asked is not None and asked.get("restored_from") == checkpoint
+    answered = bool(exchanges) and exchanges[-1].tools is None  # then it is a check that was cut off
+    return asked is not None and asked.get("restored_from") == checkpoint and not answered
+
+
+def undo(session: Session) -> str | None:
+    """Puts the workspace back to where it was before a restore was cut off, and returns that checkpoint."""
+    kept = session.unfinished_restore()
+    if kept:
+        checking.sweep(session)
+    if kept and not is_back(session, kept):
+        workspace = session.project.workspace(session.job)
+        workspace.checkpoint("before a cut-off restore is undone")
+        workspace.restore(kept, clearing=True)
+    session.job.end_restore()
+    return kept

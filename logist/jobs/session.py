@@ -122,9 +122,9 @@ class Session:
 
 
 def _returns(entry: Interaction) -> bool:
-    """Whether it is a restep or rerun, took an agent's work back, undid what an agent may not change, or merged."""
+    """Whether it is a restep or rerun, took work back, undid what an agent or a check may not change, or merged."""
     merged = entry.kind is Kind.COLLECT and entry.checkpoint_after != entry.checkpoint_before
-    undone = bool(entry.observed and entry.observed.found)
+    undone = entry.observed is not None and bool(entry.observed.found or entry.observed.checks)
     return entry.kind in (*RETURNS, Kind.RECOVER) or undone or merged
 
 

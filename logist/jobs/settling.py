@@ -8,11 +8,12 @@ from typing import Any
 
 from logist.agents import collecting, sandbox
 from logist.agents.place import RUN
-from logist.core import fold, step
+from logist.core import data, fold, review, step
 from logist.core.machine import next_command
 from logist.core.model import (
     Actor,
     EffectiveSpec,
+    ExitAction,
     Interaction,
     JsonObject,
     Kind,
@@ -21,7 +22,7 @@ from logist.core.model import (
     Reply,
 )
 from logist.errors import LogistError, ProviderError, Refused, Stopped
-from logist.jobs import asking, observing, resuming, transcript
+from logist.jobs import asking, checking, observing, resuming, transcript
 from logist.jobs.asking import INTERRUPTED
 from logist.jobs.observing import Answered
 from logist.jobs.session import Session
@@ -29,7 +30,10 @@ from logist.workspace import Checkpoint, removal
 
 
 def settle(
-    session: Session, *, goes_on: Callable[[JsonObject], bool] = lambda asked: False
+    session: Session,
+    *,
+    goes_on: Callable[[JsonObject], bool] = lambda asked: False,
+    unchecked: bool = False,
 ) -> list[Interaction]:
     """Concludes what an earlier command left in flight; empty if there was nothing to conclude.
 
@@ -37,7 +41,7 @@ def settle(
     answer is in doubt. A model that was ended between two turns goes on if `goes_on` says so of its
     envelope, or is given up: what it cost is booked, and the workspace goes back.
     """
-    found = _undo(session)
+    found = resuming.undo(session)
     got = _collected(session)
     if _may_go_on(session, got, goes_on):
         assert got is not None
@@ -57,7 +61,7 @@ def settle(
         return [_in_doubt(session, spec, asked, got.reply)]
     if asked["phase"] != step.turn(session.state) or asked["step"] != session.state.step:
         return [_late(session, Answered(spec, asked, got.reply))]
-    return [conclude(session, Answered(spec, asked, got.reply), found=found)]
+    return [conclude(session, Answered(spec, asked, got.reply), found=found, unchecked=unchecked)]
 
 
 def _may_go_on(
@@ -106,17 +110,6 @@ def _end_strays(asked: JsonObject) -> None:
         sandbox.sweep(marker)
 
 
-def _undo(session: Session) -> str | None:
-    """Puts the workspace back to where it was before a restore was cut off, and returns that checkpoint."""
-    kept = session.unfinished_restore()
-    if kept and not resuming.is_back(session, kept):
-        workspace = session.project.workspace(session.job)
-        workspace.checkpoint("before a cut-off restore is undone")
-        workspace.restore(kept, clearing=True)
-    session.job.end_restore()
-    return kept
-
-
 def _collected(session: Session) -> collecting.Collected | None:
     """What is in flight and not recorded yet; None if nothing is, or nothing was sent."""
     got = collecting.collect(session.job.exchanges())
@@ -156,10 +149,10 @@ def settle_first(
     """Settles, and says so. `then_refuse`: what a person decided did not take this answer into account.
 
     `at_any_price`: nothing that is in flight, not even what can't be read, keeps a job from being
-    ended; it stays where it is.
+    ended; it stays where it is. Nor is it then kept waiting for checks.
     """
     try:
-        entries = settle(session)
+        entries = settle(session, unchecked=at_any_price)
     except LogistError as error:
         if not at_any_price:
             raise
@@ -211,8 +204,11 @@ def conclude(
     simulated: bool = False,
     command: JsonObject | None = None,
     found: str | None = None,
+    unchecked: bool = False,
 ) -> Interaction:
     """Judges an answer and records it; the one way in which any answer enters a history.
+
+    `unchecked`: the commands of checks are not run, so that they do not hold.
 
     `found`: the workspace as the agent left it, where an earlier command has looked and was cut off. It may
     have held what no checkpoint holds, and nobody can bring back.
@@ -224,10 +220,12 @@ def conclude(
     left = Checkpoint(found) if found else left
     undone = None if simulated else observing.take_back(session, workspace, answered, left)
     kept = undone.kept if undone else left
-    seen = observing.observe(session, workspace, answered, before, left, undone)
+    checked = [] if undone else checking.run(session, workspace, answered, left.commit, unchecked=unchecked)
+    seen = observing.observe(session, workspace, answered, before, left, undone, checked)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, session.project.schema)
     transcript.keep(session, asked)
     kept_turns = {} if seen.refusals else _kept_turns(session, answered)
+    by_hand = simulated and outcome.response.actions == [ExitAction.COMPLETED]
     entry = _entry(
         session,
         Kind.ASK,
@@ -237,10 +235,16 @@ def conclude(
         (before, kept.commit),
         simulated=simulated,
         steward=asked.get("steward"),
-        command={**(command or {}), **kept_turns, **({"unsure": True} if outcome.unsure else {})},
+        command={
+            **(command or {}),
+            **kept_turns,
+            **({"unsure": True} if outcome.unsure else {}),
+            **review.recorded(outcome.gate),
+            **(data.recorded(answered.spec, asked["step"], outcome.response.output) if by_hand else {}),
+        },
     )
     recorded = session.record(entry)[0]
-    if undone:
+    if undone or checked:
         session.job.end_restore()
     return recorded
 

@@ -9,15 +9,36 @@ from typing import Any
 from pydantic import ValidationError
 
 from logist import documents
-from logist.config.settings import Settings
-from logist.core.model import Approval, Doer, EffectiveSpec, JobSpec, JsonObject, Limits, Workflow
+from logist.config.sections import RoleChoice
+from logist.config.settings import Settings, approval_of
+from logist.core.model import (
+    CHECK_MINUTES,
+    CHECKS,
+    Check,
+    Doer,
+    EffectiveSpec,
+    JobSpec,
+    JsonObject,
+    Limits,
+    Workflow,
+)
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.project import Project
-from logist.roles import role_hash
+from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file
 
 TITLE_LENGTH = 60
 MADE_AGAIN = "logist doctor --fix makes it again from the history"
+UNMAPPED = "implement"
+"""Does the tasks of a type that neither the config nor a role names."""
+TASK_TYPE = "task_type "
+NO_ROLE = ", which no role is for"
+_REASONS = {
+    "job": "the job names it",
+    "step": "the step of the workflow names it",
+    "switch": "a steward switched to it",
+    "default": "it is the default (roles.default)",
+}
 
 
 def read(job: JobDir, *, draft: bool = False, say: Callable[[str], None] = lambda text: None) -> JobSpec:
@@ -93,7 +114,7 @@ def _whole(spec: JobSpec, job: JobDir, *, draft: bool) -> None:
 def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> EffectiveSpec:
     """The spec over the config over the defaults; `flow` is the workflow it follows."""
     settings = project.settings
-    doer_name, doer_source = doer(settings, spec)
+    doer_name, doer_source = doer(project, spec)
     reviewer = spec.review_role or settings.review.role
     limits = settings.limits.model_copy(update=spec.limits.model_dump(exclude_none=True))
     criteria = spec.acceptance_criteria or []
@@ -108,7 +129,7 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         tags=tuple(map(redacted, spec.tags)),
         files=tuple(map(redacted, spec.files)),
         review=settings.review.enabled if spec.review is None else spec.review,
-        approval=_approval(spec.approval, settings.approval),
+        approval=approval_of(settings, spec.approval, spec.review_mode),
         limits=Limits.model_validate(limits.model_dump()),
         rank=spec.rank,
         doer=doer_name,
@@ -123,6 +144,7 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         input=redacted_values(project, spec.input),
         parent=spec.parent,
         response_format=None if settings.response_format == "json" else settings.response_format,
+        **_review(project, spec),
     )
 
 
@@ -140,22 +162,90 @@ def _doers(project: Project, flow: Workflow) -> dict[str, Doer]:
     }
 
 
-def doer(settings: Settings, spec: JobSpec) -> tuple[str, str]:
-    """Who does the work of a job, where its steps name no role, and why."""
+def checks(settings: Settings) -> dict[str, Check]:
+    """What a review looks at by the config; of a check that Logist knows, what is not said is as it comes."""
+    found: dict[str, Check] = dict(CHECKS)
+    for name, check in settings.review.checks.items():
+        said = {field: getattr(check, field) for field in check.model_fields_set}
+        found[name] = Check.model_validate({**CHECKS[name].model_dump(), **said} if name in CHECKS else said)
+    return found
+
+
+def _review(project: Project, spec: JobSpec) -> JsonObject:
+    """How the work is reviewed, each as None where it is as it comes."""
+    review = project.settings.review
+    mode = spec.review_mode or review.mode
+    looked_at = {
+        name: check.model_copy(update={"command": _redacted_command(project, check.command)})
+        for name, check in checks(project.settings).items()
+    }
+    as_it_comes = {name: check.model_dump() for name, check in CHECKS.items()}
+    shown = {name: check.model_dump() for name, check in looked_at.items()}
+    minutes = review.check_timeout_minutes
+    auto_merge = spec.auto_merge if spec.auto_merge is not None else review.auto_merge or mode == "yolo"
+    return {
+        "review_mode": None if mode == "normal" else mode,
+        "checks": None if shown == as_it_comes else looked_at,
+        "check_minutes": None if minutes == CHECK_MINUTES else minutes,
+        "auto_merge": True if auto_merge else None,
+    }
+
+
+def _redacted_command(
+    project: Project, command: tuple[str, ...] | str | None
+) -> tuple[str, ...] | str | None:
+    """What is recorded: what is run is what the config says."""
+    if command is None or isinstance(command, str):
+        return project.redacted(command) if command else None
+    return tuple(map(project.redacted, command))
+
+
+def doer(project: Project, spec: JobSpec) -> tuple[str, str]:
+    """Who does the work of a job, where its steps name no role, and why (see `because`).
+
+    The job's own role, then the one that the config has for its type of tasks, then the one whose file names that
+    type; then `roles.default`. As long as that is the shipped one, a job of a type that nobody names goes to UNMAPPED.
+    Raises InvalidFile for a config that has tasks done by the role that only reviews.
+    """
     if spec.role:
         return spec.role, "job"
-    mapped = settings.roles.type_mapping.get(spec.task_type or "")
-    if mapped:
-        return mapped, f"task_type {spec.task_type}"
-    return settings.roles.default, "default"
+    default = project.settings.roles.default
+    wanted = (spec.task_type or "").strip()
+    if not wanted:
+        return default, "default"
+    task_type = _in_short(project.redacted(wanted))
+    found = _configured(project.settings, wanted) or project.roles.for_task_type(wanted)
+    if found:
+        return found, f"{TASK_TYPE}{task_type}"
+    if default != RoleChoice().default:
+        return default, "default"
+    return UNMAPPED, f"{TASK_TYPE}{task_type}{NO_ROLE}"
 
 
-def _approval(asked: Approval | bool | None, default: Approval) -> Approval:
-    if asked is None:
-        return default
-    if isinstance(asked, bool):
-        return Approval.END if asked else Approval.NONE
-    return asked
+def _in_short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 3]}..."
+
+
+def because(source: str) -> str:
+    """The reason of `doer` as people are told it: `role fix, because task_type is bug`."""
+    if source.startswith(TASK_TYPE):
+        return source.replace(TASK_TYPE, "task_type is ", 1)
+    return _REASONS.get(source, source)
+
+
+def _configured(settings: Settings, task_type: str) -> str | None:
+    """The role of `roles.type_mapping`: of that very word, else of the same in another case."""
+    mapping = settings.roles.type_mapping
+    same = (name for word, name in mapping.items() if word.casefold() == task_type.casefold())
+    found = mapping.get(task_type) or next(same, None)
+    if found == INTERNAL:
+        raise InvalidFile(
+            f"`roles.type_mapping` has tasks of type {task_type!r} done by `{INTERNAL}`, which only reviews",
+            where="config: roles.type_mapping",
+            fix="name another role",
+        )
+    return found
 
 
 def _title(prompt: str, flow: Workflow | None) -> str:

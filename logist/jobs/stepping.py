@@ -29,6 +29,7 @@ from logist.jobs import (
     doubt,
     family,
     gathering,
+    merging,
     observing,
     planning,
     resuming,
@@ -57,7 +58,7 @@ class Answer:
 
 def do_step(project: Project, job_id: str, choice: Choice) -> Result:
     """One step. Raises Refused for a job that takes none, Busy for one at which others are at work."""
-    result = _stepped(project, job_id, choice)
+    result = merging.merge_due(project, _stepped(project, job_id, choice))
     deciding.dismiss(project, gathering.left_over(result.entries), f"{job_id} goes on without it")
     return result
 
@@ -100,6 +101,8 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
 def _step(session: Session, choice: Choice) -> Result:
     if session.behind:
         session.write_state()  # who asks what is ready reads nothing but that
+    if session.state.merge == "due":
+        return _result(session, [], ())
     planning.refuse_ended(session.state)
     family.require_wanted(session.project, session.state, session.job.id)
     if session.state.status is Status.WAITING:
@@ -184,6 +187,10 @@ def poststep(
         if settling.unsettled(session):
             raise Refused("a step is in flight, and its outcome comes first", fix="logist job step")
         return _supplied(session, answer, choice, dry_run=True)
+    return merging.merge_due(project, _poststepped(project, job_id, answer, choice))
+
+
+def _poststepped(project: Project, job_id: str, answer: Answer, choice: Choice) -> Result:
     with changing(project, job_id, "job poststep", wait=choice.wait, wait_for_courier=True) as session:
         unsent = settling.is_unsent(session)
         settled = settling.settle(session)

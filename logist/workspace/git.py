@@ -89,12 +89,25 @@ class Git:
     path: str = GIT_PATH
     settings: tuple[tuple[bytes, bytes], ...] = ()
     """More settings, whatever is in their names: `-c` would end a name at its first `=`."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """More of its environment."""
+    umask: int = 0o077
+    """Of the files it makes."""
 
     def run(self, *arguments: Argument) -> bytes:
         """What git printed. Raises StorageError with git's own last word."""
         with self.streaming(*arguments) as process:
             assert process.stdout is not None
             return process.stdout.read()
+
+    def feed(self, data: bytes, *arguments: Argument) -> bytes:
+        """What git printed when it was given `data` to read. Raises StorageError with git's own last word."""
+        with unnamed() as given:
+            given.write(data)
+            given.seek(0)
+            with self.streaming(*arguments, stdin=given) as process:
+                assert process.stdout is not None
+                return process.stdout.read()
 
     def ask(self, *arguments: Argument) -> tuple[int, bytes, str]:
         """`(status, what git printed, its last word)`, where a status that is not 0 is an answer too."""
@@ -107,6 +120,21 @@ class Git:
                 _end(process)
             complaints.seek(0)
             return process.returncode, printed, _last_word(complaints.read())
+
+    def beginning(self, most: int, *arguments: Argument) -> tuple[bytes, bool]:
+        """The first `most` bytes of what git prints, and whether that is all; it is ended then."""
+        with unnamed() as complaints:
+            process = self._start(arguments, subprocess.DEVNULL, complaints)
+            assert process.stdout is not None
+            try:
+                text = process.stdout.read(most + 1)
+                if len(text) > most:
+                    process.kill()
+            finally:
+                _end(process)
+            if len(text) <= most and process.returncode:
+                raise self._failure(process.returncode, complaints, arguments)
+            return text[:most], len(text) <= most
 
     @contextmanager
     def streaming(
@@ -140,7 +168,7 @@ class Git:
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
-                umask=0o077,
+                umask=self.umask,
                 # A Ctrl-C is for us: we stop between two pieces of work, git must not be cut off in one.
                 process_group=0,
             )
@@ -151,6 +179,7 @@ class Git:
 
     def _environment(self) -> dict[bytes, bytes]:
         own = {name.encode(): os.fsencode(value) for name, value in environment(self.path).items()}
+        own |= {name.encode(): os.fsencode(value) for name, value in self.variables}
         own[b"GIT_CONFIG_COUNT"] = b"%d" % len(self.settings)
         for number, (name, value) in enumerate(self.settings):
             own |= {b"GIT_CONFIG_KEY_%d" % number: name, b"GIT_CONFIG_VALUE_%d" % number: value}

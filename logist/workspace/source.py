@@ -105,7 +105,7 @@ def give_git(git: Git, root: Path) -> None:
 
 def uncommitted(repo: Path) -> list[str]:
     """Paths that differ from the last commit, or are new and not ignored. Runs nothing that the repository sets up."""
-    listed = _without_filters(Git(repo / ".git")).run(
+    listed = without_filters(Git(repo / ".git")).run(
         f"--work-tree={repo}",
         "status",
         "--porcelain",
@@ -117,7 +117,7 @@ def uncommitted(repo: Path) -> list[str]:
     return [names.shown(line[3:]) for line in listed.split(b"\0") if line]
 
 
-def _without_filters(git: Git) -> Git:
+def without_filters(git: Git) -> Git:
     """The same with settings that take the place of the repository's own filter drivers, which are programs."""
     listed = git.run("config", "--list", "--name-only", "-z").split(b"\0")
     drivers = {name.rpartition(b".")[0] for name in listed if name.startswith(b"filter.")}

@@ -10,19 +10,22 @@ from pathlib import Path
 
 from logist.core.caches import DEFAULT_CACHES
 from logist.core.model import Change, Evidence
-from logist.core.prompt import FileText
+from logist.core.prompt import FileText, Relevant
+from logist.core.relevance import Task
 from logist.errors import Damaged, StorageError, storage_advice
 from logist.workspace import (
     baseline,
     beneath,
     changes,
     checkpoint,
+    context,
     copying,
     leftovers,
     listing,
     merging,
     names,
     objects,
+    patching,
     reading,
     restore,
     snapshot,
@@ -198,6 +201,24 @@ class Workspace:
                 shot = self._look(top, last, last.held(), writing=False)
             return changes.since(self.git, before, shot, limit)
 
+    def patch(
+        self,
+        before: str,
+        after: str,
+        max_bytes: int,
+        left_out: Callable[[str], bool] = lambda path: False,
+    ) -> str:
+        """What differs between two checkpoints as a patch of at most about `max_bytes`, sorted by path; "" if nothing.
+
+        For a reviewer's prompt: `patch(state.start_checkpoint, state.checkpoint, ...)` is all that the job has
+        changed, with the doer's last answer, in `step` as in `preview` (nothing is written). Binary files, and those
+        above 1 MB, are named only; of the others each has a share, in whole lines; what is cut is said in brackets.
+        `left_out` says of a path that it is not shown, only named. Valid text, not redacted. Raises Damaged, StorageError.
+        """
+        with self._storage():
+            _require(self.git.git_dir, _NO_GIT)
+            return patching.between(self.git, before, after, max_bytes, left_out)
+
     def undo(
         self, before: str, after: str, forbidden: Collection[str], matters: Callable[[Change], bool]
     ) -> Undone | None:
@@ -227,10 +248,35 @@ class Workspace:
             for raw in paths:
                 undoing.remove(top, beside, raw)
 
-    def listing(self, limit: int = 500) -> Listing:
-        """The regular files, without `.git` and caches, sorted."""
+    def listing(self, limit: int = 500, left_out: Callable[[str], bool] = lambda path: False) -> Listing:
+        """The regular files, without `.git` and caches, sorted; `left_out` says of a path that it is not shown."""
         with self._storage():
-            return listing.of(self.root, self.caches, limit)
+            return listing.of(self.root, self.caches, limit, left_out)
+
+    def survey(self, excluded: Sequence[str] = ()) -> context.Survey:
+        """What a prompt may tell of: no file that is git-ignored, a cache, `excluded`, or elsewhere."""
+        with self._storage():
+            return context.look(self.root, self.caches, excluded)
+
+    def structure(self, excluded: Sequence[str] = (), *, survey: context.Survey | None = None) -> str:
+        """The tree two levels deep, as text; `survey` spares another look."""
+        return context.structure(survey or self.survey(excluded))
+
+    def relevant(
+        self,
+        task: Task,
+        *,
+        limit: int,
+        max_file_bytes: int,
+        max_total_bytes: int,
+        excluded: Sequence[str] = (),
+        known: Collection[str] = (),
+        survey: context.Survey | None = None,
+    ) -> list[Relevant]:
+        """At most `limit` files that matter for a task, the best first; not those in `known`, which are shown anyway."""
+        bounds = context.Bounds(limit, max_file_bytes, max_total_bytes)
+        with self._storage():
+            return context.relevant(self.root, survey or self.survey(excluded), task, bounds, known)
 
     def read_file(self, path: str, max_bytes: int) -> FileText:
         """A file for a prompt. Whatever is wrong with it is a note, never an error."""

@@ -85,8 +85,9 @@ def made(desk: Desk, text: str) -> None:
         "tags": [said],
         "files": [said],
     }
-    spec |= {"acceptance_criteria": [said], "task_type": said}
+    spec |= {"acceptance_criteria": [said], "task_type": said, "role": "Worker"}
     (desk.place / "spec.json").write_text(json.dumps(spec), "utf-8")
+    desk.settings("context: {budget_tokens: 10000000}\n")  # else what is very long is never sent
 
 
 def history(text: str) -> Iterator[list[str]]:

@@ -13,6 +13,7 @@ from referencing import Registry, Resource
 
 from logist.cli.main import JOB, ROLE, ROOT, WORKFLOW
 from logist.resources import resource
+from tests import support
 from tests.cli.desk import Desk, answer, command
 
 SHARED = {"envelope", "shapes"}
@@ -56,6 +57,14 @@ def draft(desk: Desk) -> None:
 def approvable(desk: Desk) -> None:
     pending(desk)
     desk("job", "run", "j1")
+
+
+def approved(desk: Desk) -> None:
+    desk.script(answer(files={"a.txt": "a"}), answer())
+    support.make_repository(desk.place / "repo")
+    desk("job", "create", "--id", "j1", "--prompt", "Do it.", "--repo", "repo")
+    desk("job", "run", "j1")
+    desk("job", "approve", "j1")
 
 
 def stuck(desk: Desk) -> None:
@@ -183,6 +192,9 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job run", unreadable, ["j1"], 10),
     ("job approve", approvable, ["j1"], 0),
     ("job approve", pending, ["j1"], 8),
+    ("job merge", pending, ["j1"], 8),
+    ("job merge", approved, ["j1"], 0),
+    ("job merge", approved, ["j1", "--dry-run", "--diff"], 0),
     ("job reject", approvable, ["j1", "--note", "x"], 0),
     ("job reject", approvable, ["j1"], 2),
     ("job resubmit", stuck, ["j1", "--note", "x"], 0),
@@ -219,7 +231,10 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("role show", pending, ["Worker"], 0),
     ("role show", badly_configured, ["Poet"], 5),
     ("role show", pending, ["Nobody"], 2),
+    ("role new", pending, ["mine", "--base", "fix"], 0),
+    ("role new", pending, ["mine", "--base", "Nobody"], 2),
     ("role validate", pending, [], 0),
+    ("role validate", pending, ["Worker"], 0),
     ("role validate", badly_configured, [], 5),
     ("workflow list", workflows, [], 0),
     ("workflow list", pending, [], 0),

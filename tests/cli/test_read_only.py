@@ -47,7 +47,8 @@ CHANGES = {
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
     ),
-    "job role",
+    *("job merge", "job role"),
+    "role new",
     "trust",
     "workflow import",
     *(f"job {name}" for name in ("restep", "resubmit", "resume", "run", "select", "step", "suspend")),

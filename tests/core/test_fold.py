@@ -174,6 +174,7 @@ class TestAnswers:
             "evidence_files": ["a", "b"],
             "missing": ["b"],
             "output": [1],
+            "verdict": None,
         }
 
     def test_an_invalid_answer_leaves_the_last_valid_one(self) -> None:

@@ -41,9 +41,11 @@ PENDING            | doer     | retry      | attempts left             | PENDING
 PENDING            | doer     | retry      | not attempts left         | STUCK attempts doer, attempt used
 PENDING            | doer     | stuck      |                           | STUCK agent doer, same attempts
 PENDING            | doer     | breach     |                           | STUCK permission doer, same attempts
-REVIEW             | reviewer | completed  | looked at again           | APPROVAL_REQUIRED review
-REVIEW             | reviewer | completed  | not looked at again, approval end | APPROVAL_REQUIRED end
-REVIEW             | reviewer | completed  | not looked at again, not approval | SUCCESS
+REVIEW             | reviewer | completed  | accepted, looked at again | APPROVAL_REQUIRED review
+REVIEW             | reviewer | completed  | accepted, not looked at again, approval end | APPROVAL_REQUIRED end
+REVIEW             | reviewer | completed  | accepted, not looked at again, not approval | SUCCESS
+REVIEW             | reviewer | completed  | not accepted, attempts left     | PENDING, attempt used
+REVIEW             | reviewer | completed  | not accepted, not attempts left | STUCK attempts reviewer, attempt used
 REVIEW             | reviewer | retry      | attempts left             | PENDING, attempt used
 REVIEW             | reviewer | retry      | not attempts left         | STUCK attempts reviewer, attempt used
 REVIEW             | reviewer | stuck      |                           | STUCK agent reviewer, same attempts
@@ -60,6 +62,9 @@ REVIEW             | system   | in_doubt   | doubt retry, attempts left     | RE
 REVIEW             | system   | in_doubt   | doubt retry, not attempts left | STUCK attempts reviewer, attempt used
 PENDING REVIEW     | system   | unanswered |                           | HERE
 APPROVAL           | steward  | approve    |                           | SUCCESS
+REVIEW             | steward  | override   |                           | SUCCESS
+PENDING            | steward  | override   | sent back                 | SUCCESS
+STUCK              | steward  | override   | reviewer stuck, not in doubt | SUCCESS
 APPROVAL           | steward  | reject     | awaiting end              | PENDING
 APPROVAL           | steward  | reject     | awaiting review           | PENDING
 APPROVAL           | steward  | reject     | awaiting manual           | STUCK agent doer
@@ -88,6 +93,14 @@ HALTED SUSPENDED   | steward  | role       |                           | HANDED 
 SUSPENDED          | steward  | resume     |                           | BEFORE
 WAITING OPEN HALTED SUSPENDED ENDED | steward | restep | back          | BACK
 WAITING OPEN HALTED SUSPENDED ENDED | steward | rerun  | prompt        | START
+SUCCESS            | steward  | merge      | fits                      | SUCCESS
+SUCCESS            | system   | merge      | fits                      | SUCCESS
+SUCCESS            | steward  | merge      | not fits                  | STUCK merge doer
+SUCCESS            | system   | merge      | not fits                  | STUCK merge doer
+STUCK              | steward  | merge      | unmerged, fits            | SUCCESS
+STUCK              | system   | merge      | unmerged, fits            | SUCCESS
+STUCK              | steward  | merge      | unmerged, not fits        | STUCK merge doer, same attempts
+STUCK              | system   | merge      | unmerged, not fits        | STUCK merge doer, same attempts
 """
 
 GROUPS = {
@@ -138,6 +151,9 @@ GUARDS: dict[str, Callable[[Case], bool]] = {
     "settled": lambda c: (stuck_kind(c) == "in_doubt") == (c.event.doubt is not None),
     "children differ": lambda c: stuck_kind(c) in ("share", "conflict"),
     "unsure": lambda c: c.event.unsure,
+    "accepted": lambda c: not c.event.blocked,
+    "sent back": lambda c: c.event.sent_back,
+    "in doubt": lambda c: stuck_kind(c) == "in_doubt",
     "looked at again": lambda c: c.event.unsure or c.spec.approval == "each",
     "spawns": lambda c: c.here is not None and c.here.spawns is True,
     "a fault": lambda c: c.event.fault != "",
@@ -145,6 +161,8 @@ GUARDS: dict[str, Callable[[Case], bool]] = {
     "reached": lambda c: c.event.gathered == "reached",
     "too few": lambda c: c.event.gathered == "share",
     "no fit": lambda c: c.event.gathered == "conflict",
+    "fits": lambda c: c.event.fits,
+    "unmerged": lambda c: stuck_kind(c) == "merge",
     "answerable": lambda c: stuck_kind(c) in ("agent", "attempts", "in_doubt"),
     "doer stuck": lambda c: stuck_phase(c) == "doer",
     "reviewer stuck": lambda c: stuck_phase(c) == "reviewer",
@@ -268,12 +286,17 @@ def events() -> Iterator[Event]:
             yield from (replace(event, doubt=word) for word in machine.DOUBTS)
         if action is Action.COMPLETED:
             yield replace(event, unsure=True)
+            yield replace(event, blocked=True)
+        if action is Action.OVERRIDE:
+            yield replace(event, sent_back=True)
         if action is Action.SPAWN:
             yield replace(event, children=3)
             yield replace(event, fault="too many")
         if action is Action.COLLECT:
             yield replace(event, gathered="share")
             yield replace(event, gathered="conflict")
+        if action is Action.MERGE:
+            yield replace(event, fits=False)
         if action is Action.RESTEP:
             yield from (
                 replace(event, back_to=place) for place in (EARLIER, stuck(), Place(status=Status.SUCCESS))
@@ -325,13 +348,15 @@ def test_every_combination_goes_where_the_table_says(status: str) -> None:
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))
-def test_what_has_ended_takes_only_restep_and_rerun(status: Status) -> None:
+def test_what_has_ended_takes_only_restep_rerun_and_what_succeeded_a_merge(status: Status) -> None:
     taken = {
         (case.event.who, case.event.action)
         for case in cases(status.value)
         if not isinstance(outcome(case), Refused)
     }
-    assert taken == {(Who.STEWARD, Action.RESTEP), (Who.STEWARD, Action.RERUN)}
+    merges = {(Who.STEWARD, Action.MERGE), (Who.SYSTEM, Action.MERGE)}
+    more = merges if status is Status.SUCCESS else set()
+    assert taken == {(Who.STEWARD, Action.RESTEP), (Who.STEWARD, Action.RERUN)} | more
 
 
 def test_the_product_is_a_whole_one() -> None:
@@ -361,7 +386,7 @@ def test_every_row_is_taken_and_no_two_compete() -> None:
 
 def test_the_rows_are_numbered_as_in_the_design() -> None:
     the_rule_of_refusal = {22}
-    assert {row.number for row in TABLE} == set(range(1, 23)) - the_rule_of_refusal
+    assert {row.number for row in TABLE} == set(range(1, 24)) - the_rule_of_refusal
     assert [row.number for row in TABLE] == sorted(row.number for row in TABLE)
 
 

@@ -308,7 +308,7 @@ class TestUnknownFields:
     @SEEN
     def test_of_interactions_survive_an_append(self, desk: Desk, seen: bool) -> None:
         spec = desk.history()[0]["spec"]
-        spec = {**spec, "limits": {**spec["limits"], "max_depth": 3}, "checks": ["make test"]}
+        spec = {**spec, "limits": {**spec["limits"], "max_depth": 3}, "probes": ["make test"]}
         after = {**desk.history()[-1]["after"], "lane": "fast"}
         entry = newest(desk, kind="spec", actor="system", spec=spec, after=after)
         entry["request"] = {"prompt": "", "tools": ["bash"]}

@@ -35,6 +35,8 @@ class Confinement:
     file_bytes: int = 2 << 30
     output_bytes: int = 16 << 20
     """Of standard output and standard error together; more ends the program."""
+    tail_bytes: int | None = None
+    """Instead: it may write as much as it likes, and of each of the two only so much of the end is kept."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ def run(
     if executable is None:
         raise InvalidFile("no such program", where=argv[0], fix="install it, or name it by its absolute path")
     processes.become_subreaper()
-    with Streams(stdin, (create(stdout), create(stderr)), confinement.output_bytes) as streams:
+    files, room, tail = (create(stdout), create(stderr)), confinement.output_bytes, confinement.tail_bytes
+    with Streams(stdin, files, room, tail=tail) as streams:
         started = _start(found, argv, executable, confinement, marker, streams)
         running = _Running(started, streams, confinement, deadline_seconds, idle_seconds, stop)
         try:

@@ -1,4 +1,7 @@
-"""Standard input, output and error of a program: fed from bytes, kept in two files, and never more than a limit."""
+"""Standard input, output and error of a program: fed from bytes, kept in two files, and never more than a limit.
+
+Or only the ends are kept of what it writes, however much that is.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,8 @@ class Streams:
     """Descriptors for output and error; closed with the rest."""
     room: int
     """Bytes that may still be kept."""
+    tail: int | None = None
+    """Bytes of the end of each output that are kept instead of its beginning; then there is no limit."""
     cut: bool = False
     heard: int = 0
     """How many bytes came, kept or not."""
@@ -38,6 +43,8 @@ class Streams:
     _outputs: dict[int, int] = field(default_factory=dict)
     """Where the bytes of a pipe go, by descriptor."""
     _pipes: list[IO[bytes]] = field(default_factory=list)
+    _ends: dict[int, bytearray] = field(default_factory=dict)
+    """What is kept of the ends, by the file that it is for."""
 
     def __enter__(self) -> Streams:
         return self
@@ -48,7 +55,10 @@ class Streams:
             with suppress(OSError):
                 pipe.close()
         for number in self.files:
-            os.close(number)
+            try:
+                _write(number, self._ends.get(number, b"")[-(self.tail or 1) :])
+            finally:
+                os.close(number)
 
     def attach(self, process: subprocess.Popen[bytes]) -> None:
         """Takes over the pipes of a process that was started unbuffered, with `stdin_of(...)` as its input."""
@@ -109,12 +119,26 @@ class Streams:
             del self._outputs[number]
             return False
         self.heard += len(data)
+        if self.tail is not None:
+            self._keep_end(self._outputs[number], data, self.tail)
+            return True
         kept = memoryview(data)[: self.room]
         self.cut = self.cut or len(kept) < len(data)
         self.room -= len(kept)
-        while kept:
-            kept = kept[os.write(self._outputs[number], kept) :]
+        _write(self._outputs[number], kept)
         return not self.cut
+
+    def _keep_end(self, file: int, data: bytes, most: int) -> None:
+        end = self._ends.setdefault(file, bytearray())
+        end += data
+        if len(end) > most + PIECE:
+            del end[:-most]
+
+
+def _write(file: int, data: bytes | bytearray | memoryview) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file, left) :]
 
 
 def until_newline(number: int) -> Iterator[bytes]:

@@ -28,6 +28,11 @@ from logist.config.environment import Environment
 @click.option("--no-repo", is_flag=True, help="Start from an empty workspace.")
 @click.option("--draft", is_flag=True, help="Make it, but don't start it.")
 @click.option("--review/--no-review", default=None, help="Whether a reviewer looks at the work.")
+@click.option(
+    "--review-mode",
+    type=click.Choice(["strict", "normal", "yolo"]),
+    help="Which findings send the work back; `yolo` also merges it.",
+)
 @click.option("--approval", type=click.Choice(["none", "end", "each"]), help="When a steward approves.")
 @click.option("--cost-threshold", type=Amount(), metavar="CENTS", help="What the job may cost.")
 @click.option(

@@ -10,7 +10,7 @@ from logist.cli import render
 from logist.cli.options import job_id, job_options, note_option, wait_option
 from logist.cli.output import Output
 from logist.config.environment import Environment
-from logist.errors import Busy
+from logist.errors import Busy, UsageError
 
 if TYPE_CHECKING:
     from logist.store import JobDir
@@ -77,6 +77,7 @@ activate = _command("activate", "Start a draft.")
 
 @click.command("approve")
 @click.option("--output", metavar="JSON", help="What came of it, for the steps after it; or @FILE.")
+@click.option("--override", metavar="REASON", help="Accept it against its review, or before one; say why.")
 @job_options
 @wait_option
 @note_option(read=True)
@@ -89,15 +90,27 @@ def approve(
     wait: float,
     note: str | None,
     output: str | None,
+    override: str | None,
 ) -> Output:
     """Accept what waits for approval; a step that a person does is done with that.
 
-    `logist job show` has what such a step asks for. --output gives its result.
+    `logist job show` has what such a step asks for. --output gives its result. --override accepts work that a
+    review sent back, or has not judged yet; the reason is kept in the history, and the next agent reads it.
     """
     from logist.cli.given_spec import json_value
 
-    command = {"output": json_value(output, "--output")} if output is not None else None
+    command = {"output": json_value(output, "--output")} if output is not None else {}
+    if override is not None:
+        note = _reason(override, note)
+        command["override"] = True
     return decided("approve", environment, job_argument, job_option, jobs_dir, wait, note, command)
+
+
+def _reason(override: str, note: str | None) -> str:
+    """Why a review is overridden; UsageError where that is said twice."""
+    if note is not None:
+        raise UsageError("--override says why already", where="--note", fix="leave out --note")
+    return override
 
 
 reject = _command("reject", "Send it back: the doer works again, and reads the note.", note_required=True)

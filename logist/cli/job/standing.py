@@ -60,6 +60,7 @@ def lines(found: Followed, *, answered: bool = False) -> Iterator[Line]:
     yield from _asked_lines(found)
     yield from _child_lines(found)
     yield from _stuck_lines(found)
+    yield from _lost_lines(found)
     commands = [] if answered and found.asked else following.commands(found)
     width = max((len(command) for command, _ in commands), default=0)
     if commands:
@@ -134,6 +135,15 @@ def _stuck_lines(found: Followed) -> Iterator[Line]:
     if found.stuck_kind is StuckKind.CONFLICT:
         for child, files in found.told.way.conflicts.items():
             yield f"  {child} does not fit in: {', '.join(map(_flat, files))}"
+
+
+def _lost_lines(found: Followed) -> Iterator[Line]:
+    """What the jobs that did a step have made, and is not in this workspace."""
+    for lost in found.told.way.lost.values():
+        for child, names in list(lost.items())[:SHOWN]:
+            yield f"  not brought over from {child}: {', '.join(_flat(str(name)) for name in names)}"
+        if len(lost) > SHOWN:
+            yield f"  nor all from {len(lost) - SHOWN} more"
 
 
 def _flat(text: str) -> str:

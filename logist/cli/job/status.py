@@ -21,6 +21,8 @@ State = dict[str, Any]
 
 ENDED = ("SUCCESS", "FAILED", "CANCELED")
 
+FINDINGS = 10
+"""Of a review, that a person sees; --json has all."""
 NEAR, REACHED = 75, 100
 """Percent of a limit from which it is shown in yellow, and in red."""
 
@@ -152,6 +154,8 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "usage": state["usage"],
         "last": state["last"],
         "note": state["note"],
+        "checks": state.get("checks"),
+        "findings": state.get("findings"),
         "artefacts": state["artefacts"],
         "revision": state["revision"],
         "path": folder,
@@ -199,14 +203,34 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
     if data["last"]:
         last = data["last"]
         lines.append(f"  last: #{last['sequence']} {last['role']} {last['action']}: {_flat(last['summary'])}")
+    lines += _reviewed(data)
     if data["note"]:
         lines.append(f"  note for the next agent: {_flat(data['note'])}")
     lines += _more(data) if verbose else []
     return [*lines, (Span(f"next: {data['next_command']}", "dim"),)]
 
 
+def _reviewed(data: State) -> Iterator[Line]:
+    """Checks that do not hold, and what the last review found."""
+    from logist.core import findings
+
+    found = data["findings"] or []
+    told = {each.get("check") for each in found}
+    for result in data["checks"] or []:
+        if findings.failed(result) and result.get("check") not in told:
+            yield f"  check {_flat(str(result.get('check')))}: {_flat(findings.how(result))}"
+    yield from (f"  found: {findings.line(each)}" for each in found[:FINDINGS])
+    if len(found) > FINDINGS:
+        yield f"  and {len(found) - FINDINGS} more findings"
+    last = data["last"] or {}
+    against = last.get("phase") == "reviewer" and last.get("verdict") == "FAIL" and data["attempts"]
+    if against and data["resting"] in ("PENDING", "STUCK"):
+        yield "    ", Span(f'override: logist job approve --job {data["id"]} --override "..."', "dim")
+
+
 def _first(data: State) -> Line:
-    what = data["stuck_kind"] or data["awaiting"]
+    unmerged = data["resting"] == "SUCCESS" and data["next_command"].startswith("logist job merge")
+    what = data["stuck_kind"] or data["awaiting"] or ("not merged" if unmerged else None)
     return Span(data["id"], "bold"), " is ", glance.status_span(data["status"]), f" ({what})" if what else ""
 
 

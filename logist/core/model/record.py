@@ -147,6 +147,9 @@ class Observed(Recorded):
     changes_omitted: int = 0
     refusals: list[JsonObject] = []
     checks: list[JsonObject] = []
+    """How the checks came out whose commands were run."""
+    asks_verdict: bool | None = None
+    """Of a reviewer: it was told to give a verdict."""
     not_restorable: list[str] = []
     """What the checkpoint after does not hold, each with the reason."""
     found: str | None = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from logist.core.ids import JOB_ID_PATTERN
 from logist.core.model.base import Frozen, Open, Recorded
@@ -13,6 +13,7 @@ from logist.core.model.permissions import EVERYTHING, Permissions
 from logist.core.model.words import Approval
 
 Color = Literal["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
+Text = Annotated[str, StringConstraints(min_length=1)]
 JobId = Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
 
 
@@ -56,6 +57,9 @@ class ConfiguredCheck(Check):
     """The same in a config, which has exactly these."""
 
     model_config = ConfigDict(extra="forbid")
+
+    severity: Literal["error", "warning"] = "warning"
+    command: Annotated[tuple[Text, ...], Field(min_length=1)] | Text | None = None
 
 
 CHECKS: dict[str, ConfiguredCheck] = {
@@ -161,7 +165,8 @@ class Role(Frozen):
 
     name: Annotated[str, StringConstraints(min_length=1)]
     description: Annotated[str, StringConstraints(min_length=1)]
-    instructions: Annotated[str, StringConstraints(min_length=1)]
+    instructions: str = ""
+    """Empty only where a template says it all."""
     llm_model: Annotated[str, StringConstraints(min_length=1)]
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -182,6 +187,12 @@ class Role(Frozen):
     """Types of tasks that it does where neither the job nor the config names a role."""
     context_requirements: tuple[ContextPart, ...] | None = None
     """What it is told about its surroundings; None is a list of the files in the workspace."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.instructions and not self.prompt_template:
+            raise ValueError("instructions may be missing only where there is a prompt_template")
+        return self
 
 
 class Model(Recorded):

@@ -30,6 +30,8 @@ class Last(Recorded):
     evidence_files: list[str] = []
     missing: list[str] = []
     output: Any = None
+    verdict: Open[Literal["PASS", "FAIL"]] | None = None
+    """Of a reviewer: what its answer and the checks came to."""
 
 
 class Spawned(Recorded):
@@ -115,6 +117,10 @@ class State(Recorded):
     """What the last review found wrong, for the doer's next attempt."""
     merge: Open[Literal["due", "merged"]] | None = None
     """Of a job that succeeded: whether its work is to go, or went, into the source repository."""
+    source: str | None = None
+    """The repository that it began from; an absolute path."""
+    merges: bool | None = None
+    """Its work goes there by itself as soon as it has succeeded."""
     spawns: bool | None = None
     checkpoint: str | None = None
     start_checkpoint: str | None = None

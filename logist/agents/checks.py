@@ -1,0 +1,146 @@
+"""One command of a check: run in the sandbox by a process of its own, which ends it when nobody waits any more.
+
+`python -m logist.agents.checks`, one line of JSON on stdin: what to run, and how it is confined. It writes one line of
+JSON: how that ended. Several jobs may be run by threads of one process, and `sandbox.run` looks after the children of a
+whole process; so each check has one. Its stdin stays open as long as somebody waits for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from logist.agents import sandbox
+from logist.agents.own_process import with_path
+from logist.agents.sandbox import MARKER, Confinement, Ended
+from logist.errors import LogistError
+
+MODULE = "logist.agents.checks"
+STDOUT, STDERR = "stdout", "stderr"
+_POLL = 0.05
+_LEAVE = 30.0
+"""Seconds for the process to end what it runs, once nobody waits."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a command ended, or why it was not run."""
+
+    ended: Ended | None = None
+    error: str = ""
+
+
+def run(
+    argv: Sequence[str],
+    confinement: Confinement,
+    scratch: Path,
+    *,
+    seconds: float,
+    marker: str,
+    environment: dict[str, str],
+    stop: Callable[[], bool],
+) -> Run:
+    """Runs `argv`; the ends of its two outputs are in `scratch` then, as `stdout` and `stderr`.
+
+    When `stop()` says so it is ended, with all its processes: `how` is `stopped` then. If we are killed, the process
+    that runs it ends it; `sandbox.sweep(marker)` does so at once.
+    """
+    told = {
+        "argv": list(argv),
+        "confinement": dataclasses.asdict(confinement),
+        "scratch": str(scratch),
+        "seconds": seconds,
+        "marker": marker,
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", MODULE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",
+        env={**with_path(environment), MARKER: marker},
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # it died at once; what it leaves says so
+        process.stdin.write(json.dumps(told, default=str).encode() + b"\n")
+        process.stdin.flush()
+    while not _has_ended(process, _POLL):
+        if stop():
+            break
+    return _result(process, marker)
+
+
+def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _result(process: subprocess.Popen[bytes], marker: str) -> Run:
+    """What it says, once its stdin is closed."""
+    try:
+        said, complaint = process.communicate(timeout=_LEAVE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        said, complaint = process.communicate()
+        sandbox.sweep(marker)
+    try:
+        found = json.loads(said)
+    except ValueError:
+        sandbox.sweep(marker)
+        words = complaint.decode("utf-8", "replace").strip().splitlines()
+        return Run(error=words[-1] if words else f"the process that ran it ended with {process.returncode}")
+    return Run(error=found["error"]) if "error" in found else Run(Ended(**found))
+
+
+def main() -> None:
+    """Runs what stdin says."""
+    told = json.loads(sys.stdin.buffer.readline())
+    sys.stdout.write(json.dumps(_run(told)) + "\n")
+
+
+def _run(told: dict[str, Any]) -> dict[str, Any]:
+    scratch = Path(told["scratch"])
+    try:
+        ended = sandbox.run(
+            told["argv"],
+            _confinement(told["confinement"]),
+            stdin=b"",
+            stdout=scratch / STDOUT,
+            stderr=scratch / STDERR,
+            deadline_seconds=told["seconds"],
+            marker=told["marker"],
+            stop=_nobody_waits,
+        )
+    except LogistError as error:
+        return {"error": error.message if not error.where else f"{error.where}: {error.message}"}
+    except OSError as error:
+        return {"error": error.strerror or "it could not be started"}
+    return dataclasses.asdict(ended)
+
+
+def _confinement(told: dict[str, Any]) -> Confinement:
+    paths = {name: Path(told[name]) for name in ("workspace", "home")}
+    return Confinement(**{**told, **paths, "readable": tuple(map(Path, told["readable"]))})
+
+
+def _nobody_waits() -> bool:
+    """Whether the other end of stdin is closed; nothing comes that way but its end."""
+    readable, _, _ = select.select([0], [], [], 0)
+    return bool(readable) and not os.read(0, 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Findings of a review and results of checks in words, on one line each: others wrote what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+PASSED, NOT_RUN = "passed", "not_run"
+WORDS = {
+    "passed": "passed",
+    "failed": "failed",
+    "timeout": "took too long",
+    "not_run": "was not run",
+}
+"""How a check with a command came out."""
+
+
+def line(found: Mapping[str, Any]) -> str:
+    """A finding: how grave, of which check, where, and what it is."""
+    place = plain(found.get("file") or "")
+    if place and found.get("line") is not None:
+        place += f":{plain(found['line'])}"
+    named = ", ".join(filter(None, [plain(found.get("check") or ""), place]))
+    of = f" ({named})" if named else ""
+    return f"{plain(found.get('severity'))}{of}: {plain(found.get('message') or '')}"
+
+
+def how(result: Mapping[str, Any]) -> str:
+    """How a check came out, and by what it is known."""
+    outcome = str(result.get("outcome"))
+    words = f"the check {WORDS.get(outcome) or plain(outcome)}"
+    if result.get("exit_code") is not None:
+        words += f" (exit status {plain(result['exit_code'])})"
+    return f"{words}: {plain(result['reason'])}" if result.get("reason") else words
+
+
+def together(earlier: Iterable[JsonObject], later: Iterable[JsonObject]) -> list[JsonObject]:
+    """The results of checks by name: of one that was run again, the later."""
+    return list({each.get("check"): each for each in (*earlier, *later)}.values())
+
+
+def failed(result: Mapping[str, Any]) -> bool:
+    """Whether a check did not hold: what was not run does not."""
+    return result.get("outcome") != PASSED
+
+
+def plain(value: Any) -> str:
+    """Without line breaks, which could begin a heading, and without what is not printed."""
+    return "".join(c if c.isprintable() else " " for c in " ".join(str(value).split()))

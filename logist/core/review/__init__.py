@@ -1,0 +1,35 @@
+"""The review: what a reviewer is told and asked, what its answer says, and what sends the work back."""
+
+from logist.core.review.gate import (
+    Gate,
+    Mode,
+    blocks,
+    checks_of,
+    gate,
+    mode_of,
+    recorded,
+    runs_command,
+    sent_back,
+    to_run,
+)
+from logist.core.review.telling import findings_piece, reviewer_pieces
+from logist.core.review.verdict import FAIL, PASS, Review, read
+
+__all__ = [
+    "FAIL",
+    "PASS",
+    "Gate",
+    "Mode",
+    "Review",
+    "blocks",
+    "checks_of",
+    "findings_piece",
+    "gate",
+    "mode_of",
+    "read",
+    "recorded",
+    "reviewer_pieces",
+    "runs_command",
+    "sent_back",
+    "to_run",
+]

@@ -1,0 +1,131 @@
+"""What sends work back: the verdict, the findings and the results of checks, by the mode of the review."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from logist.core.findings import NOT_RUN, failed, how, together
+from logist.core.model import CHECKS, Check, EffectiveSpec, ExitAction, JsonObject, Observed, Phase, State
+from logist.core.review.verdict import ERROR, FAIL, PASS, SUGGESTION, WARNING, Review, read
+
+if TYPE_CHECKING:  # who only folds a history has no use for what reads answers
+    from logist.core.exit_command import ExitCommand
+
+Mode = Literal["strict", "normal", "yolo"]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a reviewer's answer comes to, the checks included."""
+
+    blocked: bool
+    """The work goes back."""
+    verdict: str | None
+    """PASS or FAIL as it counts; None where nobody gave one and there was nothing to check."""
+    findings: tuple[JsonObject, ...] = ()
+    """What was found, failed checks first; also what does not block."""
+    reason: str = ""
+    """Why it is blocked."""
+    warnings: tuple[str, ...] = ()
+    """What of the review was not as it was asked for."""
+    fault: str = ""
+    """Why the answer can't be told from its output: then all else says nothing."""
+
+
+def mode_of(spec: EffectiveSpec) -> Mode:
+    """The mode of a job; one that only a newer Logist knows is taken for the strictest."""
+    if spec.review_mode is None:
+        return "normal"
+    return "yolo" if spec.review_mode == "yolo" else "strict"
+
+
+def checks_of(spec: EffectiveSpec) -> dict[str, Check]:
+    """All checks of a job by name, the switched-off ones too."""
+    return dict(CHECKS) if spec.checks is None else spec.checks
+
+
+def runs_command(check: Check) -> bool:
+    """Whether a command finds out, and not the reviewer."""
+    return check.enabled and bool(check.command)
+
+
+def to_run(spec: EffectiveSpec, state: State, phase: Phase) -> dict[str, Check]:
+    """The checks whose commands are run when an agent has completed its part.
+
+    After the doer that is all of them; after the reviewer those that were not run before, as when a steward has sent
+    work to the review that no doer has completed, or has set the job aside.
+    """
+    commands = {name: check for name, check in checks_of(spec).items() if runs_command(check)}
+    if phase is not Phase.REVIEWER:
+        return commands
+    known = {result.get("check") for result in state.checks or () if result.get("outcome") != NOT_RUN}
+    return {name: check for name, check in commands.items() if name not in known}
+
+
+def blocks(mode: Mode, severity: Any) -> bool:
+    """Whether a finding of this severity sends work back; in strict all do but suggestions."""
+    return severity == ERROR or (mode == "strict" and severity != SUGGESTION)
+
+
+def gate(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCommand) -> Gate | None:
+    """What a reviewer's answer and the results of the checks come to together; None where nobody judged the work.
+
+    FAIL and RETRY send the work back in every mode; PASS, or COMPLETED without a verdict, does not outweigh a
+    finding or a check that blocks. A verdict that is neither is a fault where the reviewer was told which there are.
+    """
+    if observed.phase is not Phase.REVIEWER or command.action is ExitAction.STUCK:
+        return None
+    mode, checks = mode_of(spec), checks_of(spec)
+    review = read(command.output, checks)
+    if review is not None and review.fault:
+        if command.action is ExitAction.COMPLETED and observed.asks_verdict:
+            return Gate(blocked=True, verdict=None, fault=review.fault)
+        review = None
+    results = together(state.checks or (), observed.checks)
+    findings = (*(_finding(each, checks) for each in results if failed(each)), *_found(review))
+    stops = [found for found in findings if blocks(mode, found["severity"])]
+    back = command.action is ExitAction.RETRY or (review is not None and review.verdict == FAIL)
+    blocked = back or bool(stops)
+    verdict = (FAIL if blocked else PASS) if review or results else None
+    reason = _reason(command.summary, stops, back=back) if blocked else ""
+    return Gate(blocked, verdict, findings, reason, review.warnings if review else ())
+
+
+def _found(review: Review | None) -> tuple[JsonObject, ...]:
+    return review.findings if review else ()
+
+
+def recorded(gate: Gate | None) -> JsonObject:
+    """What an interaction says of a review, so that a state can be told from the history alone."""
+    if gate is None or gate.verdict is None:
+        return {}
+    return {"verdict": gate.verdict, **({"findings": list(gate.findings)} if gate.findings else {})}
+
+
+def _finding(result: Mapping[str, Any], checks: Mapping[str, Check]) -> JsonObject:
+    name = str(result.get("check", ""))
+    check = checks.get(name)
+    severity = WARNING if (check.severity if check else result.get("severity")) == WARNING else ERROR
+    return {"check": name, "severity": severity, "message": how(result)}
+
+
+def _reason(summary: str, stops: list[JsonObject], *, back: bool) -> str:
+    """Why work goes back, in words for a steward."""
+    named = list(dict.fromkeys(str(found.get("check") or "a finding") for found in stops))
+    held = f"blocked by {', '.join(named[:5])}" + (f" and {len(named) - 5} more" if len(named) > 5 else "")
+    if not back:
+        return held
+    said = summary or "the review failed"
+    return f"{said} ({held})" if named else said
+
+
+def sent_back(state: State) -> bool:
+    """Whether the last word on the work is a review that sent it back."""
+    last = state.last
+    if last is None or last.phase is not Phase.REVIEWER:
+        return False
+    if state.workflow is not None and state.output_of != state.step:
+        return False  # a steward has accepted it all the same, and another step is at hand
+    return last.action is ExitAction.RETRY or last.verdict == FAIL

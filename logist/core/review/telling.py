@@ -1,0 +1,124 @@
+"""What a reviewer is told beside the task, and what the doer is told of a review, as parts of a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from logist.core.fences import fenced
+from logist.core.findings import failed, how, line, plain
+from logist.core.layers import Layer
+from logist.core.model import EffectiveSpec, State
+from logist.core.review.gate import Mode, checks_of, mode_of, runs_command
+
+ASPECTS = (
+    "Completeness: is every acceptance criterion met, and is nothing left out or only sketched?",
+    "Tests: is what is new tested, and would the tests fail without it?",
+    "Patterns: does it follow the patterns of the code around it?",
+    "Security: is there injection, a path out of bounds, a secret in code or logs, a missing check?",
+    "Evidence: is every file that is named there, and does it show what is claimed?",
+)
+"""What every review looks at."""
+QUESTIONS = {
+    "test_coverage": "what is new has tests",
+    "e2e_tests": "what a user sees has end-to-end tests",
+    "code_quality": "it follows the patterns of the project",
+    "security": "it has no obvious security problem",
+    "build_passes": "it compiles and builds",
+    "lint_passes": "it keeps the rules of the linter",
+}
+"""What the checks mean whose names Logist knows."""
+
+_RULE: dict[Mode, str] = {
+    "strict": "In this project every issue sends the work back, errors and warnings alike.",
+    "normal": "In this project errors send the work back; warnings are reported to a person.",
+    "yolo": "In this project errors send the work back; without one it is merged, and no person looks at it "
+    "first. Whatever must not go in is an error.",
+}
+_FORM = (
+    '{"verdict": "FAIL", "issues": [{"check": "security", "severity": "error", "file": "path/of/file", '
+    '"line": 12, "message": "What is wrong, and what would make it right."}], "suggestions": ["..."]}'
+)
+SHOWN_FINDINGS = 50
+SHOWN_OUTPUT = 4000
+"""Characters of the end of a check's output that a prompt quotes."""
+
+
+def reviewer_pieces(
+    spec: EffectiveSpec, state: State, diff: str = "", *, sections: bool = False
+) -> list[Layer]:
+    """What every reviewer is told beside the task and what every agent is told; empty texts leave no trace.
+
+    For the user half of the prompt, after `changes`, in this order: `verdict` (rule: how to answer), `checklist`
+    (rule), `checks` (given: how the commands came out, from `state.checks`), `diff` (given: `diff`, the patch of what
+    was changed, see Workspace.patch). None of them may be cut but the diff. `sections`: the answer is in sections.
+    A part `verdict` in a request is also what says that this reviewer was asked for one. Each has the fields of
+    `prompt.Piece`: `Piece(*layer)`.
+    """
+    return [
+        Layer("verdict", "rule", _verdict(mode_of(spec), sections=sections)),
+        Layer("checklist", "rule", _checklist(spec)),
+        Layer("checks", "given", _results(state)),
+        Layer("diff", "given", f"## What was changed\n\n{fenced(diff, 'diff')}" if diff else ""),
+    ]
+
+
+def findings_piece(state: State) -> Layer:
+    """What the last review found, with the output of failed checks, for the doer; its text may be empty.
+
+    Goes after `previous` in the user half, and is never cut. Where it has a text, `previous` need not quote the
+    reviewer's `output` again: it is all in here.
+    """
+    findings = state.findings or []
+    if not findings:
+        return Layer("findings", "given", "")
+    shown = [f"- {line(found)}" for found in findings[:SHOWN_FINDINGS]]
+    more = len(findings) - len(shown)
+    lines = ["## What the review found", "", *shown, *([f"- ... and {more} more"] if more else [])]
+    outputs = [_output(result) for result in state.checks or [] if failed(result) and result.get("output")]
+    return Layer("findings", "given", "\n\n".join(["\n".join(lines), *outputs]))
+
+
+def _verdict(mode: Mode, *, sections: bool) -> str:
+    place = "as JSON under `## Output`" if sections else "as `output`"
+    completed = "SUCCESS and COMPLETE" if sections else "COMPLETED"
+    return (
+        "## Your verdict\n\n"
+        f"When you have judged the work, whatever you think of it, end with {completed} and give your review "
+        f"{place}:\n\n{_FORM}\n\n"
+        "- `verdict`: PASS if the work can be accepted as it is, FAIL if it has to go back.\n"
+        "- `issues`: all you found wrong, the gravest first; `[]` if nothing. Each has a `message`, a `severity`, "
+        "`error` or `warning`, the `check` of the list below that it belongs to, and `file` and `line` where it has "
+        "a place. The doer learns from you nothing but this and the summary.\n"
+        "- `suggestions`: what could be better and decides nothing.\n\n"
+        f"{_RULE[mode]}"
+    )
+
+
+def _checklist(spec: EffectiveSpec) -> str:
+    lines = ["## Checklist", "", *(f"- [ ] {aspect}" for aspect in ASPECTS)]
+    for name, check in checks_of(spec).items():
+        if not check.enabled:
+            continue
+        asks = f": {QUESTIONS[name]}" if name in QUESTIONS else ""
+        judge = "its command was run for you" if runs_command(check) else "you judge"
+        lines.append(f"- [ ] {plain(name)} ({check.severity}){asks}; {judge}")
+    return "\n".join(lines)
+
+
+def _results(state: State) -> str:
+    results = state.checks or []
+    if not results:
+        return ""
+    told = (
+        "Commands were run in the workspace after the work was done. What they print was written by others."
+    )
+    lines = [f"- {plain(each.get('check'))} ({each.get('severity')}): {how(each)}" for each in results]
+    outputs = [_output(result) for result in results if result.get("output")]
+    return "\n\n".join([f"## Results of checks\n\n{told}", "\n".join(lines), *outputs])
+
+
+def _output(result: Mapping[str, Any]) -> str:
+    text = str(result["output"])
+    text = text if failed(result) else text[-SHOWN_OUTPUT // 4 :]
+    return f"### The end of the output of {plain(result.get('check'))}\n\n{fenced(text[-SHOWN_OUTPUT:])}"

@@ -1,0 +1,133 @@
+"""What a reviewer says in `output`: `{"verdict", "issues", "suggestions"}`, read without guessing what decides.
+
+A verdict is PASS or FAIL, and nothing else; issues and suggestions are lists. Of an issue only its words are needed:
+what is missing or misspelled in it is read to its disadvantage, with a warning, for a finding must not get lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from logist.core.model import Check, JsonObject
+
+PASS, FAIL = "PASS", "FAIL"
+ERROR, WARNING, SUGGESTION = "error", "warning", "suggestion"
+MOST_FINDINGS = 200
+"""Of one review; the rest is counted."""
+MOST_CHARACTERS = 2000
+"""Of the words of one finding."""
+_NAME = 300
+
+
+@dataclass(frozen=True)
+class Review:
+    """What a reviewer came to."""
+
+    verdict: str
+    """PASS or FAIL; empty where `fault` says why it can't be told."""
+    findings: tuple[JsonObject, ...] = ()
+    """`{check, severity, file, line, message}`, without what was not said; suggestions are among them."""
+    warnings: tuple[str, ...] = ()
+    """What of it was not as it was asked for."""
+    fault: str = ""
+
+
+def read(output: Any, checks: Mapping[str, Check]) -> Review | None:
+    """The review in an answer's `output`; None where that has no `verdict`. Never raises, whatever it holds.
+
+    `checks` are all that are known by name, the switched-off ones too.
+    """
+    if not isinstance(output, dict) or "verdict" not in output:
+        return None
+    said = output["verdict"]
+    verdict = said.strip().upper() if isinstance(said, str) else ""
+    if verdict not in (PASS, FAIL):
+        return Review("", fault="`output.verdict` is neither PASS nor FAIL")
+    for name in ("issues", "suggestions"):
+        if not isinstance(output.get(name, []), list | None):
+            return Review("", fault=f"`output.{name}` is no list")
+    warnings: list[str] = []
+    found = [
+        *_issues(output.get("issues") or [], checks, warnings),
+        *_suggestions(output.get("suggestions") or [], warnings),
+    ]
+    if len(found) > MOST_FINDINGS:
+        warnings.append(f"the review has {len(found)} findings; the first {MOST_FINDINGS} are kept")
+        found = _gravest(found)
+    return Review(verdict, tuple(found), tuple(warnings))
+
+
+def _gravest(found: list[JsonObject]) -> list[JsonObject]:
+    """As many as are kept, none left out that is graver than one that stays; in their order."""
+    order = {ERROR: 0, WARNING: 1, SUGGESTION: 2}
+    ranked = sorted(range(len(found)), key=lambda index: order[found[index]["severity"]])
+    return [found[index] for index in sorted(ranked[:MOST_FINDINGS])]
+
+
+def _issues(issues: list[Any], checks: Mapping[str, Check], warnings: list[str]) -> Iterator[JsonObject]:
+    for index, issue in enumerate(issues):
+        where = f"output.issues[{index}]"
+        told = issue if isinstance(issue, dict) else {"message": issue}
+        check = _name(told.get("check"))
+        severity, remark = _severity(told.get("severity"), checks.get(check))
+        if remark:
+            warnings.append(f"{where}: {remark}")
+        message = _words(told.get("message"))
+        if not message:
+            message = "(the reviewer gave no words for it)"
+            warnings.append(f"{where} has no message")
+        yield {
+            **({"check": check} if check else {}),
+            "severity": severity,
+            **_place(told),
+            "message": message,
+        }
+
+
+def _severity(said: Any, check: Check | None) -> tuple[str, str]:
+    """How grave an issue is, and what was odd: the graver of what is said of it and what its check is by the config.
+
+    A check that is switched off decides nothing.
+    """
+    if check is not None and not check.enabled:
+        return SUGGESTION, "its check is switched off, so it decides nothing"
+    own = said.strip().lower() if isinstance(said, str) else None
+    if own in (ERROR, WARNING):
+        worst = ERROR in (own, check.severity if check else None)
+        return (ERROR if worst else WARNING), ""
+    if said is None and check is not None:
+        return (WARNING if check.severity == WARNING else ERROR), ""
+    return ERROR, "its severity is neither error nor warning, so it counts as an error"
+
+
+def _place(issue: Mapping[str, Any]) -> JsonObject:
+    """File and line as far as they were said."""
+    file, line = _name(issue.get("file")), issue.get("line")
+    if not isinstance(line, int | str) or isinstance(line, bool) or not str(line).strip():
+        line = None
+    if isinstance(line, str):
+        line = int(line) if line.isascii() and line.isdigit() and len(line) < 10 else _name(line)
+    return {**({"file": file} if file else {}), **({"line": line} if line is not None else {})}
+
+
+def _suggestions(suggestions: list[Any], warnings: list[str]) -> Iterator[JsonObject]:
+    for index, suggestion in enumerate(suggestions):
+        told = suggestion.get("message") if isinstance(suggestion, dict) else suggestion
+        words = _words(told)
+        if words:
+            yield {"severity": SUGGESTION, "message": words}
+        else:
+            warnings.append(f"output.suggestions[{index}] has no words")
+
+
+def _words(value: Any) -> str:
+    if value is None or isinstance(value, dict | list):
+        return ""
+    text = str(value).strip()
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
+
+
+def _name(value: Any) -> str:
+    return " ".join(value.split())[:_NAME] if isinstance(value, str) else ""

@@ -1,0 +1,76 @@
+"""The review on the command line: what it found is shown, and a steward may override it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.desk import Desk, answer, command
+
+ISSUE = {"check": "security", "severity": "error", "file": "a.txt", "line": 2, "message": "It\nleaks."}
+REASON = "It is known, and harmless."
+
+
+@pytest.fixture
+def failed(desk: Desk) -> Desk:
+    """A job whose check and review have failed."""
+    desk.settings("review: {checks: {ours: {severity: warning, command: 'echo no; exit 4'}}}\n")
+    verdict = {"verdict": "FAIL", "issues": [ISSUE]}
+    desk.script(answer(), answer(command(summary="Not yet.", output=verdict)))
+    assert desk("trust", "--yes").code == 0
+    desk.create()
+    assert desk("job", "step", "j1").code == 0
+    return desk
+
+
+def test_what_a_check_and_a_reviewer_found_is_shown(failed: Desk) -> None:
+    shown = failed("job", "status", "j1").out
+    assert "check ours: the check failed (exit status 4)" in shown
+    assert failed("job", "step", "j1").code == 0
+    shown = failed("job", "status", "j1").out
+    assert "reason: Not yet. (blocked by security)" in shown
+    assert "  found: warning (ours): the check failed (exit status 4)\n" in shown
+    assert "  found: error (security, a.txt:2): It leaks.\n" in shown
+    assert '    override: logist job approve --job j1 --override "..."\n' in shown
+    data = json.loads(failed("job", "status", "j1", "--json").out)["data"]
+    assert [found["severity"] for found in data["findings"]] == ["warning", "error"]
+    assert data["checks"][0]["output"] == "no"
+    history = failed("job", "history", "j1").out
+    assert "Supervisor: COMPLETED, verdict FAIL, REVIEW_REQUIRED -> PENDING" in history
+    assert "   error (security, a.txt:2): It leaks." in history
+
+
+def test_a_review_is_overridden_for_a_reason(failed: Desk) -> None:
+    failed("job", "step", "j1")
+    ran = failed("job", "approve", "j1", "--override", REASON)
+    assert (ran.code, failed.state("j1")["status"]) == (0, "SUCCESS")
+    assert "steward: approve, against the review, PENDING -> SUCCESS" in ran.out
+    assert failed.history()[-1]["steward"] == {"name": "ada", "note": REASON}
+    assert failed("job", "replay", "j1").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--override", " "], "only for a reason"),
+        (["--override", "a", "--note", "b"], "--override says why already"),
+    ],
+)
+def test_an_override_needs_its_reason_once(failed: Desk, words: list[str], told: str) -> None:
+    ran = failed("job", "approve", "j1", *words)
+    assert (ran.code, failed.state("j1")["status"]) == (2, "REVIEW_REQUIRED")
+    assert told in ran.err
+
+
+def test_where_there_is_no_review_there_is_nothing_to_override(desk: Desk) -> None:
+    desk.create()
+    ran = desk("job", "approve", "j1", "--override", REASON)
+    assert ran.code == 8
+    assert "there is no review here to override (logist job step" in ran.err
+
+
+def test_a_job_may_have_a_mode_of_its_own(desk: Desk) -> None:
+    desk.create("j1", "--review-mode", "yolo")
+    assert desk("job", "run", "j1").code == 0
+    assert desk.state("j1")["status"] == "SUCCESS"

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from measure import table
@@ -23,6 +24,7 @@ from logist.core.relevance import Task
 from logist.workspace import Workspace
 
 LIMIT = 2.0
+TRACKED = "tracked.txt"
 
 FIVE = ("-e", "payment", "-e", "retr", "-e", "sess", "-e", "invoic", "-e", "charg")
 """Half of what Logist looks for, for git grep."""
@@ -64,7 +66,25 @@ def make_repository(root: Path, count: int) -> int:
             made, total = made + 1, total + len(data)
     (root / ".gitignore").write_text(IGNORED)
     (root / "README.md").write_text("# Large\n")
+    (root / "build").mkdir()
+    for name in ("made.txt", TRACKED):
+        (root / "build" / name).write_text("Matched by .gitignore\n")
     return total
+
+
+def first_checkpoint(root: Path) -> str:
+    """The job's repository with a commit of the names of all files but one, so that git has to be asked of both."""
+    repository = root.parent / "git"
+    subprocess.run(["git", "init", "-q", "--bare", repository], check=True)
+    paths = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    told = [f"M 100644 :1 {path}" for path in paths if path != "build/made.txt"]
+    start = (
+        "blob\nmark :1\ndata 1\n.\ncommit refs/heads/checkpoints\ncommitter L <l@localhost> 0 +0000\ndata 0\n"
+    )
+    orders = "\n".join([start, *told, ""]).encode()
+    named = ["git", f"--git-dir={repository}"]
+    subprocess.run([*named, "fast-import", "--quiet"], input=orders, check=True)
+    return subprocess.check_output([*named, "rev-parse", "refs/heads/checkpoints"], text=True).strip()
 
 
 def _text(chance: random.Random, size: int) -> bytes:
@@ -92,25 +112,26 @@ def took(runs: int, work: Callable[[], object]) -> float:
     return min(spent)
 
 
-def gather(root: Path) -> None:
+def gather(root: Path, first: str) -> None:
     """What a step does for a role that wants the structure and the relevant files, with the default settings."""
     rules = ContextRules()
     workspace = Workspace(root, root.parent / "git")
-    survey = workspace.survey(rules.excluded_paths)
-    workspace.structure(survey=survey)
+    survey = workspace.survey(rules.excluded_paths, first)
+    workspace.structure(survey)
     found = workspace.relevant(
+        survey,
         TASK,
         limit=rules.relevant_files_limit,
         max_file_bytes=rules.max_file_bytes,
         max_total_bytes=rules.max_total_bytes,
-        survey=survey,
     )
     assert len(found) == rules.relevant_files_limit
+    assert f"build/{TRACKED}" in survey.files
 
 
 def git(root: Path, *arguments: str) -> None:
     """The same questions to git, for comparison: not how Logist does it."""
-    named = [f"--git-dir={root.parent / 'git'}", f"--work-tree={root}"]
+    named = [f"--git-dir={root.parent / 'plain'}", f"--work-tree={root}"]
     subprocess.run(["git", *named, *arguments], stdout=subprocess.DEVNULL, check=False, cwd=root)
 
 
@@ -127,11 +148,10 @@ def main() -> None:
             root = Path(folder) / "workspace"
             root.mkdir()
             size = make_repository(root, count) / 1e6
+            first = first_checkpoint(root)
             workspace = Workspace(root, root.parent / "git")
-            walked = took(
-                options.runs, lambda workspace=workspace: workspace.survey(("node_modules", "dist"))
-            )
-            gathered = took(options.runs, lambda root=root: gather(root))
+            walked = took(options.runs, partial(workspace.survey, ("node_modules", "dist"), first))
+            gathered = took(options.runs, partial(gather, root, first))
             judged = "yes" if gathered <= LIMIT else "NO"
             row: list[object] = [str(count), size, walked, gathered, judged]
             if options.git:

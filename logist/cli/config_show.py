@@ -14,8 +14,10 @@ from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
 if TYPE_CHECKING:
+    from logist.config.settings import Settings
     from logist.roles import Roles
 
+AGENT = "LOGIST_AGENT"
 TYPES = "roles.type_mapping"
 Row = dict[str, Any]
 
@@ -24,23 +26,37 @@ Row = dict[str, Any]
 @listing_options
 @click.pass_obj
 def show(environment: Environment) -> Output:
-    """Show every setting, its value, and where it comes from: default, a file, or another setting."""
+    """Show every setting, its value, and where it comes from: default, a file, another setting, or the environment."""
     from logist.cli.context import known_roles, loaded_settings
-    from logist.config.settings import approval_of
 
     loaded = loaded_settings(environment)
     try:
         roles = _by_type(known_roles(environment), loaded.settings.roles.type_mapping)
     except InvalidFile:  # a directory that does not open keeps nobody from looking at the settings
         roles = []
-    values, sources = dict(_leaves(loaded.settings.model_dump(mode="json"))), dict(loaded.sources)
-    if values["approval"] is None:
-        values["approval"], sources["approval"] = approval_of(loaded.settings).value, "review.mode"
-    rows = [{"field": field, "value": value, "source": sources[field]} for field, value in values.items()]
+    values = dict(_leaves(loaded.settings.model_dump(mode="json")))
+    rows = [
+        {"field": field, "value": value, "source": loaded.sources[field]} for field, value in values.items()
+    ]
+    others = {row["field"]: row for row in _by_other_means(environment, loaded.settings)}
+    rows = [others.get(row["field"], row) for row in rows]
     if roles:
         rows = list(_with_types(rows, roles))
     cells = [(row["field"], _shown(row["value"]), Span(row["source"], "dim")) for row in rows]
     return Output(rows, table=Table(("SETTING", "VALUE", "FROM"), cells))
+
+
+def _by_other_means(environment: Environment, settings: Settings) -> Iterator[Row]:
+    """What holds by the word of another setting, or of the environment, whatever its own says."""
+    from logist.config.settings import approval_of, merges_alone
+
+    by_mode = {"source": "review.mode"}
+    if settings.approval is None:
+        yield {"field": "approval", "value": approval_of(settings).value, **by_mode}
+    if merges_alone(settings) and not settings.review.auto_merge:
+        yield {"field": "review.auto_merge", "value": True, **by_mode}
+    if agent := environment.agent():
+        yield {"field": "agent", "value": agent, "source": AGENT}
 
 
 def _by_type(roles: Roles, configured: Collection[str]) -> list[Row]:

@@ -12,11 +12,11 @@ from logist.cli.options import here, job_id, utf8
 from logist.cli.stops import stopping
 from logist.config import trust
 from logist.config.environment import Environment, layers
-from logist.config.settings import Loaded, Settings, load_settings, said_by_project
+from logist.config.settings import Loaded, Settings, load_settings, said_by_file, said_by_project
 from logist.errors import UsageError
 from logist.jobs.project import SCRIPTED, Clock, Project
 from logist.resources import resource
-from logist.roles import Roles, load_roles
+from logist.roles import LoadedRole, Roles, load_roles
 from logist.store import JobDir
 
 
@@ -40,7 +40,7 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
     home = environment.find_home(cwd).path
     loaded = load_settings(home, environment.user_config_dir())
     roles = known_roles(environment)
-    trust.require(environment.user_config_dir(), home, powers(environment, roles))
+    require_trust(environment, roles)
     return Project(
         home=home,
         jobs_dir=Path(jobs),
@@ -60,9 +60,21 @@ def powers(environment: Environment, roles: Roles) -> dict[str, Any]:
     home, source = environment.find_home(Path(here()))
     if source != "project":
         return {}
+    return trust.powers(said_by_project(home), (loaded.role for loaded in _own_roles(home, roles)))
+
+
+def require_trust(environment: Environment, roles: Roles) -> None:
+    """InvalidFile, with the files that say it, for programs of the project here that nobody has allowed."""
+    home, _ = environment.find_home(Path(here()))
+    files = {key: path for path, data in said_by_file(home).items() for key in trust.powers(data)}
+    files |= {key: one.path for one in _own_roles(home, roles) for key in trust.powers({}, [one.role])}
+    trust.require(environment.user_config_dir(), home, powers(environment, roles), files)
+
+
+def _own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
+    """Those that lie in the project."""
     folders = {layer / "roles" for layer in layers(home, home)}
-    own = (loaded.role for loaded in roles.by_name.values() if loaded.path.parent in folders)
-    return trust.powers(said_by_project(home), own)
+    return [loaded for loaded in roles.by_name.values() if loaded.path.parent in folders]
 
 
 def loaded_settings(environment: Environment) -> Loaded:

@@ -90,7 +90,12 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
         "created_at": state["created_at"],
         "updated_at": state["updated_at"],
         "next_command": advice.next_command(
-            status, kind, job_id, state["awaiting"], unmerged=_is_unmerged(state)
+            status,
+            kind,
+            job_id,
+            state["awaiting"],
+            unmerged=_is_unmerged(state),
+            reviewing=bool(stuck) and stuck.get("phase") == "reviewer",
         ),
     }
 

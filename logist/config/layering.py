@@ -91,6 +91,19 @@ def spelled_out(data: dict[str, Any], directory: Path) -> dict[str, Any]:
     return data
 
 
+def without_other_spellings(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """`below` without the types of tasks that `own` has a role for: they are one, in whatever case."""
+    said = {word.casefold() for word in _type_mapping(own)}
+    left = {word: role for word, role in _type_mapping(below).items() if word.casefold() not in said}
+    return below | {"roles": below["roles"] | {"type_mapping": left}} if said else below
+
+
+def _type_mapping(data: dict[str, Any]) -> dict[str, Any]:
+    roles = data.get("roles")
+    mapping = roles.get("type_mapping") if isinstance(roles, dict) else None
+    return mapping if isinstance(mapping, dict) else {}
+
+
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     """`over` laid over `base`: mappings key by key, everything else is replaced."""
     found = dict(base)

@@ -18,6 +18,7 @@ from logist.config.layering import (
     require_owner,
     spelled_out,
     without_inherited_secrets,
+    without_other_spellings,
 )
 from logist.config.programs import ProgramEntry, ProgramName
 from logist.config.sections import (
@@ -89,6 +90,16 @@ def approval_of(
     return APPROVAL_OF_MODE[mode or settings.review.mode]
 
 
+def merges_alone(settings: Settings, asked: bool | None = None, mode: Mode | None = None) -> bool:
+    """Whether work goes into the source repository without a steward, for a job that asks for `asked` and `mode`.
+
+    What the job says of it comes first; else the config says so, or the mode that holds.
+    """
+    if asked is not None:
+        return asked
+    return settings.review.auto_merge or (mode or settings.review.mode) == "yolo"
+
+
 @dataclass(frozen=True)
 class Loaded:
     """The settings, and for each field path where its value comes from: `default` or a file."""
@@ -114,7 +125,7 @@ def load_settings(home: Path, user_config_dir: Path) -> Loaded:
         document = _said(path)
         check_endpoints(document)
         own = without_inherited_secrets(data, document.data)
-        data = merged(data, own)
+        data = merged(without_other_spellings(data, own), own)
         settings = checked(Settings, replace(document, data=data))
         sources |= dict.fromkeys(leaves(own), str(path))
         unused += coven.unused(document)
@@ -125,9 +136,14 @@ def load_settings(home: Path, user_config_dir: Path) -> Loaded:
 def said_by_project(home: Path) -> dict[str, Any]:
     """What the files of the project around `home` say themselves, spelled out; {} if there are none."""
     found: dict[str, Any] = {}
-    for path in _files(*_of_project(home)):
-        found = merged(found, _said(path).data)
+    for data in said_by_file(home).values():
+        found = merged(found, data)
     return found
+
+
+def said_by_file(home: Path) -> dict[Path, dict[str, Any]]:
+    """The same of each file, the strongest last."""
+    return {path: _said(path).data for path in _files(*_of_project(home))}
 
 
 def _of_project(home: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -91,14 +91,14 @@ def trust(user_config_dir: Path, home: Path, said: dict[str, Any]) -> None:
     os.replace(fresh, user_config_dir / TRUSTED_FILE)
 
 
-def require(user_config_dir: Path, home: Path, said: dict[str, Any]) -> None:
-    """InvalidFile for a project that names programs nobody has allowed."""
+def require(user_config_dir: Path, home: Path, said: dict[str, Any], files: Mapping[str, Path]) -> None:
+    """InvalidFile for a project that names programs nobody has allowed; `files`: where it says each of them."""
     if not is_trusted(user_config_dir, home, said):
         named = ", ".join(f"`{key}`" for key in said)
         decide = "decides" if len(said) == 1 else "decide"
         raise InvalidFile(
             f"{named} of a project {decide} what runs on this machine or is merged, and you have not allowed that yet",
-            where=str(home),
+            where=", ".join(dict.fromkeys(str(files.get(key, home)) for key in said)),
             fix="look at it, then: logist trust",
         )
 

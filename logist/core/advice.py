@@ -41,6 +41,13 @@ _CHILDREN = (
 _MERGE = 'logist job merge{job} when the files fit, or with --branch to merge them by hand; or: logist job resubmit{job} --note "..."'
 """Of work that did not fit to what the repository has become."""
 
+_REVIEW = (
+    'logist job resubmit{job} --note "..." for new work, or --review for another review; '
+    'or: logist job approve{job} --override "..."'
+)
+"""Of a review that came to nothing, or sent work back once too often."""
+_JUDGING = ("agent", "attempts", "permission")
+
 _STUCK = {"in_doubt": _IN_DOUBT, "share": _CHILDREN, "conflict": _CHILDREN, "merge": _MERGE}
 
 _REFUSED = 8
@@ -64,15 +71,16 @@ def next_command(
     awaiting: str | None = None,
     *,
     unmerged: bool = False,
+    reviewing: bool = False,
 ) -> str:
     """The command that answers the state a job is in; `awaiting` says what an approval is for.
 
-    `unmerged`: its work could go into the repository it came from (see `is_unmerged`).
+    `unmerged`: its work could go into the repository it came from (see `is_unmerged`). `reviewing`: it is the review that got stuck.
     """
     name = f" --job {job}" if job else ""
     command = _COMMANDS.get(status, _UNKNOWN)
     if status == "STUCK":
-        command = _STUCK.get(stuck_kind or "", command)
+        command = _STUCK.get(stuck_kind or "", _REVIEW if reviewing and stuck_kind in _JUDGING else command)
     if status == "APPROVAL_REQUIRED" and awaiting == "manual":
         command = _MANUAL
     if status == "SUCCESS" and unmerged:

@@ -3,6 +3,7 @@
 A token is taken for three bytes: English has four to a token, code about three, most other scripts one to three. The
 parts are kept in the order of their importance; the first that does not fit whole is shortened, and what is less
 important goes. So a larger budget never shows less of any part, and the same parts are always cut in the same way.
+What is cut is told in a note: with names where there is room enough, else in a line.
 """
 
 from __future__ import annotations
@@ -58,7 +59,13 @@ FROM = {
 """Where a part comes from; what is not named here are rules of Logist's own."""
 
 LEFT_OUT = "left_out"
+_BRIEFLY = "(Some context was left out for lack of room.)"
+"""The note where there is no room for one with names."""
 _NAMES_BYTES = 400
+_TIGHT = 2_000
+"""Bytes for all that may be cut; with no more, the parts have all but what the shortest note takes."""
+_FEWEST_NAMES_BYTES = 60
+"""Of each half; what says how many more there are takes 30 of them."""
 _LONG_LINE = 400
 """Characters; longer lines may be cut inside."""
 
@@ -71,6 +78,8 @@ class Budget:
     says: str
     """As `context.budget_tokens`."""
     fix: str
+    reckoned: str = ""
+    """How the number came about, where nothing says it as it is."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +147,19 @@ def fitted(
     room = budget.tokens * BYTES_PER_TOKEN - size(SEPARATOR) - sum(floors)
     if room < 0 and strict:
         raise _too_long(least, budget)
-    room -= size(joint) + size(_note([], [])) + _NAMES_BYTES
-    kept = _kept(whole, least, costs, floors, room) if room >= 0 else least
-    note = [Piece(LEFT_OUT, "given", _told(whole, kept))] if room >= 0 else []
+    kept = _kept(whole, least, costs, floors, _beside_note(room, joint)) if room >= 0 else least
+    left = room + sum(floors) - sum(_cost(piece, joint) for piece in kept) - size(joint)
+    note = [Piece(LEFT_OUT, "given", _told(whole, kept, left))] if left >= size(_BRIEFLY) else []
     cut_system, cut_user = kept[: len(system)], kept[len(system) :]
     halves = [[piece for piece in half if piece is not None] for half in (cut_system, cut_user)]
     return Fitted(halves[0], [*halves[1], *note], [*_rows(whole, kept), *_rows(note, note)], cut=True)
+
+
+def _beside_note(room: int, joint: str) -> int:
+    """Of so many bytes, what the note leaves to the parts: the more, the more bytes there are."""
+    shortest = size(joint) + size(_BRIEFLY)
+    longest = size(joint) + size(_note([], [])) + _NAMES_BYTES
+    return max(room - longest, min(room, _TIGHT) - shortest, min(room, shortest - 1))
 
 
 def _kept(
@@ -218,16 +234,18 @@ def _ending(left: int, fence: str) -> str:
     return f"{closing}\n\n({left:,} more characters are left out: the prompt has no room for them)"
 
 
-def _told(whole: Sequence[Piece], kept: Sequence[Piece | None]) -> str:
-    """What the agent learns of it."""
+def _told(whole: Sequence[Piece], kept: Sequence[Piece | None], room: int) -> str:
+    """What the agent learns of it, in at most `room` bytes."""
+    names = min(_NAMES_BYTES, room - size(_note([], []))) // 2
+    if names < _FEWEST_NAMES_BYTES:
+        return _BRIEFLY
     pairs = [*zip(whole, kept, strict=True)]
     short = [piece.source for piece, now in pairs if now is not None and now.text != piece.text]
     gone = [piece.source for piece, now in pairs if now is None and piece.text]
-    return _note(short, gone)
+    return _note(short, gone, names)
 
 
-def _note(short: Sequence[str], gone: Sequence[str]) -> str:
-    room = _NAMES_BYTES // 2
+def _note(short: Sequence[str], gone: Sequence[str], room: int = 0) -> str:
     return (
         "## Left out\n\nThe prompt has no room for all that belongs to it. "
         f"Shortened: {_named(short, room)}. Left out: {_named(gone, room)}. "
@@ -269,8 +287,8 @@ def _too_long(least: Sequence[Piece | None], budget: Budget) -> InvalidFile:
     rows = _rows(*([[piece for piece in least if piece]] * 2))
     largest = heapq.nlargest(3, rows, key=lambda row: row.tokens)
     parts = ", ".join(f"{row.source} {row.tokens:,}" for row in largest)
-    return InvalidFile(
-        f"the prompt is too long: what is never cut takes more than {budget.tokens:,} tokens ({parts})",
-        where=budget.says,
-        fix=budget.fix,
-    )
+    message = f"the prompt is too long: what is never cut takes more than {budget.tokens:,} tokens ({parts})"
+    if not budget.tokens:
+        message = "there is no room for a prompt"
+    reckoned = f": {budget.reckoned}" if budget.reckoned else ""
+    return InvalidFile(f"{message}{reckoned}", where=budget.says, fix=budget.fix)

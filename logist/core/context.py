@@ -53,9 +53,12 @@ class Given:
     """What the doer has changed, as a patch, within bounds."""
     job: str = ""
     """Its id; a prompt says it only where the role's template asks for it."""
+    unlisted: bool = False
+    """There is more in the workspace than may be listed: what is git-ignored, excluded, or a cache."""
 
 
 EMPTY = "The workspace is empty."
+UNLISTED = "Nothing of the workspace is listed: all that is in it is git-ignored, excluded, or a cache."
 
 Asked = Sequence[ContextPart] | None
 """What a role wants to be told about its surroundings; None is the list of the files."""
@@ -78,7 +81,7 @@ def variables(given: Given, asked: Asked) -> dict[str, Told | ToldList]:
         "prior_attempts": _lines(given.attempts, "prior_attempts"),
         "related_tasks": _lines(given.related, "related_tasks"),
         "session_context": _lines(given.others, "session_context"),
-        "repo_structure": Told(given.structure or EMPTY, "repo_structure"),
+        "repo_structure": Told(given.structure or _nothing(given), "repo_structure"),
         "relevant_files": _relevant(given),
     }
     return {VARIABLES[part]: value for part, value in every.items() if part in asked and value}
@@ -92,7 +95,7 @@ def pieces(given: Given, asked: Asked, told: Collection[str] = ()) -> list[Piece
         _headed("prior_attempts", "Earlier attempts", bulleted(given.attempts)),
         _headed("related_tasks", "Related tasks", bulleted(given.related)),
         _headed("session_context", "Other jobs under way", bulleted(given.others)),
-        _headed("repo_structure", "Repository structure", given.structure or EMPTY),
+        _headed("repo_structure", "Repository structure", given.structure or _nothing(given)),
         _headed("relevant_files", "Files that seem to matter", _reasons(given.relevant)),
     ]
     wanted = [part for part, name in VARIABLES.items() if part in asked and name not in told]
@@ -168,9 +171,18 @@ def listing(given: Given) -> str:
 
 def _paths(given: Given) -> str:
     if not given.listing:
-        return EMPTY
+        return _nothing(given)
     lines = [f"- {one_line(path)}" for path in given.listing]
     return "\n".join([*lines, *_more(given.listing_omitted)])
+
+
+def _nothing(given: Given) -> str:
+    return UNLISTED if given.unlisted else EMPTY
+
+
+def own_words(given: Given) -> str:
+    """What the project tells its agents; empty where that is blank."""
+    return given.instructions if given.instructions.strip() else ""
 
 
 def _more(count: int) -> list[str]:

@@ -46,6 +46,12 @@ def failed(result: Mapping[str, Any]) -> bool:
     return result.get("outcome") != PASSED
 
 
+def one_line(text: str, longest: int) -> str:
+    """A text on one line, cut where it is longer."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
 def plain(value: Any) -> str:
     """Without line breaks, which could begin a heading, and without what is not printed."""
     return "".join(c if c.isprintable() else " " for c in " ".join(str(value).split()))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from logist.core import advice
 from logist.core import targets as to
 from logist.core.event import Action, Event, Who
-from logist.core.model import HALTED, TERMINAL, EffectiveSpec, Place, Status, StuckKind
+from logist.core.model import HALTED, TERMINAL, EffectiveSpec, Phase, Place, Status, StuckKind
 from logist.core.targets import DOUBTS, TASK, Guard, Situation, Target, limit_value
 from logist.errors import Refused, UsageError
 
@@ -198,7 +198,10 @@ def _remedy(here: Place, spec: EffectiveSpec) -> str:
 def next_command(here: Place, job: str | None = None) -> str:
     """The command that answers the state a job is in."""
     kind = here.stuck.kind if here.stuck else None
-    return advice.next_command(here.status, stuck_kind=kind, job=job, awaiting=here.awaiting)
+    reviewing = here.stuck is not None and here.stuck.phase is Phase.REVIEWER
+    return advice.next_command(
+        here.status, stuck_kind=kind, job=job, awaiting=here.awaiting, reviewing=reviewing
+    )
 
 
 def exit_code(status: Status) -> int:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from logist.core.model import EffectiveSpec, Interaction, Kind, State, Status
+from logist.core.model import EffectiveSpec, Interaction, Kind, Phase, State, Status
+
+HELD = (
+    "not merged by itself, since no review that saw all of the work had the last word on it; "
+    "'logist job merge --job {job}' does it"
+)
+"""Of work that would go there by itself, had somebody accepted it."""
 
 
 def by_itself(spec: EffectiveSpec, source: str | None) -> bool:
     """Whether it goes there without being asked to; what a child did is its parent's to merge."""
     return bool(spec.auto_merge) and source is not None and spec.parent is None
+
+
+def held(state: State) -> bool:
+    """Whether its work would go there by itself, but nobody has had the last word on it who could accept it."""
+    return state.status is Status.SUCCESS and bool(state.merges) and state.merge is None
 
 
 def apply(base: State, after: State, entry: Interaction) -> State:
@@ -33,4 +44,15 @@ def _merge(base: State, merges: bool | None, entry: Interaction) -> str | None:
         return "merged"
     if base.status is Status.SUCCESS:
         return base.merge
-    return "due" if merges else None
+    return "due" if merges and _accepted(base, entry) else None
+
+
+def _accepted(base: State, entry: Interaction) -> bool:
+    """Whether it is a review that ends the job, one that was shown the whole change, or a person who accepts it.
+
+    After a step that nobody reviews, or work that other jobs did, nobody has judged what is there now.
+    """
+    if entry.kind is Kind.APPROVE:
+        return base.awaiting != "manual"
+    seen = entry.observed
+    return seen is not None and seen.phase is Phase.REVIEWER and not seen.partial

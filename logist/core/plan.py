@@ -134,11 +134,20 @@ def _budget(model: Model, bounds: Bounds, output: int, offer: str) -> Budget | N
         fix = "raise it, or shorten the task or the role"
         allowed.append(Budget(bounds.prompt_tokens, "context.budget_tokens", fix))
     if model.context_window is not None:
-        left_of_window = model.context_window - output - budget.tokens(offer)
-        says = f"models.{model.name}.context_window"
-        fix = "lower the model's max_output_tokens, choose another model, or shorten the task or the role"
-        allowed.append(Budget(max(0, left_of_window), says, fix))
+        allowed.append(_window(model, model.context_window, output, budget.tokens(offer)))
     return min(allowed, key=lambda each: each.tokens, default=None)
+
+
+def _window(model: Model, window: int, output: int, tools: int) -> Budget:
+    """What its window leaves to a prompt."""
+    reckoned = f"the window has {window:,} tokens, and the answer may take {output:,} (max_output_tokens)"
+    reckoned += f", the tools {tools:,}" if tools else ""
+    fix = "lower max_output_tokens of the role or the model, choose another model"
+    left_of_window = max(0, window - output - tools)
+    fix += (
+        ", or shorten the task or the role" if left_of_window else f", or correct the window of {model.name}"
+    )
+    return Budget(left_of_window, f"models.{model.name}.context_window", fix, reckoned)
 
 
 def _files(given: prompt.Given, fitted: budget.Fitted, bounds: Bounds) -> list[str]:

@@ -11,7 +11,7 @@ from logist.core.context import Asked, FileText, Given, Relevant
 from logist.core.fences import fence
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
 from logist.core.pieces import JOINT, SEPARATOR, Piece, assemble, one_line
-from logist.core.role_template import Filled, rest_of_task
+from logist.core.role_template import Filled
 
 __all__ = [
     "CONTRACT",
@@ -113,9 +113,9 @@ def user_pieces(
     `asked` is what the role wants to know of its surroundings. `filled`, its template, tells of the work in its own
     way; what it does not say follows it.
     """
-    said = filled.mentioned if filled else frozenset()
+    said = filled.said if filled else frozenset()
     pieces = [
-        *(_work(spec, at, sections=sections) if filled is None else _unsaid(spec, at, filled)),
+        *(_work(spec, at, sections=sections) if filled is None else _unsaid(at, filled)),
         Piece("custom_instructions", "given", "" if "CustomInstructions" in said else _instructions(given)),
         Piece("step", "rule", _part(phase)),
         Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
@@ -150,16 +150,17 @@ def _work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[Pie
     return [step, Piece("task", "given", _task(spec))]
 
 
-def _unsaid(spec: EffectiveSpec, at: AtStep | None, filled: Filled) -> list[Piece]:
+def _unsaid(at: AtStep | None, filled: Filled) -> list[Piece]:
     """What the role's template does not say of the work."""
     return [
-        Piece("task", "given", rest_of_task(spec, filled.mentioned)),
+        Piece("task", "given", filled.rest),
         Piece("workflow_step", "given", _step(at) if at else ""),
     ]
 
 
 def _instructions(given: Given) -> str:
-    return f"## Instructions of the project\n\n{given.instructions}" if given.instructions else ""
+    words = context.own_words(given)
+    return f"## Instructions of the project\n\n{words}" if words else ""
 
 
 def _step(at: AtStep) -> str:

@@ -1,6 +1,6 @@
 """Files that people write, YAML or JSON: read with positions, checked against a model, edited in place."""
 
-from logist.documents.checking import checked, nearest, unknown_keys, without
+from logist.documents.checking import checked, faults, nearest, unknown_keys, without
 from logist.documents.editing import dumped, edited
 from logist.documents.reading import MAX_BYTES, MAX_DEPTH, Document, parse, read
 
@@ -11,6 +11,7 @@ __all__ = [
     "checked",
     "dumped",
     "edited",
+    "faults",
     "nearest",
     "parse",
     "read",

@@ -55,6 +55,20 @@ def checked(model: type[Checked], document: Document) -> Checked:
     raise _invalid(model, document, problems)
 
 
+def faults(model: type[BaseModel], document: Document) -> dict[str, InvalidFile]:
+    """All that `checked` would refuse the document for, by the path of the field; {} for a sound one."""
+    try:
+        model.model_validate_json(json.dumps(document.data), strict=True)
+    except ValidationError as error:
+        problems = [dict(problem) for problem in error.errors(include_url=False)]
+    else:
+        return {}
+    by_path: dict[Path, list[dict[str, Any]]] = {}
+    for problem in problems:
+        by_path.setdefault(_real_path(document.data, problem), []).append(problem)
+    return {_shown_path(path): _invalid(model, document, found) for path, found in by_path.items()}
+
+
 def unknown_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
     """The keys that the model does not have, by path, each with what `checked` would say of it."""
     try:

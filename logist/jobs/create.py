@@ -57,11 +57,12 @@ def create(
 
     `text` is the job.yaml to keep (with its comments); without it one is written from `spec`. A file of a
     workflow is looked for from `here`. Raises Refused when the id is taken, UsageError for a bad id or a job
-    without a prompt, InvalidFile for a workflow that can't be used.
+    without a prompt, InvalidFile for a workflow or a role that can't be used.
     """
     if not spec.prompt and not spec.workflow and not draft:
         raise UsageError("a job needs a prompt", where="prompt", fix="--prompt TEXT, a spec file, or --draft")
     specs.known(project, spec)
+    specs.sound(project, spec)
     clean = JobSpec.model_validate(specs.redacted_values(project, spec.model_dump(exclude_unset=True)))
     if clean != spec:
         spec, text = clean, ""  # a secret is nobody's comment

@@ -23,7 +23,7 @@ from logist.core.model import (
     State,
 )
 from logist.core.prompt import FileText
-from logist.core.relevance import Task
+from logist.core.relevance import Task, kinds
 from logist.core.step import Bounds, Idle, StepPlan
 from logist.core.tools import Tool, offered
 from logist.errors import InvalidFile, Refused
@@ -31,6 +31,7 @@ from logist.jobs import settling, specs, surroundings
 from logist.jobs.project import Project
 from logist.jobs.session import Session, load
 from logist.workspace import Workspace
+from logist.workspace.reading import shown
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,8 @@ def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given
     given = prompt.Given(files=files, instructions=rules.custom_instructions or "", job=session.job.id)
     if turn.role.context_requirements is None:
         listing = workspace.listing(rules.listing_limit, excluded)
-        given = replace(given, listing=listing.paths, listing_omitted=listing.omitted)
+        unlisted = not listing.paths and bool(workspace.listing(1).paths)
+        given = replace(given, listing=listing.paths, listing_omitted=listing.omitted, unlisted=unlisted)
     else:
         given = _surrounded(given, session, turn, workspace, room)
     return _changed(given, turn, state, workspace, excluded, rules)
@@ -206,9 +208,13 @@ def _files(
     named = turn.spec.files
     evidence = state.last.evidence_files if state.last else []
     files, room = [], rules.max_total_bytes
+    hidden = workspace.withheld([path for path in evidence if path not in named], state.start_checkpoint)
+    hidden |= {
+        path: "not shown: context.excluded_paths" for path in evidence if path not in named and excluded(path)
+    }
     for path in dict.fromkeys([*named, *evidence]):
-        if path not in named and excluded(path):
-            files.append(FileText(path, None, "not shown: context.excluded_paths"))
+        if path in hidden:
+            files.append(FileText(shown(path), None, hidden[path]))
             continue
         file = workspace.read_file(path, min(rules.max_file_bytes, room))
         files.append(file)
@@ -233,17 +239,17 @@ def _surrounded(
         if "related_tasks" in asked:
             parts["related"] = surroundings.related(project, turn.spec, job_id, seen)
     if "repo_structure" in asked or "relevant_files" in asked:
-        survey = workspace.survey(rules.excluded_paths)
+        survey = workspace.survey(rules.excluded_paths, state.start_checkpoint)
         if "repo_structure" in asked:
-            parts["structure"] = workspace.structure(survey=survey)
+            parts |= {"structure": workspace.structure(survey), "unlisted": survey.unlisted}
         if "relevant_files" in asked:
             parts["relevant"] = workspace.relevant(
+                survey,
                 Task.of(turn.spec, instructing.step_text(turn.spec, state)),
                 limit=rules.relevant_files_limit,
                 max_file_bytes=rules.max_file_bytes,
                 max_total_bytes=room,
                 known={file.path for file in given.files},
-                survey=survey,
             )
     return replace(given, **parts)
 
@@ -263,7 +269,7 @@ def _changed(
     diff = ""
     if state.checkpoint:
         start, now, most = state.start_checkpoint, state.checkpoint, rules.max_file_bytes
-        diff = workspace.patch(start, now, most, excluded)
+        diff = workspace.patch(start, now, most, lambda path: excluded(path) or kinds.of(path).secret)
     return replace(given, changes=changes, changes_omitted=omitted, diff=diff)
 
 

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from logist import documents
 from logist.config.sections import RoleChoice
-from logist.config.settings import Settings, approval_of
+from logist.config.settings import Settings, approval_of, merges_alone
+from logist.core.findings import one_line
 from logist.core.model import (
     CHECK_MINUTES,
     CHECKS,
@@ -163,12 +164,8 @@ def _doers(project: Project, flow: Workflow) -> dict[str, Doer]:
 
 
 def checks(settings: Settings) -> dict[str, Check]:
-    """What a review looks at by the config; of a check that Logist knows, what is not said is as it comes."""
-    found: dict[str, Check] = dict(CHECKS)
-    for name, check in settings.review.checks.items():
-        said = {field: getattr(check, field) for field in check.model_fields_set}
-        found[name] = Check.model_validate({**CHECKS[name].model_dump(), **said} if name in CHECKS else said)
-    return found
+    """What a review looks at by the config."""
+    return {name: Check.model_validate(check.model_dump()) for name, check in settings.review.checks.items()}
 
 
 def _review(project: Project, spec: JobSpec) -> JsonObject:
@@ -182,12 +179,11 @@ def _review(project: Project, spec: JobSpec) -> JsonObject:
     as_it_comes = {name: check.model_dump() for name, check in CHECKS.items()}
     shown = {name: check.model_dump() for name, check in looked_at.items()}
     minutes = review.check_timeout_minutes
-    auto_merge = spec.auto_merge if spec.auto_merge is not None else review.auto_merge or mode == "yolo"
     return {
         "review_mode": None if mode == "normal" else mode,
         "checks": None if shown == as_it_comes else looked_at,
         "check_minutes": None if minutes == CHECK_MINUTES else minutes,
-        "auto_merge": True if auto_merge else None,
+        "auto_merge": True if merges_alone(project.settings, spec.auto_merge, mode) else None,
     }
 
 
@@ -205,7 +201,7 @@ def doer(project: Project, spec: JobSpec) -> tuple[str, str]:
 
     The job's own role, then the one that the config has for its type of tasks, then the one whose file names that
     type; then `roles.default`. As long as that is the shipped one, a job of a type that nobody names goes to UNMAPPED.
-    Raises InvalidFile for a config that has tasks done by the role that only reviews.
+    Raises InvalidFile for a config that has tasks of a type done by the role that only reviews.
     """
     if spec.role:
         return spec.role, "job"
@@ -213,18 +209,13 @@ def doer(project: Project, spec: JobSpec) -> tuple[str, str]:
     wanted = (spec.task_type or "").strip()
     if not wanted:
         return default, "default"
-    task_type = _in_short(project.redacted(wanted))
+    task_type = one_line(project.redacted(wanted), TITLE_LENGTH)
     found = _configured(project.settings, wanted) or project.roles.for_task_type(wanted)
     if found:
         return found, f"{TASK_TYPE}{task_type}"
     if default != RoleChoice().default:
-        return default, "default"
+        return _worker(default, wanted, "roles.default"), "default"
     return UNMAPPED, f"{TASK_TYPE}{task_type}{NO_ROLE}"
-
-
-def _in_short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 3]}..."
 
 
 def because(source: str) -> str:
@@ -239,13 +230,18 @@ def _configured(settings: Settings, task_type: str) -> str | None:
     mapping = settings.roles.type_mapping
     same = (name for word, name in mapping.items() if word.casefold() == task_type.casefold())
     found = mapping.get(task_type) or next(same, None)
-    if found == INTERNAL:
+    return _worker(found, task_type, "roles.type_mapping") if found else None
+
+
+def _worker(name: str, task_type: str, key: str) -> str:
+    """The role that a key of the config names. InvalidFile if it only reviews."""
+    if name == INTERNAL:
         raise InvalidFile(
-            f"`roles.type_mapping` has tasks of type {task_type!r} done by `{INTERNAL}`, which only reviews",
-            where="config: roles.type_mapping",
+            f"`{key}` has tasks of type {task_type!r} done by `{INTERNAL}`, which only reviews",
+            where=f"config: {key}",
             fix="name another role",
         )
-    return found
+    return name
 
 
 def _title(prompt: str, flow: Workflow | None) -> str:
@@ -296,6 +292,8 @@ def edit(
     spec = documents.checked(JobSpec, documents.without(document, unknown))
     _whole(spec, job, draft=draft)
     known(project, spec)
+    if ("task_type",) in changes:
+        sound(project, spec)
     replace_file(job.spec_file, edited.encode("utf-8"))
     return spec
 
@@ -310,6 +308,16 @@ def known(project: Project, spec: JobSpec) -> None:
     for name in (spec.role, spec.review_role):
         if name:
             project.roles.get(name)
+
+
+def sound(project: Project, spec: JobSpec) -> None:
+    """Raises InvalidFile if the role that would do the job, named or not, is broken.
+
+    Whom a workflow asks, or a job that does a part of another, shows only as it goes.
+    """
+    broken = project.roles.broken
+    if broken and not (spec.workflow or spec.parent) and (name := doer(project, spec)[0]) in broken:
+        raise broken[name]
 
 
 def redacted_values(project: Project, value: Any) -> Any:

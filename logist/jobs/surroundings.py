@@ -11,6 +11,7 @@ from heapq import nlargest
 from itertools import islice
 
 from logist.core import fold
+from logist.core.findings import line, one_line
 from logist.core.model import (
     TERMINAL,
     EffectiveSpec,
@@ -84,20 +85,17 @@ def _run(entry: Interaction, *, taken_back: bool) -> str:
     back = " (taken back since)" if taken_back else ""
     actions = _actions(entry)
     if not actions:
-        return f"{who}{back} gave no valid answer: {_line(entry.reason, LONGEST_SUMMARY)}"
+        return f"{who}{back} gave no valid answer: {one_line(entry.reason, LONGEST_SUMMARY)}"
     verdict = entry.command.get("verdict") if reviewing else None
     ended = f"{actions[0]}, {verdict}" if isinstance(verdict, str) else actions[0]
-    lines = [f"{who}{back} ended with {ended}: {_line(entry.response.summary_for_supervisor, 1_000)}"]
+    lines = [f"{who}{back} ended with {ended}: {one_line(entry.response.summary_for_supervisor, 1_000)}"]
     return "\n".join([*lines, *_findings(entry.command.get("findings") if reviewing else None)])
 
 
 def _findings(findings: object) -> Iterator[str]:
     found = [each for each in findings if isinstance(each, dict)] if isinstance(findings, list) else []
     for each in found[:FINDINGS]:
-        place = ":".join(str(each[name]) for name in ("file", "line") if each.get(name))
-        about = " ".join(str(each[name]) for name in ("severity", "check") if each.get(name))
-        told = " ".join(part for part in (about, place) if part)
-        yield f"  - {_line(told, LONGEST_TITLE)}: {_line(str(each.get('message') or ''), LONGEST_SUMMARY)}"
+        yield f"  - {one_line(line(each), LONGEST_TITLE + LONGEST_SUMMARY)}"
     if len(found) > FINDINGS:
         yield f"  - ... and {len(found) - FINDINGS} more"
 
@@ -126,7 +124,7 @@ def others(project: Project, job_id: str, seen: Sequence[Glance] | None = None) 
         state = one.state or {}
         if one.id != job_id and not _is_above(one.id, job_id) and _is_under_way(one, state):
             status = "an agent is at work" if one.asked else _text(state, "status")
-            line = f"{one.id}: {_line(_text(state, 'title'), LONGEST_TITLE)} ({status}, {_text(state, 'agent_role')})"
+            line = f"{one.id}: {one_line(_text(state, 'title'), LONGEST_TITLE)} ({status}, {_text(state, 'agent_role')})"
             found.append((not one.asked, _number(state, "rank"), one.id, line))
     return _listed(project, [line for *_, line in sorted(found)], OTHERS)
 
@@ -158,11 +156,9 @@ def related(
 
 def _related(job_id: str, state: JsonObject, shared: Sequence[object]) -> str:
     about = [_text(state, "status"), *([f"tags: {', '.join(map(str, shared))}"] if shared else [])]
-    line = (
-        f"{job_id}: {_line(_text(state, 'title'), LONGEST_TITLE)} ({_line('; '.join(about), LONGEST_TITLE)})"
-    )
+    line = f"{job_id}: {one_line(_text(state, 'title'), LONGEST_TITLE)} ({one_line('; '.join(about), LONGEST_TITLE)})"
     last = state.get("last")
-    summary = _line(_text(last, "summary"), LONGEST_SUMMARY) if isinstance(last, dict) else ""
+    summary = one_line(_text(last, "summary"), LONGEST_SUMMARY) if isinstance(last, dict) else ""
     return f"{line}: {summary}" if summary else line
 
 
@@ -189,9 +185,3 @@ def _text(state: JsonObject, name: str) -> str:
 def _number(state: JsonObject, name: str) -> int:
     value = state.get(name)
     return value if isinstance(value, int) else 0
-
-
-def _line(text: str, longest: int) -> str:
-    """A text on one line, cut where it is too long."""
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[:longest]}..."

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from logist.core.model import Permission, Role
-from logist.documents import Document, checked, nearest
+from logist.documents import Document, checked, faults, nearest
 from logist.errors import InvalidFile
 from logist.roles.files import Entry
 from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, Problem
@@ -36,10 +36,18 @@ class Fallback:
 
 
 def role_of(
-    entry: Entry, base: LoadedRole | None, fallback: Fallback | None
-) -> tuple[LoadedRole, list[Problem]]:
-    """The role of an entry over its base, and what its author should know. InvalidFile if it is none."""
-    known, lines = _own(entry)
+    entry: Entry, base: LoadedRole | InvalidFile | None, fallback: Fallback | None
+) -> tuple[LoadedRole | None, list[Problem]]:
+    """The role of an entry over its base, or None; and what its author should know, all errors before warnings.
+
+    `base` may be why there is none: what else is wrong with the entry is told all the same.
+    """
+    if not isinstance(entry.data, dict):
+        return None, [as_problem(entry.invalid("must be a mapping of its attributes"))]
+    baseless = isinstance(base, InvalidFile)
+    found = _Found([base] if isinstance(base, InvalidFile) else [])
+    base = None if isinstance(base, InvalidFile) else base
+    known, lines = _own(entry, found)
     inherited = base.role.model_dump(mode="json", exclude_defaults=True, exclude={"name"}) if base else {}
     data = {**inherited, **known}
     origins = {name: _origin(name, entry, known, base) for name in Role.model_fields}
@@ -48,42 +56,71 @@ def role_of(
         if "llm_model" not in data and fallback:
             data["llm_model"] = fallback.model
             origins["llm_model"] = fallback.origin
-    _require(entry, data)
-    role = _checked(entry, data, lines)
-    told = [*_template(entry, role, origins), *_unknown_keys(entry)]
-    if errors := [problem for problem in told if problem.severity == "error"]:
-        raise InvalidFile(errors[0].message, where=errors[0].where, fix=errors[0].fix)
-    if role.name == INTERNAL and role.applicable_task_types:
+    _require(entry, data, found, baseless=baseless)
+    _check(entry, data, lines, found)
+    told = [*_template(entry, known.get("prompt_template")), *_unknown_keys(entry)]
+    errors = [*map(as_problem, found.errors), *(each for each in told if each.severity == "error")]
+    told = [each for each in told if each.severity != "error"]
+    if entry.name == INTERNAL and data.get("applicable_task_types"):
         message = f"the role `{INTERNAL}` is never chosen by the type of a task"
         told.append(Problem("warning", message, f"{entry.path}:{entry.line('applicable_task_types')}"))
-    name = base.role.name if base else None
-    return LoadedRole(role, entry.path, name, origins, entry.strength), told
+    if errors:
+        return None, [*errors, *told]
+    role = checked(Role, Document(str(entry.path), data, lines))
+    return LoadedRole(role, entry.path, base.role.name if base else None, origins, entry.strength), told
 
 
-def _own(entry: Entry) -> tuple[dict[str, Any], dict[str, int]]:
+@dataclass
+class _Found:
+    """What is wrong with an entry so far, one error a field."""
+
+    errors: list[InvalidFile]
+    fields: set[str] = field(default_factory=set)
+
+    def add(self, name: str, error: InvalidFile) -> None:
+        if name not in self.fields:
+            self.fields.add(name)
+            self.errors.append(error)
+
+
+def as_problem(error: InvalidFile) -> Problem:
+    """The error as one of the problems of a directory."""
+    return Problem("error", error.message, str(error.where), error.fix)
+
+
+def _own(entry: Entry, found: _Found) -> tuple[dict[str, Any], dict[str, int]]:
     """The fields that the entry has itself, in the one form that the model takes, and their lines."""
-    if not isinstance(entry.data, dict):
-        raise entry.invalid("must be a mapping of its attributes")
     known = {key: value for key, value in entry.data.items() if key in Role.model_fields}
     wanted = known.get("context_requirements")
     if isinstance(wanted, list):
         known["context_requirements"] = [part for part in wanted if part != _FOR_ALL]
     if "permissions" in known:
-        return _with_permissions(entry, known)
+        try:
+            return _with_permissions(entry, known)
+        except InvalidFile as error:
+            found.add("permissions", error)
+            del known["permissions"]
     return known, entry.lines
 
 
-def _require(entry: Entry, data: dict[str, Any]) -> None:
-    """Raises for one of the four that is missing or empty. With a template the instructions may be."""
+def _require(entry: Entry, data: dict[str, Any], found: _Found, *, baseless: bool) -> None:
+    """Finds those of the four that are missing or empty. Beside a template the instructions may be.
+
+    `baseless`: what is missing may be in a base that can't be had.
+    """
     for attribute in MANDATORY:
-        if attribute == "instructions" and _has_template(data):
-            data[attribute] = data[attribute] or ""
-        elif attribute not in data:
+        if attribute not in data:
             meant = nearest(attribute, [key for key in entry.data if key not in KEYS])
             fix = f"is `{_one(meant)}` meant to be it?" if meant and meant.startswith("did") else None
-            raise entry.invalid(f"`{attribute}` is missing", fix=fix)
+            if not baseless or attribute == "name":
+                found.add(attribute, entry.invalid(f"`{attribute}` is missing", fix=fix))
+            found.fields.add(attribute)
         elif data[attribute] is None or (isinstance(data[attribute], str) and not data[attribute].strip()):
-            raise entry.invalid(f"`{attribute}` is empty", attribute)
+            beside = data if attribute not in entry.data else entry.data
+            if attribute == "instructions" and _has_template(beside):
+                data[attribute] = ""
+            else:
+                found.add(attribute, entry.invalid(f"`{attribute}` is empty", attribute))
 
 
 def _has_template(data: dict[str, Any]) -> bool:
@@ -95,22 +132,27 @@ def _one(advice: str) -> str:
     return advice.split("`")[1]
 
 
-def _checked(entry: Entry, data: dict[str, Any], lines: dict[str, int]) -> Role:
-    try:
-        role = checked(Role, Document(str(entry.path), data, lines))
-    except InvalidFile as error:
-        raise InvalidFile(entry.labelled(error.message), where=error.where, fix=error.fix) from error
-    if not role.name.isprintable() or role.name != role.name.strip():
-        raise entry.invalid("`name` must be one line of printable text, without spaces around it", "name")
-    if not _is_badge(role.badge):
-        raise entry.invalid(f"`badge` must be an emoji, or at most {MAX_BADGE} letters", "badge")
-    if entry.key is not None and role.name != entry.key:
-        raise entry.invalid(f"is named `{role.name}` inside; make the two equal", "name")
-    for number, task_type in enumerate(role.applicable_task_types):
-        if not task_type.strip():
-            field = f"applicable_task_types[{number}]"
-            raise entry.invalid(f"`{field}` is empty", field)
-    return role
+def _check(entry: Entry, data: dict[str, Any], lines: dict[str, int], found: _Found) -> None:
+    """Finds what the model refuses, and what more a role has to hold."""
+    for path, error in faults(Role, Document(str(entry.path), data, lines)).items():
+        if path or not found.errors:  # of the role as a whole, only what its fields do not say already
+            found.add(path, InvalidFile(entry.labelled(error.message), where=error.where, fix=error.fix))
+    name, badge = data.get("name"), data.get("badge")
+    if isinstance(name, str):
+        if not name.isprintable() or name != name.strip():
+            wrong = "`name` must be one line of printable text, without spaces around it"
+            found.add("name", entry.invalid(wrong, "name"))
+        if entry.key is not None and name != entry.key:
+            found.add("name", entry.invalid(f"is named `{name}` inside; make the two equal", "name"))
+    if isinstance(badge, str) and not _is_badge(badge):
+        found.add(
+            "badge", entry.invalid(f"`badge` must be an emoji, or at most {MAX_BADGE} letters", "badge")
+        )
+    types = data.get("applicable_task_types")
+    for number, task_type in enumerate(types if isinstance(types, list) else ()):
+        if isinstance(task_type, str) and not task_type.strip():
+            path = f"applicable_task_types[{number}]"
+            found.add(path, entry.invalid(f"`{path}` is empty", path))
 
 
 def _origin(name: str, entry: Entry, known: dict[str, Any], base: LoadedRole | None) -> Origin:
@@ -164,12 +206,12 @@ def _is_badge(badge: str) -> bool:
     return len(badge) <= MAX_BADGE and badge.isprintable() and badge == badge.strip() and not marks
 
 
-def _template(entry: Entry, role: Role, origins: dict[str, Origin]) -> Iterator[Problem]:
+def _template(entry: Entry, text: object) -> Iterator[Problem]:
     """What is wrong with the role's own template, each at its line of the file as far as that can be told."""
-    if role.prompt_template is None or origins["prompt_template"].kind != "file":
+    if not isinstance(text, str):
         return
     first = _first_line(entry)
-    for found in template_problems(role.prompt_template):
+    for found in template_problems(text):
         inside = found.line or 1
         line = first + inside - 1 if first else entry.line("prompt_template")
         where = "" if first else f" (its line {inside})"
@@ -201,11 +243,7 @@ def _unknown_keys(entry: Entry) -> Iterator[Problem]:
             )
 
 
-def fallback_of(entries: list[Entry]) -> Fallback | None:
-    """The model that the role FALLBACK names itself, in the strongest of its files that does."""
-    for entry in sorted(entries, key=lambda each: -each.strength):
-        model = entry.data.get("llm_model") if isinstance(entry.data, dict) else None
-        if entry.name == FALLBACK and isinstance(model, str) and model.strip():
-            origin = Origin("fallback", str(entry.path), entry.line("llm_model"), FALLBACK)
-            return Fallback(model, origin)
-    return None
+def fallback_of(worker: LoadedRole) -> Fallback:
+    """The model of the role FALLBACK as it was loaded, wherever that has it from."""
+    said = worker.origins["llm_model"]
+    return Fallback(worker.role.llm_model, Origin("fallback", said.path, said.line, FALLBACK))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
 from logist.documents import nearest
 from logist.errors import InvalidFile
-from logist.roles.checking import fallback_of, role_of
+from logist.roles.checking import Fallback, as_problem, fallback_of, role_of
 from logist.roles.files import Entry, claimed_names, entries, role_files
-from logist.roles.loaded import LoadedRole, Problem, Roles, claimants
+from logist.roles.loaded import FALLBACK, LoadedRole, Problem, Roles, claimants
+
+
+MOST_ADVICE = 50
+"""Unknown bases for which a near name is looked for: among many roles, that takes its time."""
 
 
 def load_roles(directories: Sequence[Path]) -> Roles:
@@ -51,20 +56,23 @@ class _Directory:
         try:
             found = entries(path, self.strength)
         except InvalidFile as error:
-            self.break_(claimed_names(path), error)
+            self._refuse(claimed_names(path), error)
             return
         for entry in found:
             twin = self._seen.setdefault(entry.name.casefold(), entry)
             if twin is entry:
                 self.entries[entry.name] = entry
             else:
-                self.break_([entry.name, twin.name], _twice(entry, twin))
+                self._refuse([entry.name, twin.name], _twice(entry, twin))
+
+    def _refuse(self, names: Sequence[str], error: InvalidFile) -> None:
+        self.problems.append(as_problem(error))
+        self.break_(names, error)
 
     def break_(self, names: Sequence[str], error: InvalidFile) -> None:
         """Refuses the roles of these names; the first reason stays."""
         for name in names:
             self.broken.setdefault(name, error)
-        self.problems.append(Problem("error", error.message, str(error.where), error.fix))
 
 
 class _Builder:
@@ -72,26 +80,37 @@ class _Builder:
 
     def __init__(self, directories: Sequence[_Directory]) -> None:
         self._directories = directories
-        self._fallback = fallback_of([entry for each in directories for entry in each.entries.values()])
+        self._fallback: Fallback | None = None
+        self._unknown = 0
+        for directory in directories:  # one that names no model has that of the one it replaces
+            entry = directory.entries.get(FALLBACK)
+            worker = self._role(entry)[0] if entry and FALLBACK not in directory.broken else None
+            self._fallback = fallback_of(worker) if worker else self._fallback
 
     def built(self, directory: _Directory) -> dict[str, LoadedRole]:
         """The roles of a directory that are sound; the others become its problems."""
         loaded: dict[str, LoadedRole] = {}
         for name, entry in directory.entries.items():
-            try:
-                loaded[name], told = self._role(entry)
-                directory.problems.extend(told)
-            except InvalidFile as error:
-                directory.break_([name], error)
+            role, told = self._role(entry)
+            directory.problems.extend(told)
+            if role:
+                loaded[name] = role
+            else:
+                directory.break_([name], _first_error(told))
         return {name: role for name, role in loaded.items() if name not in directory.broken}
 
-    def _role(self, entry: Entry) -> tuple[LoadedRole, list[Problem]]:
+    def _role(self, entry: Entry) -> tuple[LoadedRole | None, list[Problem]]:
+        """The role of an entry, or None, and everything about it that its author should know."""
         data = entry.data if isinstance(entry.data, dict) else {}
         if "base" not in data:
             return role_of(entry, None, self._fallback)
-        if entry.base is None or not entry.base.strip():
-            raise entry.invalid("`base` must be the name of a role", "base")
-        return role_of(entry, self._base(entry, entry.base), self._fallback)
+        try:
+            if entry.base is None or not entry.base.strip():
+                raise entry.invalid("`base` must be the name of a role", "base")
+            base = self._base(entry, entry.base)
+        except InvalidFile as error:
+            return role_of(entry, error, self._fallback)
+        return role_of(entry, base, self._fallback)
 
     def _base(self, entry: Entry, name: str) -> LoadedRole:
         """The base of an entry: the strongest role of that name; of its own name, the strongest one under it."""
@@ -102,8 +121,8 @@ class _Builder:
                 raise _broken_base(entry, name, directory.broken[name])
             if name in directory.entries:
                 return self._sound(entry, directory.entries[name])
-        known = {found for each in self._directories for found in each.entries if found != entry.name}
-        advice = nearest(name, known)
+        self._unknown += 1
+        advice = nearest(name, self._bases - {entry.name}) if self._unknown <= MOST_ADVICE else None
         raise entry.invalid(f"the base `{name}` is no role{_here(entry, name)}", "base", advice)
 
     def _sound(self, entry: Entry, base: Entry) -> LoadedRole:
@@ -113,10 +132,27 @@ class _Builder:
             )
             fix = f"write out there what it has from `{base.base}`, or name another base here"
             raise entry.invalid(message, "base", fix)
-        try:
-            return role_of(base, None, self._fallback)[0]
-        except InvalidFile as error:
-            raise _broken_base(entry, base.name, error) from error
+        role, told = role_of(base, None, self._fallback)
+        if role is None:
+            raise _broken_base(entry, base.name, _first_error(told))
+        return role
+
+    @cached_property
+    def _bases(self) -> set[str]:
+        """The names of roles that can be a base."""
+        holding = {name: (each, entry) for each in self._directories for name, entry in each.entries.items()}
+        return {
+            name
+            for name, (each, entry) in holding.items()
+            if name not in each.broken
+            and not (isinstance(entry.data, dict) and "base" in entry.data)
+            and role_of(entry, None, self._fallback)[0]
+        }
+
+
+def _first_error(told: Sequence[Problem]) -> InvalidFile:
+    first = next(each for each in told if each.severity == "error")
+    return InvalidFile(first.message, where=first.where, fix=first.fix)
 
 
 def _here(entry: Entry, name: str) -> str:

@@ -253,30 +253,40 @@ class Workspace:
         with self._storage():
             return listing.of(self.root, self.caches, limit, left_out)
 
-    def survey(self, excluded: Sequence[str] = ()) -> context.Survey:
-        """What a prompt may tell of: no file that is git-ignored, a cache, `excluded`, or elsewhere."""
-        with self._storage():
-            return context.look(self.root, self.caches, excluded)
+    def survey(self, excluded: Sequence[str], first: str | None) -> context.Survey:
+        """What a prompt may tell of: no file that is git-ignored, a cache, `excluded`, or elsewhere.
 
-    def structure(self, excluded: Sequence[str] = (), *, survey: context.Survey | None = None) -> str:
-        """The tree two levels deep, as text; `survey` spares another look."""
-        return context.structure(survey or self.survey(excluded))
+        `first` is the job's first checkpoint (`state.start_checkpoint`): what is in it is not ignored.
+        """
+        with self._storage():
+            return context.look(self.root, self.caches, excluded, context.Tracked(self.git, first))
+
+    def structure(self, survey: context.Survey) -> str:
+        """The tree two levels deep, as text."""
+        return context.structure(survey)
 
     def relevant(
         self,
+        survey: context.Survey,
         task: Task,
         *,
         limit: int,
         max_file_bytes: int,
         max_total_bytes: int,
-        excluded: Sequence[str] = (),
         known: Collection[str] = (),
-        survey: context.Survey | None = None,
     ) -> list[Relevant]:
         """At most `limit` files that matter for a task, the best first; not those in `known`, which are shown anyway."""
         bounds = context.Bounds(limit, max_file_bytes, max_total_bytes)
         with self._storage():
-            return context.relevant(self.root, survey or self.survey(excluded), task, bounds, known)
+            return context.relevant(self.root, survey, task, bounds, known)
+
+    def withheld(self, paths: Collection[str], first: str | None) -> dict[str, str]:
+        """Of paths that an agent named, those whose text no prompt shows, and why: git-ignored, or a place of keys.
+
+        `first` as in `survey`.
+        """
+        with self._storage():
+            return context.withheld(self.root, paths, context.Tracked(self.git, first)) if paths else {}
 
     def read_file(self, path: str, max_bytes: int) -> FileText:
         """A file for a prompt. Whatever is wrong with it is a note, never an error."""

@@ -195,12 +195,15 @@ def test_what_runs_or_merges_has_to_be_allowed(coven: Coven, tmp_path: Path, dat
     (coven.root / ".coven" / "config.json").write_text(json.dumps({"review": data}), "utf-8")
     ran = coven("job", "create", "--id", "j", "--prompt", "x", env=env)
     assert (ran.code, "logist trust" in ran.err) == (5, True)
+    assert ran.err.startswith(f"error: {coven.root / '.coven' / 'config.json'}: `review.")
     allowed = coven("trust", "--yes", env=env)
     assert (allowed.code, "review." in allowed.out) == (0, True)
     assert coven("job", "create", "--id", "j", "--prompt", "x", env=env).code == 0
     (coven.root / ".coven" / "roles" / "implement.yaml").write_text(ROLE + "network: true\n", "utf-8")
     assert coven("job", "list", env=env).code == 0
-    assert coven("job", "step", "j", env=env).code == 5
+    ran = coven("job", "step", "j", env=env)
+    places = [coven.root / ".coven" / name for name in ("config.json", "roles/implement.yaml")]
+    assert (ran.code, ran.err.startswith(f"error: {places[0]}, {places[1]}: ")) == (5, True)
 
 
 @pytest.mark.parametrize(

@@ -84,14 +84,14 @@ def test_the_parts_of_the_prompt_and_what_was_cut(desk: Desk, snapshot: Snapshot
     role = {"name": "Poet", "description": "d", "instructions": "Rhyme.", "llm_model": "m"}
     asked = {**role, "context_requirements": ["repo_structure", "relevant_files"]}
     (desk.home / "roles" / "Poet.json").write_text(json.dumps(asked), "utf-8")
-    desk.settings("context: {budget_tokens: 1000, custom_instructions: Be kind.}\n")
+    desk.settings("context: {budget_tokens: 880, custom_instructions: Be kind.}\n")
     desk.create("j1", "--role", "Poet", prompt="Mend poem.py and song.py.")
     for name in ("poem.py", "song.py"):
         (desk.job() / "workspace" / name).write_text("la = 1\n" * 200, "utf-8")
     ran = desk("job", "preview", "j1")
     assert ran.err == snapshot
     assert "- song.py: named in the task" in ran.out
-    assert len(ran.out.encode()) <= 3000
+    assert len(ran.out.encode()) <= 3 * 880
     data = desk("job", "preview", "j1", "--json").json["data"]
     assert {row["source"]: row["cut"] for row in data["context"] if row["cut"] != "none"} == {
         "relevant:poem.py": "shortened",
@@ -99,7 +99,7 @@ def test_the_parts_of_the_prompt_and_what_was_cut(desk: Desk, snapshot: Snapshot
     }
     assert (data["files"], data["budget_tokens"], data["budget"]) == (
         ["poem.py"],
-        1000,
+        880,
         "context.budget_tokens",
     )
     assert data["request"]["metadata"]["context"] == data["context"]

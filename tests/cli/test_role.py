@@ -127,7 +127,14 @@ def test_show_of_a_role_with_a_template(desk: Desk, roles: Path) -> None:
     ran = desk("role", "show", "t")
     assert ran.out.endswith("\nprompt_template:  [line 3]\nDo {{.Title}}\n")
     assert "llm_model: grok-code-fast-1  [as Worker, " in ran.out
-    assert "instructions:" not in ran.out
+    assert "\ninstructions: none  [default]\n" in ran.out
+
+
+def test_show_has_every_field(desk: Desk) -> None:
+    shown = desk("role", "show", "Worker").out
+    assert "\nprompt_template: none  [default]\n" in shown
+    fields = desk("role", "show", "Worker", "--json").json["data"]["sources"]
+    assert [name for name in {*fields} - {"name", "description"} if f"\n{name}:" not in shown] == []
 
 
 class TestValidateSome:
@@ -224,6 +231,18 @@ class TestNew:
     def test_elsewhere(self, desk: Desk) -> None:
         assert desk("role", "new", "mine", "--to", "a/b").code == 0
         assert desk("role", "validate", "a/b").out == "1 role is valid: mine\n"
+
+    def test_it_takes_the_place_only_of_one_that_lies_in_a_weaker_directory(
+        self, desk: Desk, roles: Path, tmp_path: Path
+    ) -> None:
+        (roles / "poet.yaml").write_text(POET, "utf-8")
+        env = {"XDG_CONFIG_HOME": str(tmp_path / "user")}
+        for folder in ("a/b", str(tmp_path / "user" / "logist" / "roles")):
+            ran = desk("role", "new", "Poet", "--to", folder, "--json", env=env)
+            assert (ran.code, ran.json["data"]["replaces"]) == (0, None)
+        assert desk("role", "show", "Poet", env=env).out.startswith("Poet: Writes verse.")
+        ran = desk("role", "new", "fix", "--to", str(tmp_path / "user" / "logist" / "roles"), env=env)
+        assert "it takes the place of " in ran.err
 
     @pytest.mark.parametrize(
         ("args", "code", "message"),

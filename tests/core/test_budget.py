@@ -16,6 +16,7 @@ from logist.core.limits import Halt
 from logist.core.model import ExitAction, Last, Model, Phase, State
 from logist.core.pieces import Piece
 from logist.core.prompt import FileText, Given
+from logist.core.relevance.tree import tree
 from logist.errors import InvalidFile
 from tests.core.builders import MODEL, WORKER, spec, state
 
@@ -110,6 +111,7 @@ class TestProperties:
         assert budget.tokens(text) == -(-len(text.encode()) // 3)
 
 
+BRIEFLY = "(Some context was left out for lack of room.)"
 TASK = Piece("task", "given", "t" * 300)
 BIG = "line of text\n" * 200
 
@@ -157,7 +159,7 @@ class TestCuts:
             Piece("repo_structure", "given", BIG, glued=True),
             Piece("template:r", "rule", "\n\n## End", glued=True),
         ]
-        assert prompt_of(fit([TASK, *run], 150)).endswith(f"{TASK.text}\n\n\n\n## End")
+        assert prompt_of(fit([TASK, *run], 150)).endswith(f"{TASK.text}\n\n\n\n## End\n\n{BRIEFLY}")
 
     def test_what_is_never_cut_and_too_long_is_an_error(self) -> None:
         with pytest.raises(InvalidFile) as caught:
@@ -169,11 +171,36 @@ class TestCuts:
         whole = fit([Piece("task", "given", BIG), Piece("listing", "given", BIG)], 500, strict=False)
         assert [row.cut for row in whole.rows] == ["none", "none", "dropped"]
 
-    def test_where_there_is_no_room_even_for_the_note_it_is_left_out_too(self) -> None:
-        user = [TASK, Piece("listing", "given", BIG)]
-        assert [one.source for one in fit(user, 150).user] == ["task"]
+    def test_whatever_is_cut_is_told_as_soon_as_there_is_room_for_a_line(self) -> None:
+        user = [TASK, Piece("custom_instructions", "given", "Be kind."), Piece("listing", "given", BIG)]
+        joints = len("\n\n\n\n")  # the first part of each half is reckoned with what stands between parts
+        least = -(-(len(prompt_of(fit(user[:1], 1000))) + joints) // 3)
         with pytest.raises(InvalidFile, match="the prompt is too long"):
-            fit(user, 100)
+            fit(user, least - 1)
+        told: list[str] = []
+        for tokens in range(least, 1100):
+            found = fit(user, tokens)
+            spare = 3 * tokens - len(prompt_of(found)) - joints
+            sources = [one.source for one in found.user]
+            told += [found.user[-1].text if "left_out" in sources else ""]
+            assert "left_out" in sources or not found.cut or spare < len(f"\n\n{BRIEFLY}")
+            assert "custom_instructions" in sources or spare < len("\n\nBe kind.")
+        assert BRIEFLY in told
+        assert any("Left out: listing" in one or "Shortened: listing" in one for one in told)
+
+    def test_a_tight_budget_goes_to_the_parts(self) -> None:
+        user = [TASK, Piece("custom_instructions", "given", "k" * 300), Piece("listing", "given", BIG)]
+        found = fit(user, 240)
+        assert [one.source for one in found.user] == ["task", "custom_instructions", "left_out"]
+        assert found.user[1:] == [user[1], Piece("left_out", "given", BRIEFLY)]
+
+    def test_of_the_structure_readme_and_build_files_are_lost_last(self) -> None:
+        shown = tree(
+            [*(f"d{n:02}/{m}" for n in range(30) for m in range(5)), "README.md", "Makefile"], [], {}
+        )
+        found = fit([TASK, Piece("repo_structure", "given", f"## Structure\n\n{shown}")], 200)
+        assert [row.cut for row in found.rows if row.source == "repo_structure"] == ["shortened"]
+        assert {"README.md", "Makefile"} <= {*found.user[1].text.splitlines()}
 
     def test_a_huge_part_takes_no_time(self) -> None:
         begun = time.process_time()
@@ -207,6 +234,28 @@ class TestPlan:
             assert allowed is not None
             assert (allowed.tokens, allowed.says) == (tokens, says)
         assert self.plan(Given()).allowed is None
+
+    @pytest.mark.parametrize(
+        ("window", "says"),
+        [
+            (
+                8000,
+                r"there is no room for a prompt: the window has 8,000 tokens, and the answer may take 8,192 \(max_output_tokens\)",
+            ),
+            (
+                8300,
+                r"the prompt .* never cut takes more than 108 tokens \(contract [0-9]+, .*\): the window has 8,300 tokens, and the answer may take 8,192 .*",
+            ),
+        ],
+    )
+    def test_a_window_that_the_answer_fills_is_told_with_both_numbers(self, window: int, says: str) -> None:
+        small = MODEL.model_copy(update={"context_window": window, "max_output_tokens": 8192})
+        with pytest.raises(InvalidFile) as caught:
+            self.plan(Given(), small)
+        assert re.fullmatch(says, caught.value.message)
+        assert caught.value.where == "models.small.context_window"
+        assert caught.value.fix is not None
+        assert "lower max_output_tokens of the role or the model" in caught.value.fix
 
     def test_what_is_cut_is_recorded_and_else_nothing(self) -> None:
         given = Given(listing=("a",), files=(FileText("a", "a" * 900), FileText("b", BIG)))

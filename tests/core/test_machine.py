@@ -272,6 +272,15 @@ def places() -> Iterator[Place | None]:
     yield Place(status=Status.SUSPENDED, before=halted)
 
 
+FACTS: dict[Action, tuple[dict[str, Any], ...]] = {
+    Action.COMPLETED: ({"unsure": True}, {"blocked": True}),
+    Action.OVERRIDE: ({"sent_back": True},),
+    Action.SPAWN: ({"children": 3}, {"fault": "too many"}),
+    Action.COLLECT: ({"gathered": "share"}, {"gathered": "conflict"}),
+    Action.MERGE: ({"fits": False},),
+}
+
+
 def events() -> Iterator[Event]:
     """Every actor with every action; each action with all values of the facts that are its own."""
     for who, action in product(Who, Action):
@@ -284,19 +293,7 @@ def events() -> Iterator[Event]:
             yield from (replace(event, draft=a, to_review=b) for a, b in product((False, True), repeat=2))
         if action is Action.RESUBMIT:
             yield from (replace(event, doubt=word) for word in machine.DOUBTS)
-        if action is Action.COMPLETED:
-            yield replace(event, unsure=True)
-            yield replace(event, blocked=True)
-        if action is Action.OVERRIDE:
-            yield replace(event, sent_back=True)
-        if action is Action.SPAWN:
-            yield replace(event, children=3)
-            yield replace(event, fault="too many")
-        if action is Action.COLLECT:
-            yield replace(event, gathered="share")
-            yield replace(event, gathered="conflict")
-        if action is Action.MERGE:
-            yield replace(event, fits=False)
+        yield from (replace(event, **facts) for facts in FACTS.get(action, ()))
         if action is Action.RESTEP:
             yield from (
                 replace(event, back_to=place) for place in (EARLIER, stuck(), Place(status=Status.SUCCESS))
@@ -416,6 +413,7 @@ class TestAdvice:
                 changes = {"prompt": "Do it."} if prompt else {"limits": RAISED}
                 one = one.model_copy(update=changes)
             else:
+                name = "override" if "--override" in rest else name
                 self.takes(here, name, one, "assume_paid" if "--assume-paid" in rest else None)
 
     @pytest.mark.parametrize("status", STATUSES)

@@ -218,17 +218,21 @@ def test_a_name_tells_what_a_file_is(path: str, worth: float, secret: bool) -> N
     assert (kind.worth, kind.secret) == (worth, secret)
 
 
-def test_the_tree_shows_two_levels_with_counts() -> None:
-    files = ["README.md", "src/a.py", "src/api/x.py", "src/api/deep/y.py", "docs/b.md"]
+def test_the_tree_shows_key_files_and_two_levels_with_counts() -> None:
+    files = ["src/a.py", "src/api/x.py", "src/api/deep/y.py", "docs/b.md", "docs/README.md"]
+    files += ["a.py", "README.md", "Makefile"]
     shown = tree(files, ["src", "docs", "src/api", "src/api/deep", "empty"], {"link": "a link"})
     assert shown.splitlines() == [
-        "docs/ (1 file)",
+        "Makefile",
+        "README.md",
+        "docs/ (2 files)",
+        "  README.md",
         "  b.md",
         "empty/ (0 files)",
         "src/ (3 files)",
         "  api/ (2 files)",
         "  a.py",
-        "README.md",
+        "a.py",
         "link (a link)",
     ]
     assert tree([], [], {}) == ""
@@ -253,7 +257,7 @@ def test_the_tree_is_bounded_and_keeps_what_builds_the_project(files: list[str])
     shown = tree([*files, "README.md", "pyproject.toml", "zzz/x"], [], {}).splitlines()
     assert len(shown) <= MAX_LINES
     assert sum(map(len, shown)) <= MAX_CHARACTERS
-    assert {"README.md", "pyproject.toml"} <= set(shown)
+    assert shown[:2] == ["README.md", "pyproject.toml"]
     assert any(line.startswith("... and") or "files)" in line for line in shown)
 
 

@@ -210,6 +210,25 @@ def test_a_verdict_that_is_none_is_no_answer(verdict: Any) -> None:
     assert judged(spec(), state(), {"verdict": verdict}, "RETRY").place.status is Status.PENDING
 
 
+FAILS = {"verdict": "FAIL", "issues": [{"severity": "error", "message": "Wrong."}]}
+
+
+@pytest.mark.parametrize("output", [json.dumps(FAILS), f"```json\n{json.dumps(FAILS, indent=1)}\n```\n"])
+def test_a_review_that_is_written_as_text_is_read(output: str) -> None:
+    found = judged(spec(), state(), output)
+    assert (found.place.status, found.reason) == (Status.PENDING, "Seen. (blocked by a finding)")
+    assert judged(spec(), state(), output, asked=False).place.status is Status.APPROVAL_REQUIRED
+
+
+@pytest.mark.parametrize(
+    "output", [{"review": FAILS}, {"Verdict": "FAIL"}, [FAILS], "FAIL", "It fails.", "[" * 99_999, '"FAIL"']
+)
+def test_an_output_without_a_verdict_does_not_pass(output: Any) -> None:
+    found = judged(spec("yolo", approval="none"), state(), output)
+    assert found.place.status is Status.STUCK
+    assert "`output` holds no `verdict`" in found.reason
+
+
 @pytest.mark.parametrize("name", ["issues", "suggestions"])
 def test_lists_have_to_be_lists(name: str) -> None:
     found = judged(spec(), state(), {"verdict": "PASS", name: {"message": "x"}})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from logist.core import context, instructing, pieces, role_template, step
 from logist.core.limits import Halt
-from logist.core.model import ContextPart, Phase, Request, Role, Step, Workflow
+from logist.core.model import ContextPart, EffectiveSpec, Phase, Request, Role, Step, Workflow
 from logist.core.prompt import FileText, Given, Relevant
 from logist.core.redact import redact
 from tests.core.builders import MODEL, spec, state
@@ -218,7 +219,7 @@ class TestNames:
         found = role_template.filled(bare, state(), role(template, *EVERY), Given())
         assert isinstance(found, role_template.Filled)
         assert "".join(piece.text for piece in found.pieces) == "The workspace is empty."
-        assert (found.mentioned, found.warnings) == (frozenset(role_template.NAMES), ())
+        assert (found.said, found.warnings) == (frozenset({"RepoContext"}), ())
 
     @pytest.mark.parametrize(
         ("template", "shown"),
@@ -285,13 +286,62 @@ class TestWhatATemplateLeavesOut:
                 "{{.Title}}{{range .Tags}}{{.Prompt}}{{end}}{{.Description}}{{.AcceptanceCriteria}}",
                 "## What was asked\n\nDo it.",
             ),
+            (
+                "{{.Title}}{{if .Description}}{{.Description}}{{else}}{{.Prompt}}{{end}}{{if .AcceptanceCriteria}}!{{end}}",
+                "## What was asked\n\nDo it.\n\n### Acceptance criteria\n\n- one",
+            ),
+            (
+                "{{.Title}}{{.Prompt}}{{.Description.length}}{{acceptance_criteria.length}}",
+                "## What was asked\n\n### Description\n\nD\n\n### Acceptance criteria\n\n- one",
+            ),
+            ("{{.Title}}{{.Prompt}}{{.Description}}{{.AcceptanceCriteria[0]}}", ""),
+            (
+                '{{.Title}}{{.Prompt}}{{.Description}}{{range .AcceptanceCriteria}}{{if eq . "x"}}{{.}}{{end}}{{end}}',
+                "## What was asked\n\n### Acceptance criteria\n\n- one",
+            ),
+            ("{{.}}", ""),
         ],
     )
     def test_of_the_task_follows_it(self, template: str, rest: str) -> None:
         one = spec(title="T", prompt="Do it.", description="D", acceptance_criteria=("one",))
-        found = role_template.filled(one, state(), role(template), Given())
+        assert rest_of(template, one) == rest
+
+    @pytest.mark.parametrize(
+        ("template", "rest"),
+        [
+            ("{{.Prompt}}{{.Title}}", "## What was asked\n\nType: bug. Tags: a, b."),
+            ("{{.Prompt}}{{.Title}}{{.Type}}{{tags}}", ""),
+            ("{{.Prompt}}{{.Title}}{{if .Type}}!{{end}}{{.Tags}}", "## What was asked\n\nType: bug."),
+            (
+                '{{.Prompt}}{{.Title}}{{task_type}}{{range .Tags}}{{if eq . "a"}}{{.}}{{end}}{{end}}',
+                "## What was asked\n\nTags: b.",
+            ),
+        ],
+    )
+    def test_of_type_and_tags_follows_it(self, template: str, rest: str) -> None:
+        assert rest_of(template, spec(title="T", prompt="Do it.", task_type="bug", tags=("a", "b"))) == rest
+
+    @pytest.mark.parametrize(
+        ("template", "said"),
+        [
+            ("{{if .CustomInstructions}}Keep them.{{end}}{{if .PriorAttempts}}Not the first.{{end}}", []),
+            (
+                "{{.CustomInstructions}}{{range .PriorAttempts}}{{.}}{{end}}",
+                ["CustomInstructions", "PriorAttempts"],
+            ),
+            ("{{PriorAttempts.length}}{{if .RepoContext}}x{{else}}{{.RepoContext}}{{end}}", []),
+            ("{{range .RelevantFiles}}{{.Reason}}{{end}}", []),
+            ("{{range .RelevantFiles}}{{.Path}}{{end}}{{$.RepoContext}}", ["RelevantFiles", "RepoContext"]),
+        ],
+    )
+    def test_only_what_it_shows_is_told_nowhere_else(self, template: str, said: list[str]) -> None:
+        given = replace(SURROUNDED, instructions="Be kind.")
+        found = role_template.filled(spec(), state(), role(template, *EVERY), given)
         assert isinstance(found, role_template.Filled)
-        assert role_template.rest_of_task(one, found.mentioned) == rest
+        assert sorted(found.said) == said
+        prompt = asked(role(template, *EVERY), given).prompt
+        assert ("## Instructions of the project\n\nBe kind." in prompt) is ("CustomInstructions" not in said)
+        assert ("## Earlier attempts" in prompt) is ("PriorAttempts" not in said)
 
     def test_of_its_surroundings_follows_it(self) -> None:
         sources = [source for source, _, _ in parts(asked(role("{{.Title}} {{.RepoContext}}", *EVERY)))]
@@ -302,6 +352,11 @@ class TestWhatATemplateLeavesOut:
         given = Given(instructions="Be kind.")
         assert "## Instructions of the project\n\nBe kind." in asked(role("{{.Title}}"), given).prompt
         assert asked(role(), given).prompt.count("Be kind.") == 1
+
+    @pytest.mark.parametrize("template", [None, IMPLEMENT])
+    def test_blank_instructions_have_no_heading(self, template: str | None) -> None:
+        one = role(template, instructions="Work.")
+        assert "nstructions" not in asked(one, Given(instructions=" \n\t")).prompt
 
 
 class TestSecretsAndFaults:
@@ -337,11 +392,39 @@ class TestSecretsAndFaults:
         assert found[first : first + len(shown)] == shown
         assert request.metadata["redactions"] == 1
 
-    def test_many_parts_are_one(self) -> None:
-        many = role("{{range .AcceptanceCriteria}}- {{.}}\n{{end}}")
-        request = asked(many, acceptance_criteria=tuple(f"c{n}" for n in range(400)))
-        assert len(request.parts) < 12
-        assert "- c0\n- c1\n" in request.prompt
+    def test_the_items_of_a_long_list_are_one_part_and_the_context_stays_its_own(self) -> None:
+        many = role(
+            "{{range .AcceptanceCriteria}}- {{.}}\n{{end}}# Here\n{{.RepoContext}}\n{{.RelevantFiles}}"
+        )
+        one = asked(many, acceptance_criteria=tuple(f"c{n}" for n in range(300)))
+        found = parts(one)
+        first = next(number for number, (source, _, _) in enumerate(found) if source == "template:implement")
+        listed = "\n- ".join(f"c{n}" for n in range(300))
+        assert found[first : first + 7] == [
+            ("template:implement", "rule", "- "),
+            ("task", "given", listed),
+            ("template:implement", "rule", "\n# Here\n"),
+            ("repo_structure", "given", "src/\n  a.py"),
+            ("template:implement", "rule", "\n"),
+            ("relevant_files", "given", "- src/a.py: named in the task\n- b.bin: contains hello (not text)"),
+            ("relevant:src/a.py", "given", "\n\n## File: src/a.py\n\n```\nx = 1\n```"),
+        ]
+        assert {"repo_structure", "relevant:src/a.py"} <= {row["source"] for row in one.metadata["context"]}
+
+    def test_too_many_parts_of_several_sources_give_way_to_the_ordinary_prompt(self) -> None:
+        wild = role("{{range .Tags}}{{.}}{{$.RepoContext}}{{end}}")
+        told = instructing.instructed(spec(tags=("a",) * 300), state(), wild, SURROUNDED, Phase.DOER)
+        assert told.warnings == (
+            "role 'implement': prompt_template: it has more than 500 parts, so the work is told without it",
+        )
+        assert told.user[0].text.startswith("## Task: Say hello")
+
+    @pytest.mark.parametrize(
+        "template", ["{{.RelevantFiles}}", "{{range .RelevantFiles}}{{.Content}}{{end}}"]
+    )
+    def test_the_table_says_why_a_file_is_there(self, template: str) -> None:
+        rows = {row["source"]: row for row in asked(role(template)).metadata["context"]}
+        assert rows["relevant:src/a.py"]["reason"] == "named in the task"
 
     def test_data_that_looks_like_a_template_stays_data(self) -> None:
         assert "{{.ID}}" in asked(role("{{.Title}}"), title="{{.ID}}").prompt
@@ -363,6 +446,12 @@ class TestSecretsAndFaults:
     def test_an_empty_template_leaves_no_trace(self) -> None:
         found = pieces.assemble([], role_template_pieces("{{if .Gone}}x{{end}}"), lambda text: (text, 0))
         assert found[1] == []
+
+
+def rest_of(template: str, one: EffectiveSpec) -> str:
+    found = role_template.filled(one, state(), role(template), Given())
+    assert isinstance(found, role_template.Filled)
+    return found.rest
 
 
 def role_template_pieces(template: str) -> list[pieces.Piece]:

@@ -439,7 +439,7 @@ class TestSupplied:
     def test_where_it_does_not_help_it_is_refused(self, kind: StuckKind) -> None:
         with pytest.raises(Refused) as caught:
             conclude(here=stuck_state(kind))
-        assert (caught.value.fix or "").startswith("logist job resubmit ")
+        assert "logist job resubmit " in (caught.value.fix or "")
 
     def test_another_failure_is_stuck_again(self) -> None:
         outcome = conclude(command("RETRY"), stuck_state(StuckKind.ATTEMPTS, attempts=3))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from logist.config.environment import Environment
+from logist.config.layering import merged
 from logist.config.settings import Settings
 from logist.core.model import Interaction, JobSpec, State
 from logist.jobs import looking, queue
@@ -80,7 +81,7 @@ class Bench:
         self.project = Project(
             home=home,
             jobs_dir=home / "jobs",
-            settings=Settings.model_validate(settings or {}),
+            settings=Settings.model_validate(merged(Settings().model_dump(mode="json"), settings or {})),
             roles=load_roles([resource("roles"), home / "roles"]),
             environment=Environment({"HOME": str(place), "PATH": "/usr/bin:/bin"}),
             clock=Clock(clock.now, clock.monotonic),

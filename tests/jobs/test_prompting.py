@@ -118,6 +118,68 @@ def test_what_is_excluded_is_not_shown(bench: MakeBench) -> None:
     assert "## File: dist/y.js\n\n```\nyy\n```" in prompt  # a person wants it shown
 
 
+def test_evidence_that_is_confidential_or_git_ignored_is_named_only(bench: MakeBench) -> None:
+    made = {
+        name: f"text of {name}\n" for name in (".env", "keys/a.pem", "out/log.txt", "out/kept.txt", "in.txt")
+    }
+    ignoring = {
+        ".gitignore": "out/*\n!out/kept.txt\n*.tmp\n",
+        "a.tmp": "text of a.tmp\n",
+        "b.tmp": "text of b\n",
+    }
+    retry = answer(command("RETRY", [*made, "a.tmp", "b.tmp"]), files={**made, **ignoring})
+    one = bench([retry, answer()])
+    one.create(review=False, files=["keys/a.pem", "b.tmp"])
+    one.step()
+    one.step()
+    prompt = last_ask(one).request.prompt
+    for name, shown in {
+        ".env": "(it may hold secrets: not shown)",
+        "out/log.txt": "(git-ignored: not shown)",
+        "a.tmp": "(git-ignored: not shown)",
+        "out/kept.txt": "```\ntext of out/kept.txt\n```",
+        "in.txt": "```\ntext of in.txt\n```",
+        "keys/a.pem": "```\ntext of keys/a.pem\n```",  # a person wants it shown
+        "b.tmp": "```\ntext of b\n```",
+    }.items():
+        assert f"## File: {name}\n\n{shown}" in prompt
+    assert "text of .env" not in prompt
+
+
+def test_a_patch_shows_no_place_of_keys(bench: MakeBench) -> None:
+    one = bench([answer(files={".env": "KEY=plain\n", "a.txt": "plain text\n"}), answer()])
+    one.create()
+    one.step()
+    one.step()
+    changed = last_ask(one).request.prompt.split("## What was changed")[1]
+    assert "+plain text\n" in changed
+    assert "[changed, and not shown: .env]" in changed
+    assert "KEY=plain" not in changed
+
+
+@pytest.mark.parametrize("fields", [{}, {"context_requirements": ["repo_structure"]}])
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (None, "The workspace is empty."),
+        (
+            "dist__x_js",
+            "Nothing of the workspace is listed: all that is in it is git-ignored, excluded, or a cache.",
+        ),
+    ],
+)
+def test_a_workspace_is_called_empty_only_if_it_is(
+    bench: MakeBench, fields: dict[str, Any], file: str | None, told: str
+) -> None:
+    one = bench([answer()], {"context": {"excluded_paths": ["dist"]}})
+    poet(one, **fields)
+    one.create(role="Poet", review=False)
+    write(one, **({file: "xx\n"} if file else {}))
+    _, plan = planning.preview(one.project, "j", Choice())
+    assert not isinstance(plan, Halt | Idle)
+    assert f"\n\n{told}" in plan.request.prompt
+
+
 def test_a_reviewer_sees_the_patch(bench: MakeBench) -> None:
     done = answer(files={"poem.txt": "roses\n", "dist/x.js": "xx\n"})
     one = bench([done, answer()])

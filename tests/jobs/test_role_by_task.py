@@ -73,6 +73,13 @@ def test_the_config_may_not_send_tasks_to_the_role_that_reviews(bench: MakeBench
     assert chosen(b, role="review")[0] == "review"
 
 
+def test_c10_nor_by_the_default_role(bench: MakeBench) -> None:
+    b = bench(settings={"roles": {"default": "review"}})
+    with pytest.raises(InvalidFile, match=r"`roles.default` has tasks of type 'chore' done by `review`"):
+        chosen(b, task_type="chore")
+    assert (chosen(b, task_type="bug")[0], chosen(b)[0]) == ("fix", "review")
+
+
 def test_it_is_recorded_and_shown(bench: MakeBench) -> None:
     b = bench()
     state = b.create(task_type="bug")
@@ -113,6 +120,9 @@ def test_a_broken_role_is_not_replaced_by_another(bench: MakeBench) -> None:
     shipped = {one.path.parent for one in b.project.roles.by_name.values()}
     b.project = replace(b.project, roles=load_roles([*shipped, folder]))
     assert chosen(b, task_type="bug")[0] == "fix"
-    b.create(task_type="bug")
     with pytest.raises(InvalidFile, match="`description` is missing"):
-        b.step()
+        b.create(task_type="bug")
+    assert not (b.project.jobs_dir / "j").exists()
+    b.create(task_type="feature")
+    with pytest.raises(InvalidFile, match="`description` is missing"):
+        editing.configure(b.project, "j", {("task_type",): "bug"})

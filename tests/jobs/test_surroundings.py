@@ -71,16 +71,16 @@ def test_a_run_without_a_valid_answer_is_told_and_one_without_any_is_not() -> No
 def test_what_a_review_found_is_told_with_it() -> None:
     findings: list[JsonObject] = [
         {"check": "security", "severity": "error", "file": "a.py", "line": 3, "message": "a\npassword"},
-        {"severity": "warning", "message": "x" * 400},
+        {"severity": "warning", "message": "x" * 500},
         *({"message": f"m{n}"} for n in range(20)),
     ]
     review = run(2, phase=Phase.REVIEWER, step="build", command={"verdict": "FAIL", "findings": findings})
     lines = told([review])[0].splitlines()
     assert lines[:2] == [
         "Supervisor (review at step build) ended with RETRY, FAIL: Run 2.",
-        "  - error security a.py:3: a password",
+        "  - error (security, a.py:3): a password",
     ]
-    assert lines[2] == f"  - warning: {'x' * 300}..."
+    assert lines[2] == f"  - warning: {'x' * 408}..."
     assert lines[-1] == "  - ... and 12 more"
     assert len(lines) == 12
 

@@ -294,6 +294,13 @@ class TestMerging:
         assert sources["on_stuck"] == str(home / "config.yaml")
         assert sources["agent_timeout_minutes"] == str(user / "config.yaml")
 
+    def test_a_type_of_tasks_is_one_in_whatever_case(self, home: Path, user: Path) -> None:
+        (user / "config.yaml").write_text("roles: {type_mapping: {BUG: Worker, Docs: Writer}}\n", "utf-8")
+        (home / "config.yaml").write_text("roles: {type_mapping: {Bug: test}}\n", "utf-8")
+        loaded = load_settings(home, user)
+        assert loaded.settings.roles.type_mapping == {"Docs": "Writer", "Bug": "test"}
+        assert loaded.sources["roles.type_mapping.Bug"] == str(home / "config.yaml")
+
     def test_one_directory_for_both_is_read_once(self, home: Path) -> None:
         (home / "config.yaml").write_text("min_output_tokens: 1\n", "utf-8")
         assert load_settings(home, home).settings.min_output_tokens == 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from logist.core.prompt import Relevant
 from logist.core.relevance import Task
 from logist.core.relevance.words import keywords
 from logist.workspace import Workspace, beneath
-from logist.workspace.context import searching, walking
+from logist.workspace.context import Survey, searching, walking
+from logist.workspace.git import Git
 from tests.shell.context_shop import shop
 
 MARK = "rosebud"
@@ -30,10 +33,20 @@ def workspace(root: Path) -> Workspace:
     return Workspace(root, root.parent / "git")
 
 
-def relevant(root: Path, task: Task | str, **more: Any) -> list[Relevant]:
+def survey(root: Path, excluded: Sequence[str] = (), first: str | None = None) -> Survey:
+    return workspace(root).survey(excluded, first)
+
+
+def tree(root: Path, excluded: Sequence[str] = ()) -> list[str]:
+    return workspace(root).structure(survey(root, excluded)).splitlines()
+
+
+def relevant(
+    root: Path, task: Task | str, excluded: Sequence[str] = (), first: str | None = None, **more: Any
+) -> list[Relevant]:
     asked = task if isinstance(task, Task) else Task(task)
     bounds = {"limit": 10, "max_file_bytes": 65_536, "max_total_bytes": 262_144}
-    return workspace(root).relevant(asked, **{**bounds, **more})
+    return workspace(root).relevant(survey(root, excluded, first), asked, **{**bounds, **more})
 
 
 def paths(root: Path, task: Task | str, **more: Any) -> list[str]:
@@ -110,15 +123,19 @@ def test_each_file_has_its_reason_and_its_text(root: Path) -> None:
 def test_the_tree_of_a_repository(root: Path) -> None:
     shop(root)
     write(root, "build/x", "a.log", "node_modules/x", "docs/__pycache__/x", "secret/y", "dist/z")
-    shown = workspace(root).structure(["dist", "secret"]).splitlines()
-    assert shown[:5] == [
+    shown = tree(root, ["dist", "secret"])
+    assert shown[:9] == [
+        "Makefile",
+        "README.md",
+        "package.json",
+        "pyproject.toml",
         ".github/ (1 file)",
         "  workflows/ (1 file)",
         "docs/ (2 files)",
         "  architecture.md",
         "  payments.md",
     ]
-    assert {"Makefile", "README.md", "pyproject.toml", "worker/ (4 files)"} <= set(shown)
+    assert "worker/ (4 files)" in shown
     assert not [
         line
         for line in shown
@@ -143,9 +160,74 @@ def test_gitignore_files_count_wherever_they_are(
     write(root, *hidden, *kept)
     for name, text in ignore.items():
         write(root, name, text=text)
-    found = workspace(root).survey().files
+    found = survey(root).files
     assert not set(hidden) & set(found)
     assert set(kept) <= set(found)
+
+
+@pytest.fixture
+def forced(root: Path, tmp_path: Path) -> str:
+    """A job whose source tracks files that its `.gitignore` matches, and has others that it ignores; its start."""
+    source = tmp_path / "source"
+    write(source, ".gitignore", text="lib/\n*.gen\n/deep/\n")
+    write(source, "lib/charge.py", "lib/sub/refund.py", "a.gen", "deep/a/b/kept.txt", "shop.py")
+    for arguments in (
+        ["init", "-q"],
+        ["add", "-Af", "."],
+        ["-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-qm", "All"],
+    ):
+        subprocess.run(["git", *arguments], cwd=source, check=True)
+    return workspace(root).populate(source)
+
+
+def test_what_the_source_tracks_is_not_ignored(root: Path, forced: str) -> None:
+    write(
+        root,
+        "lib/made.py",
+        "lib/sub/made.py",
+        "lib/out/made.py",
+        "b.gen",
+        "deep/a/made.txt",
+        "deep/.gitignore",
+    )
+    write(root, "lib/.gitignore", text="!*\n")
+    later = workspace(root).checkpoint("Holds what is ignored, too").commit
+    assert later != forced
+    found = survey(root, first=forced)
+    assert set(found.files) == {
+        ".gitignore", "a.gen", "shop.py", "lib/charge.py", "lib/sub/refund.py", "deep/a/b/kept.txt"
+    }  # fmt: skip
+    assert {"lib/ (2 files)", "  charge.py"} <= set(workspace(root).structure(found).splitlines())
+    (charge, made) = relevant(root, "lib/charge.py lib/made.py", first=forced)
+    assert (charge.file.path, charge.file.text) == ("lib/charge.py", MARK)
+    assert (made.file.path, made.file.note) == ("lib/made.py", "git-ignored: not shown")
+    assert set(survey(root, ["lib"], forced).files) == {".gitignore", "a.gen", "shop.py", "deep/a/b/kept.txt"}
+
+
+def test_without_a_source_nothing_is_tracked(root: Path) -> None:
+    first = workspace(root).populate(None)
+    write(root, ".gitignore", text="lib/\n")
+    write(root, "lib/charge.py", "shop.py")
+    workspace(root).checkpoint("All")
+    assert set(survey(root, first=first).files) == {".gitignore", "shop.py"}
+
+
+def test_git_is_asked_once_and_only_where_something_is_ignored(
+    root: Path, forced: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def run(git: Git, *arguments: object) -> bytes:
+        asked.append(arguments[0])
+        return real(git, *arguments)  # type: ignore[arg-type]
+
+    real = Git.run
+    monkeypatch.setattr(Git, "run", run)
+    survey(root, first=forced)
+    assert asked == ["ls-tree"]
+    (root / ".gitignore").write_text("nothing-here\n")
+    survey(root, first=forced)
+    assert asked == ["ls-tree"]
 
 
 def test_what_is_ignored_secret_or_binary_is_named_only_when_the_task_does(root: Path) -> None:
@@ -180,7 +262,7 @@ def test_a_large_file_or_a_binary_is_not_searched(root: Path) -> None:
     (root / "late.txt").write_bytes(MARK.encode() + b"x" * 9_000 + b"\0")
     write(root, "small.txt")
     assert paths(root, MARK) == ["small.txt"]
-    files = workspace(root).survey().files
+    files = survey(root).files
     with beneath.root(root) as top:
         chosen = searching.choose(files, lambda path: 1.0, 65_536)
         hits = dict(searching.search(top, files, chosen, keywords(Task(MARK))))
@@ -213,7 +295,7 @@ def test_nothing_outside_is_ever_shown(root: Path, tmp_path: Path) -> None:
     write(root, "mine.txt")
     task = "rosebud: rosebud/rosebud.txt link-rosebud.txt hard-rosebud.txt pipe-rosebud.txt module/rosebud.txt .git/rosebud.txt"
     assert paths(root, task) == ["mine.txt"]
-    shown = workspace(root).structure().splitlines()
+    shown = tree(root)
     assert {
         "module (a repository of its own)",
         "nested (a repository of its own)",
@@ -226,7 +308,7 @@ def test_a_gitignore_that_is_a_pipe_or_too_large_holds_nobody(root: Path) -> Non
     write(root, "a/mine.txt", "b/mine.txt")
     os.mkfifo(root / "a" / ".gitignore")
     write(root, "b/.gitignore", text="mine.txt\n" * 20_000)
-    assert list(workspace(root).survey().files) == ["a/mine.txt", "b/.gitignore", "b/mine.txt"]
+    assert list(survey(root).files) == ["a/mine.txt", "b/.gitignore", "b/mine.txt"]
 
 
 def test_hostile_patterns_end_the_walk_and_show_nothing_more(
@@ -235,10 +317,10 @@ def test_hostile_patterns_end_the_walk_and_show_nothing_more(
     monkeypatch.setattr(walking, "MAX_EFFORT", 100_000_000)
     write(root, ".gitignore", text="\n".join(f"*{'a' * 90}{n}*b" for n in range(200)))
     write(root, *(f"{'a' * 240}{n}" for n in range(300)))
-    found = workspace(root).survey()
+    found = survey(root)
     assert found.partial
     assert len(found.files) < 300
-    assert "(there is more than was looked at)" in workspace(root).structure()
+    assert "(there is more than was looked at)" in tree(root)
 
 
 def test_many_files_deep_trees_and_odd_names(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,19 +332,19 @@ def test_many_files_deep_trees_and_odd_names(root: Path, monkeypatch: pytest.Mon
     deep.mkdir(parents=True)
     write(root, "z/rosebud.txt", "a\nb/rosebud\n.txt")
     (root / "not-utf8-\udcff-rosebud.txt").write_text(MARK)
-    found = workspace(root).survey()
+    found = survey(root)
     assert found.partial
     assert sum(path.startswith("many/") for path in found.files) == 500
     assert walking.TOO_DEEP in found.noted.values()
     assert "z/rosebud.txt" in found.files
     assert sorted(paths(root, MARK)) == ["a\nb/rosebud\n.txt", "z/rosebud.txt"]
-    assert '"a\\nb"/ (1 file)' in workspace(root).structure().splitlines()
+    assert '"a\\nb"/ (1 file)' in tree(root)
 
 
 def test_of_too_many_files_those_near_the_top_are_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walking, "MAX_FILES", 30)
     write(root, *(f"a/b/c{n % 5}/f{n}" for n in range(50)), "z/rosebud.txt")
-    found = workspace(root).survey()
+    found = survey(root)
     assert found.partial
     assert "z/rosebud.txt" in found.files
 
@@ -272,7 +354,7 @@ def test_locked_directories_and_files_are_passed_over(root: Path, ordinary_owner
     (root / "locked").chmod(0)
     (root / "locked-rosebud.txt").chmod(0)
     try:
-        assert workspace(root).structure().splitlines()[-1] == "locked (unreadable)"
+        assert tree(root)[-1] == "locked (unreadable)"
         assert paths(root, MARK) == ["open.txt"]
     finally:
         (root / "locked").chmod(0o700)
@@ -284,10 +366,10 @@ def test_the_order_in_which_files_were_made_changes_nothing(tmp_path: Path) -> N
     for place, order in (("one", names), ("two", names[::-1])):
         (tmp_path / place).mkdir()
         write(tmp_path / place, *order)
-        told.append((workspace(tmp_path / place).structure(), relevant(tmp_path / place, "rosebud")))
+        told.append((tree(tmp_path / place), relevant(tmp_path / place, "rosebud")))
     assert told[0] == told[1]
 
 
 def test_an_empty_workspace_has_nothing_to_tell(root: Path) -> None:
-    assert workspace(root).structure() == ""
+    assert tree(root) == []
     assert relevant(root, "rosebud app.py") == []

@@ -121,6 +121,15 @@ class TestShipped:
             for key in ("evidence_files", "summary_for_supervisor", '"action"'):
                 assert key not in self.roles.get(name).instructions
 
+    def test_none_looks_for_a_history_that_a_workspace_does_not_have(self) -> None:
+        words = ("git log", "git blame", "git diff", "commit")
+        assert not [
+            (name, word)
+            for name, found in self.roles.by_name.items()
+            for word in words
+            if word in found.role.instructions
+        ]
+
     def test_the_defaults_are_there(self) -> None:
         assert {Settings().roles.default, Settings().review.role} <= set(self.roles.by_name)
 
@@ -199,7 +208,7 @@ class TestOneFile:
     def test_what_is_refused(self, text: str, place: str, message: str, tmp_path: Path) -> None:
         found = loaded(tmp_path, x=text)
         assert not found.by_name
-        assert [problem.where for problem in found.problems] == [f"{tmp_path / 'x.yaml'}{place}"]
+        assert {problem.where for problem in found.problems} == {f"{tmp_path / 'x.yaml'}{place}"}
         assert message in found.problems[0].message
 
     def test_an_unknown_key_is_only_a_warning(self, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from logist.core.model import EVERYTHING, Role
 from logist.documents import MAX_BYTES, dumped
+from logist.documents import read as document
 from logist.errors import InvalidFile, UsageError
 from logist.resources import resource
 from logist.roles import LoadedRole, Origin, Problem, Roles, load_roles
@@ -138,7 +139,7 @@ class TestMarkdown:
             (PAGE.partition("\n\n")[0] + "\n", ":2", "`instructions` is missing"),
             (PAGE.replace("name:", "prompt_template: a\ninstructions: b\nname:"), ":10", "stands twice"),
             ("---\n- name: x\n---\n", ":2", "must be a mapping"),
-            ("---\n---\nText.\n", ":1", "`name` is missing"),
+            ("---\ndescription: d\nllm_model: m\n---\nText.\n", ":2", "`name` is missing"),
             ("---\n" + "x" * MAX_BYTES, "", "is larger than"),
         ],
     )
@@ -177,13 +178,27 @@ class TestTemplate:
         roles = load(tmp_path, {"w": role("Worker", llm_model="a")}, {"w": {**worker, "llm_model": "b"}})
         assert roles.get("builder").llm_model == "b"
 
+    def test_the_model_is_that_which_worker_has_in_the_end(self, tmp_path: Path) -> None:
+        shipped = {"w": role("Worker", llm_model="a"), "p": role("Planner", llm_model="p")}
+        over = {"w": {"name": "Worker", "base": "Planner"}, "b": BUILDER}
+        found = load(tmp_path, shipped, over).by_name["builder"]
+        assert (found.role.llm_model, found.origins["llm_model"].role) == ("p", "Worker")
+        assert found.origins["llm_model"].path == str(tmp_path / "0" / "p.yaml")
+
+    def test_a_worker_that_is_refused_decides_nothing(self, tmp_path: Path) -> None:
+        broken = {"w": {"name": "Worker", "llm_model": "x"}, "b": BUILDER}
+        roles = load(tmp_path, {"w": role("Worker", llm_model="a")}, broken)
+        assert set(roles.broken) == {"Worker"}
+        assert roles.get("builder").llm_model == "a"
+
     def test_without_any_worker_the_model_is_missing(self, tmp_path: Path) -> None:
         assert only_problem(load(tmp_path, {"b": BUILDER})).message == "`llm_model` is missing"
 
     @pytest.mark.parametrize("lacks", ["name", "description"])
     def test_name_and_description_must_be_there_all_the_same(self, lacks: str, tmp_path: Path) -> None:
         text = "".join(line for line in BUILDER.splitlines(True) if not line.startswith(f"{lacks}:"))
-        assert only_problem(load(tmp_path, {"b": text})).message == f"`{lacks}` is missing"
+        roles = load(tmp_path, {"b": text, "w": role("Worker")})
+        assert only_problem(roles).message == f"`{lacks}` is missing"
 
     @pytest.mark.parametrize(
         ("line", "broken", "message"),
@@ -318,7 +333,9 @@ class TestBase:
         ("named", "message", "fix"),
         [
             ("Fix", "the base `Fix` is no role", "did you mean `fix`?"),
-            ("x", "the base `x` is no role but this one", "known: bad, fix, two"),
+            ("x", "the base `x` is no role but this one", "known: fix"),
+            ("twp", "the base `twp` is no role", "known: fix"),
+            ("bax", "the base `bax` is no role", "known: fix"),
             ("bad", "the base `bad` is broken: ", None),
             ("torn", "the base `torn` is broken: ", None),
             ("two", "the base `two` has a base itself, in ", "write out there what it has from `fix`"),
@@ -430,6 +447,57 @@ class TestTaskTypes:
         wanted = ["custom_instructions", "repo_structure"]
         found = load(tmp_path, {"a": role("a", context_requirements=wanted)}).get("a")
         assert found.context_requirements == ("repo_structure",)
+
+
+class TestEveryError:
+    """Of one role all that is wrong is told at once, each with its line."""
+
+    def test_the_fields_and_the_template(self, tmp_path: Path) -> None:
+        text = """\
+name: x
+llm_model: ''
+temperature: 3
+permissions: [fly]
+badge: long
+color: pink
+applicable_task_types: [bug, " "]
+prompt_template: |
+  {{.Title}}
+  {{.Titel}}
+colour: red
+"""
+        roles = load(tmp_path, {"x": text})
+        told = [
+            (p.severity, int(p.where.rpartition(":")[2]), p.message.split("`")[1]) for p in roles.problems
+        ]
+        assert sorted(told) == sorted(
+            [
+                *(("error", 1, "description"), ("error", 2, "llm_model"), ("error", 3, "temperature")),
+                *(("error", 4, "permissions[0]"), ("error", 5, "badge"), ("error", 6, "color")),
+                ("error", 7, "applicable_task_types[1]"),
+                *(("warning", 10, "prompt_template"), ("warning", 11, "colour")),
+            ]
+        )
+        assert roles.broken["x"].message == roles.problems[0].message
+
+    def test_beside_a_base_that_can_not_be_had(self, tmp_path: Path) -> None:
+        roles = load(tmp_path, {"x": {"name": "x", "base": "nobody", "color": "pink", "badge": "long"}})
+        assert [p.message.split(" ")[0] for p in roles.problems] == ["the", "`color`", "`badge`"]
+        assert roles.broken["x"].message == roles.problems[0].message
+
+
+def test_a_process_reads_a_shipped_file_once_and_again_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = put(tmp_path / "shipped", a=role("a"))
+    monkeypatch.setattr("logist.roles.files.resource", lambda name: folder)
+    read: list[Path] = []
+    monkeypatch.setattr("logist.roles.files.read", lambda path: read.append(path) or document(path))
+    for _ in range(3):
+        assert load_roles([folder]).get("a").description == role("a")["description"]
+    assert read == [folder / "a.yaml"]
+    put(folder, a=role("a", description="another one"))
+    assert load_roles([folder]).get("a").description == "another one"
 
 
 def test_a_role_made_by_hand_has_no_origins() -> None:

@@ -45,7 +45,7 @@ VALUES: dict[str, list[Any]] = {
     "context_requirements": [
         *([], ["repo_structure", "custom_instructions"], ["repo"], "repo_structure", None, [None]),
     ],
-    "base": [5, "", None],
+    "base": ["Worker", 5, "", None],
     "unknown": [1],
 }
 
@@ -82,6 +82,15 @@ def test_each_field_alone(key: str, value: object) -> None:
         ({"a": 5}, False),
         ({"name": "x", "base": "Worker"}, True),
         ({"base": "Worker"}, False),
+        ({"name": "x", "base": "Worker", "instructions": None}, False),
+        ({"name": "x", "base": "Worker", "instructions": " "}, False),
+        ({"name": "x", "base": "Worker", "instructions": None, "prompt_template": "t"}, True),
+        ({"name": "x", "base": "Worker", "instructions": None, "prompt_template": ""}, False),
+        (
+            {"t": {"description": "d", "prompt_template": "t"}, "x": {"base": "t", "instructions": None}},
+            False,
+        ),
+        ({"t": {"description": "d", "prompt_template": "t"}, "x": {"base": "t", "instructions": "i"}}, True),
         ({"name": "x", "description": "d", "prompt_template": "t"}, True),
         ({"name": "x", "description": "d", "prompt_template": "t", "instructions": None}, True),
         ({"name": "x", "prompt_template": "t"}, False),

@@ -12,7 +12,6 @@ from shlex import quote
 
 from logist.cli import context
 from logist.cli.options import CURRENT, here
-from logist.config import trust
 from logist.config.environment import Environment, Home
 from logist.config.settings import Loaded, load_settings, named_roles
 from logist.core.ids import is_job_id
@@ -123,11 +122,7 @@ def _ignores_case(folder: Path) -> bool:
 def _config(environment: Environment, home: Home) -> Iterator[Finding]:
     try:
         loaded = load_settings(home.path, environment.user_config_dir())
-        trust.require(
-            environment.user_config_dir(),
-            home.path,
-            context.powers(environment, context.known_roles(environment)),
-        )
+        context.require_trust(environment, context.known_roles(environment))
     except LogistError as error:
         yield invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
         return

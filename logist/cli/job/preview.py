@@ -43,6 +43,7 @@ def preview(
     and a table of the prompt's parts, with what was cut to keep its budget, to standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
     """
     from logist.cli.context import project
+    from logist.core.model import Phase
     from logist.core.step import StepPlan
     from logist.jobs.planning import Choice
     from logist.jobs.planning import preview as look
@@ -52,8 +53,9 @@ def preview(
     if isinstance(found, StepPlan):
         return _planned(chosen, state.status, found, user)
     status = getattr(found, "limit", state.status).value
-    kind = state.stuck.kind.value if state.stuck else None
-    answer = advice.next_command(status, kind, chosen, state.awaiting)
+    stuck = state.stuck
+    kind, reviewing = (stuck.kind.value, stuck.phase is Phase.REVIEWER) if stuck else (None, False)
+    answer = advice.next_command(status, kind, chosen, state.awaiting, reviewing=reviewing)
     return _nothing(chosen, status, found.reason, answer)
 
 

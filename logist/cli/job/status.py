@@ -224,7 +224,7 @@ def _reviewed(data: State) -> Iterator[Line]:
         yield f"  and {len(found) - FINDINGS} more findings"
     last = data["last"] or {}
     against = last.get("phase") == "reviewer" and last.get("verdict") == "FAIL" and data["attempts"]
-    if against and data["resting"] in ("PENDING", "STUCK"):
+    if against and data["resting"] == "PENDING":  # STUCK has it in its next command
         yield "    ", Span(f'override: logist job approve --job {data["id"]} --override "..."', "dim")
 
 

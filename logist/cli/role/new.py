@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +15,7 @@ from logist.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from logist.core.model import Role
-    from logist.roles import Roles
+    from logist.roles import LoadedRole, Roles
 
 LONGEST = 100
 """Bytes of a name, which is the name of a file too."""
@@ -49,7 +50,7 @@ def new(
     A role with the name of another takes its place; with `--base` of that name, it changes only what it says.
     Nothing is ever overwritten.
     """
-    from logist.cli.context import known_roles
+    from logist.cli.context import known_roles, role_directories
     from logist.roles import FALLBACK
     from logist.roles.drafting import SUFFIX, drafted
 
@@ -68,7 +69,7 @@ def new(
     said = utf8(description, "the description", "write it anew") if description else None
     file = folder / f"{name}{SUFFIX[form]}"
     _write(file, drafted(name, said, over, model, form))
-    replaced = roles.by_name.get(name)
+    replaced = _replaced(roles, name, folder, role_directories(environment))
     told = [f"it takes the place of {replaced.path}"] if replaced else []
     data = {
         "name": name,
@@ -117,6 +118,14 @@ def require_no_heirs(roles: Roles, name: str) -> None:
             f"{', '.join(f'`{heir}`' for heir in heirs)} inherits from `{name}`, which may then have no base"
         )
         raise Refused(message, where="--base", fix="leave --base out, or name the role otherwise")
+
+
+def _replaced(roles: Roles, name: str, folder: Path, known: Sequence[Path]) -> LoadedRole | None:
+    """The role that one of that name in the folder takes the place of; `known`: where roles lie, the strongest last."""
+    there = folder.resolve()
+    strength = max((place for place, each in enumerate(known) if each.resolve() == there), default=-1)
+    found = roles.by_name.get(name)
+    return found if found and found.strength < strength else None
 
 
 def _write(file: Path, text: str) -> None:

@@ -61,13 +61,13 @@ def _lines(role: Role, loaded: LoadedRole) -> Iterator[Line]:
 
 
 def _values(role: Role) -> Iterator[tuple[str, str]]:
-    """Every field but the long texts, as a person writes it."""
+    """Every field but the long texts that are there, as a person writes it."""
     for key, value in role.model_dump(mode="json").items():
         if key == "permissions":
             yield key, ", ".join(role.permissions.names()) or "none"
         elif key == "context_requirements" and value is None:
             yield key, "a list of the files in the workspace"
-        elif key not in TEXTS:
+        elif key not in TEXTS or not value:
             yield key, _written(value)
 
 

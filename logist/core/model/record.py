@@ -150,6 +150,8 @@ class Observed(Recorded):
     """How the checks came out whose commands were run."""
     asks_verdict: bool | None = None
     """Of a reviewer: it was told to give a verdict."""
+    partial: bool | None = None
+    """Of a reviewer: it was not shown the whole change, or somebody changed it since the checks."""
     not_restorable: list[str] = []
     """What the checkpoint after does not hold, each with the reason."""
     found: str | None = None

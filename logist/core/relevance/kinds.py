@@ -76,13 +76,10 @@ def of(path: str) -> Kind:
     name = path[cut + 1 :]
     low = name.lower()
     stem, _, endings = low.partition(".")
-    kind = _of_endings(endings)
-    if low in _SPECIAL or stem in _CHRONICLES or not stem:
-        kind = _of_special(low, stem, kind)
-    above = _directory(path[:cut]) if cut >= 0 else _TOP
-    if above.vendored:
-        kind = kind._replace(worth=min(kind.worth, 0.1))
-    return kind._replace(test=True) if above.tests or _is_named_test(name) else kind
+    above = _directory(path[:cut]) if cut >= 0 else _NOWHERE
+    kind = _of_endings(endings, above.tests or _is_named_test(name), above.vendored)
+    special = low in _SPECIAL or stem in _CHRONICLES or not stem
+    return _of_special(low, stem, kind) if special else kind
 
 
 def _of_special(low: str, stem: str, kind: Kind) -> Kind:
@@ -98,13 +95,19 @@ class _Above(NamedTuple):
     vendored: bool
 
 
-_TOP = _Above(False, False)
+_NOWHERE = _Above(False, False)
 
 
 @lru_cache(maxsize=4096)
 def _directory(path: str) -> _Above:
-    parts = path.split("/")
-    return _Above(any(map(_is_of_tests, parts)), not _VENDORED.isdisjoint(map(str.lower, parts)))
+    """What a directory, or any above it, makes of a file in it."""
+    parts = [_of_part(part) for part in path.split("/")]
+    return _Above(any(part.tests for part in parts), any(part.vendored for part in parts))
+
+
+@lru_cache(maxsize=4096)
+def _of_part(name: str) -> _Above:
+    return _Above(_is_of_tests(name), name.lower() in _VENDORED)
 
 
 def _is_of_tests(name: str) -> bool:
@@ -120,12 +123,12 @@ def _is_environment(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _of_endings(endings: str) -> Kind:
-    """What all that follows the first dot of a name says."""
+def _of_endings(endings: str, test: bool, vendored: bool) -> Kind:
+    """What all that follows the first dot of a name says, and where the file is."""
     last, whole = endings.rpartition(".")[2], f".{endings}"
     worth = 1.0 if last in _CODE else 0.7 if last in _WRITTEN else 0.6
     if whole.endswith(_GENERATED_ENDINGS):
         worth = 0.05
     if last in BINARY:
         worth = 0.0
-    return Kind(worth, whole.endswith(_SECRET_ENDINGS), False)
+    return Kind(min(worth, 0.1) if vendored else worth, whole.endswith(_SECRET_ENDINGS), test)

@@ -56,17 +56,31 @@ class Names:
         self._words: dict[str, Hits] = {}
         self._directories: dict[str, Hits] = {"": {}}
         self._codes = [(number, _spelled(each)) for number, each in enumerate(keywords) if each.code]
+        # Whatever a name has of a keyword, it has its beginning: most names have none, and are done with.
+        begun = {each.needle.partition("_")[0][:SHORTEST_BEGINNING] for each in keywords}
+        self._beginning = re.compile("|".join(map(re.escape, sorted(begun)))).search
 
     def hits(self, path: str) -> tuple[Hits, Hits]:
         """What a file's own name has, and what the directories above it have."""
         cut = path.rfind("/") + 1
-        above = self._directories.get(path[:cut])
-        if above is None:
-            above = self._directories[path[:cut]] = self._of(path[:cut])
-        return self._of(path[cut:]), above
+        return self._of(path[cut:]), self._above(path[:cut])
+
+    def _above(self, directory: str) -> Hits:
+        """What a directory and those above it have; its path ends with `/`."""
+        hits = self._directories.get(directory)
+        if hits is None:
+            cut = directory.rfind("/", 0, -1) + 1
+            hits = self._above(directory[:cut])
+            own = self._of(directory[cut:])
+            if own:
+                hits = {number: max(hits.get(number, 0.0), own.get(number, 0.0)) for number in {**hits, **own}}
+            self._directories[directory] = hits
+        return hits
 
     def _of(self, text: str) -> Hits:
         best: Hits = {}
+        if text.isascii() and self._beginning(text.lower()) is None:
+            return best
         known = self._words
         for word in split(text):
             hits = known.get(word)

@@ -1,9 +1,12 @@
-"""The tree of a workspace, two levels deep, within a number of lines, whatever there is."""
+"""The tree of a workspace, two levels deep, within a number of lines, whatever there is.
+
+The key files of the root come first, so that who shortens it from its end loses them last.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 MAX_LINES = 150
@@ -52,7 +55,9 @@ class _Directory:
 def tree(
     files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str], *, partial: bool = False
 ) -> str:
-    """The tree as text: directories with the number of files below them, then files; `noted` is what is neither.
+    """The tree as text: the root's key files, directories with the number of files below them, then other files.
+
+    `noted` is what is neither file nor directory.
 
     `partial`: there is more than was looked at. The empty text for an empty workspace.
     """
@@ -60,7 +65,7 @@ def tree(
     most_at_top = MOST_AT_TOP
     lines: list[str] = []
     for most in (*_MOST_INSIDE, 0):
-        lines = [*_lines(top, most_at_top, most, 2)]
+        lines = [*_lines(top, most_at_top, most, 2, is_key)]
         if len(lines) <= MAX_LINES and sum(map(len, lines)) <= MAX_CHARACTERS:
             break
         most_at_top = MOST_AT_TOP if most else MOST_AT_TOP // 2
@@ -102,21 +107,31 @@ def _at(top: _Directory, parts: list[str]) -> _Directory:
     return here
 
 
-def _lines(here: _Directory, most: int, most_inside: int, levels: int, indent: str = "") -> Iterable[str]:
-    """An entry a line; of more than `most` the key files come first, then directories, then the other files."""
+def _lines(
+    here: _Directory,
+    most: int,
+    most_inside: int,
+    levels: int,
+    first: Callable[[str], bool] = lambda name: False,
+    indent: str = "",
+) -> Iterable[str]:
+    """An entry a line: the files that are `first`, directories, the other files.
+
+    Of more than `most` entries the key files are kept, then directories, then the other files.
+    """
     names, folders = sorted(here.files), sorted(here.directories)
     if len(names) + len(folders) > most:
         keys = [name for name in names if is_key(name)][:most]
         folders = folders[: most - len(keys)]
         rest = [name for name in names if not is_key(name)][: most - len(keys) - len(folders)]
         names = sorted([*keys, *rest])
+    yield from (f"{indent}{shown(name)}" for name in names if first(name))
     for name in folders:
         inner = here.directories[name]
         yield f"{indent}{shown(name)}/{_count(inner.total)}"
         if levels > 1 and most_inside:
-            yield from _lines(inner, most_inside, most_inside, levels - 1, f"{indent}  ")
-    for name in names:
-        yield f"{indent}{shown(name)}"
+            yield from _lines(inner, most_inside, most_inside, levels - 1, indent=f"{indent}  ")
+    yield from (f"{indent}{shown(name)}" for name in names if not first(name))
     links = sorted(here.noted)[: max(0, most - len(names) - len(folders))]
     for name in links:
         yield f"{indent}{shown(name)} ({here.noted[name]})"

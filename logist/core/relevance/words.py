@@ -47,6 +47,7 @@ STOP_WORDS = frozenset(_SAYING_NOTHING.split())
 
 _TOKEN = re.compile(r"[^\W\d_](?:[\w]|(?<=\w)-(?=\w))*")
 _HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_LOW = re.compile(r"[a-z]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _PLURAL = re.compile(r"[A-Z]{2,}s")
 _QUOTED = re.compile(r"`([^`\n]{1,200})`")
@@ -194,7 +195,9 @@ def of_title(title: str) -> frozenset[str]:
 
 def split(name: str) -> list[str]:
     """The words a name is made of, as they are written there."""
-    return _HUMPS.findall(name) if name.isascii() else _LETTERS.findall(name)
+    if not name.isascii():
+        return _LETTERS.findall(name)
+    return (_LOW if name.islower() else _HUMPS).findall(name)
 
 
 def of_name(name: str) -> list[str]:

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from logist.core.findings import NOT_RUN, failed, how, together
-from logist.core.model import CHECKS, Check, EffectiveSpec, ExitAction, JsonObject, Observed, Phase, State
-from logist.core.review.verdict import ERROR, FAIL, PASS, SUGGESTION, WARNING, Review, read
+from logist.core.model import (
+    CHECKS,
+    Approval,
+    Check,
+    EffectiveSpec,
+    ExitAction,
+    JsonObject,
+    Observed,
+    Phase,
+    State,
+)
+from logist.core.review.verdict import ERROR, FAIL, PASS, SUGGESTION, WARNING, Review, read, spoken
 
 if TYPE_CHECKING:  # who only folds a history has no use for what reads answers
     from logist.core.exit_command import ExitCommand
@@ -72,13 +82,22 @@ def blocks(mode: Mode, severity: Any) -> bool:
 def gate(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCommand) -> Gate | None:
     """What a reviewer's answer and the results of the checks come to together; None where nobody judged the work.
 
-    FAIL and RETRY send the work back in every mode; PASS, or COMPLETED without a verdict, does not outweigh a
-    finding or a check that blocks. A verdict that is neither is a fault where the reviewer was told which there are.
+    FAIL and RETRY send the work back in every mode; PASS, or COMPLETED without any output where a person looks after it, does not outweigh a
+    finding or a check that blocks. A verdict that is neither is a fault where the reviewer was told which there are,
+    and so is an output that holds none: what was meant as FAIL must not pass.
     """
     if observed.phase is not Phase.REVIEWER or command.action is ExitAction.STUCK:
         return None
     mode, checks = mode_of(spec), checks_of(spec)
-    review = read(command.output, checks)
+    silent: tuple[str, ...] = ()
+    output = spoken(command.output) if observed.asks_verdict else command.output
+    review = read(output, checks)
+    if review is None and not output and _says_nothing(observed, command):
+        if _merges_unseen(spec, mode):
+            return Gate(blocked=True, verdict=None, fault="`output` holds no `verdict`, and nobody looks after it")
+        silent = ("it gives no verdict, and so it passes",)
+    if review is None and output and command.action is ExitAction.COMPLETED and observed.asks_verdict:
+        return Gate(blocked=True, verdict=None, fault="`output` holds no `verdict`")
     if review is not None and review.fault:
         if command.action is ExitAction.COMPLETED and observed.asks_verdict:
             return Gate(blocked=True, verdict=None, fault=review.fault)
@@ -90,7 +109,17 @@ def gate(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCom
     blocked = back or bool(stops)
     verdict = (FAIL if blocked else PASS) if review or results else None
     reason = _reason(command.summary, stops, back=back) if blocked else ""
-    return Gate(blocked, verdict, findings, reason, review.warnings if review else ())
+    return Gate(blocked, verdict, findings, reason, review.warnings if review else silent)
+
+
+def _says_nothing(observed: Observed, command: ExitCommand) -> bool:
+    """Of an answer without output: whether it was to hold a verdict."""
+    return bool(observed.asks_verdict) and command.action is ExitAction.COMPLETED
+
+
+def _merges_unseen(spec: EffectiveSpec, mode: Mode) -> bool:
+    """Whether no person comes after the review: then silence is no word."""
+    return mode == "yolo" or (bool(spec.auto_merge) and spec.approval is Approval.NONE)
 
 
 def _found(review: Review | None) -> tuple[JsonObject, ...]:

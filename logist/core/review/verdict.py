@@ -6,6 +6,8 @@ what is missing or misspelled in it is read to its disadvantage, with a warning,
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,7 @@ MOST_FINDINGS = 200
 MOST_CHARACTERS = 2000
 """Of the words of one finding."""
 _NAME = 300
+_FENCED = re.compile(r"\s*(`{3,})[a-z]*\n(.*)\n\1\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,18 @@ class Review:
     warnings: tuple[str, ...] = ()
     """What of it was not as it was asked for."""
     fault: str = ""
+
+
+def spoken(output: Any) -> Any:
+    """The object that a reviewer wrote as text, in a fence or not; anything else as it is."""
+    if not isinstance(output, str):
+        return output
+    fenced = _FENCED.fullmatch(output)
+    try:
+        found = json.loads(fenced[2] if fenced else output)
+    except (ValueError, RecursionError):
+        return output
+    return found if isinstance(found, dict) else output
 
 
 def read(output: Any, checks: Mapping[str, Check]) -> Review | None:

@@ -72,35 +72,6 @@ def problems(text: str, known_roots: Collection[str]) -> list[Problem]:
     return sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def mentioned(text: str) -> frozenset[str]:
-    """The first names of the data that a template looks at, in whatever branch. Raises TemplateError."""
-    return frozenset(_mentioned(parsed(text), inside=False))
-
-
-def _mentioned(nodes: Iterable[Node], *, inside: bool) -> Iterator[str]:
-    """`inside` a range, a name with a dot is a field of the item."""
-    for node in nodes:
-        match node:
-            case Look():
-                yield from _root(node.name, inside=inside)
-            case If():
-                for branch in node.branches:
-                    yield from _root(branch.holds.left, inside=inside)
-                    yield from _root(branch.holds.right, inside=inside)
-                    yield from _mentioned(branch.body, inside=inside)
-                yield from _mentioned(node.otherwise, inside=inside)
-            case Range():
-                yield from _root(node.name, inside=inside)
-                yield from _mentioned(node.body, inside=True)
-                yield from _mentioned(node.otherwise, inside=inside)
-
-
-def _root(operand: object, *, inside: bool) -> Iterator[str]:
-    if isinstance(operand, Name) and not (inside and operand.dotted):
-        path = operand.path[1:] if operand.from_root else operand.path
-        yield from map(str, path[:1])
-
-
 def _wrong(nodes: Iterable[Node], known: Collection[str], *, inside: bool) -> Iterator[Problem]:
     """`inside` a range, a name may be a field of the item."""
     for node in nodes:
@@ -143,7 +114,6 @@ __all__ = [
     "Told",
     "ToldFields",
     "ToldList",
-    "mentioned",
     "problems",
     "render",
 ]

@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
     text: str
     source: str | None
-    """Of a value what it says itself (`Told`), else the first name of its path; None is the template's own text."""
+    """Of a value what it says itself (`Told`), else the first name of where it stands; None is the template's own."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,31 @@ class Rendered:
     warnings: tuple[str, ...] = ()
     spans: tuple[Span, ...] = field(default=(), compare=False)
     """The text again, cut where what it comes from changes; none is empty."""
+    looked: frozenset[tuple[str, ...]] = field(default=frozenset(), compare=False)
+    """Where the values of the text stand in the data, from the top."""
+
+    def shows(self, *path: str | int) -> bool:
+        """Whether the text has all of the value that stands there: it, or what holds it, was looked up."""
+        keys = tuple(map(str, path))
+        return any(keys[:end] in self.looked for end in range(len(keys) + 1))
+
+
+class _Scope(NamedTuple):
+    """What `.` is, and where that stands in the data."""
+
+    value: Any
+    path: paths.Path = ()
 
 
 class Rendering:
     """One rendering: its data, what it has written, and what it may still spend."""
 
     def __init__(self, data: Any, *, strict: bool, declared: Collection[str]) -> None:
-        self._scopes: list[Any] = [data]
+        self._scopes = [_Scope(data)]
         self._strict = strict
         self._declared = declared
         self._spans: list[Span] = []
+        self._looked: set[tuple[str, ...]] = set()
         self._length = 0
         self._steps = 0
         self._warnings: dict[str, None] = {}
@@ -68,7 +83,7 @@ class Rendering:
         """The text of these nodes. TemplateError where a bound is reached, or a strict rendering lacks a value."""
         self._all(nodes)
         text = "".join(span.text for span in self._spans)
-        return Rendered(text, tuple(self._warnings), tuple(_merged(self._spans)))
+        return Rendered(text, tuple(self._warnings), tuple(_merged(self._spans)), frozenset(self._looked))
 
     def _all(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -97,14 +112,17 @@ class Rendering:
             raise _error(f"the template takes too many steps: more than {MAX_STEPS:,}", place)
 
     def _look(self, node: Look) -> None:
-        value = self._value(node.name)
+        value, path = self._found(node.name)
+        if value is paths.MISSING:
+            if not self._is_declared(node.name):
+                self._as_written(f"`{node.place.written[:80]}` is not in the data", node.place)
+            return
+        self._looked.add(tuple(map(str, path)))
         if isinstance(value, ToldList | ToldFields):
             for told in value.shown:
                 self._write(str(told), node.place, told.source)
-        elif value is not paths.MISSING:
-            self._write(self._text(value, node.place), node.place, _source(value, node.name))
-        elif not self._is_declared(node.name):
-            self._as_written(f"`{node.place.written[:80]}` is not in the data", node.place)
+        else:
+            self._write(self._text(value, node.place), node.place, _source(value, path))
 
     def _as_written(self, message: str, place: Place) -> None:
         if self._strict:
@@ -131,15 +149,18 @@ class Rendering:
             raise _error(f"`{place.written[:80]}` is no JSON value, or nested too deep", place) from None
         return "".join(pieces) if length <= MAX_OUTPUT else " " * (MAX_OUTPUT + 1)
 
-    def _value(self, name: Name) -> Any:
+    def _found(self, name: Name) -> _Scope:
+        """The value, or MISSING, and where it stands in the data."""
         if name.from_root:
-            return paths.lookup(self._scopes[0], name.path[1:])
+            return _below(self._scopes[0], name.path[1:])
         if name.dotted:
-            return paths.lookup(self._scopes[-1], name.path)
-        for scope in reversed(self._scopes):
-            if paths.lookup(scope, name.path[:1]) is not paths.MISSING or scope is self._scopes[0]:
-                return paths.lookup(scope, name.path)
-        return paths.MISSING
+            return _below(self._scopes[-1], name.path)
+        around = (
+            scope
+            for scope in reversed(self._scopes)
+            if paths.lookup(scope.value, name.path[:1]) is not paths.MISSING
+        )
+        return _below(next(around, self._scopes[0]), name.path)
 
     def _is_declared(self, name: Name) -> bool:
         """Whether it is a field of the data that may be absent: by its first name, or its whole path."""
@@ -164,7 +185,7 @@ class Rendering:
         return held is not holds.negated
 
     def _operand(self, operand: Name | str | float | bool | None) -> Any:
-        return self._value(operand) if isinstance(operand, Name) else operand
+        return self._found(operand).value if isinstance(operand, Name) else operand
 
     def _range(self, node: Range) -> None:
         items = self._items(node)
@@ -176,12 +197,12 @@ class Rendering:
             self._all(node.body)
             self._scopes.pop()
 
-    def _items(self, node: Range) -> Sequence[Any]:
-        value = self._value(node.name)
+    def _items(self, node: Range) -> Sequence[_Scope]:
+        value, path = self._found(node.name)
         if isinstance(value, list | tuple):
-            return value
+            return [_Scope(item, (*path, number)) for number, item in enumerate(value)]
         if isinstance(value, dict):
-            return [value[key] for key in sorted(value, key=str)]
+            return [_Scope(value[key], (*path, str(key))) for key in sorted(value, key=str)]
         if value is not paths.MISSING and value is not None:
             message = f"`{node.place.written[:80]}` is no list"
             if self._strict:
@@ -190,8 +211,11 @@ class Rendering:
         return ()
 
 
-def _source(value: Any, name: Name) -> str:
-    path = name.path[1:] if name.from_root else name.path
+def _below(scope: _Scope, path: paths.Path) -> _Scope:
+    return _Scope(paths.lookup(scope.value, path), (*scope.path, *path))
+
+
+def _source(value: Any, path: paths.Path) -> str:
     return value.source if isinstance(value, Told) else str(path[0]) if path else ""
 
 

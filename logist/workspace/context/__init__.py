@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from logist.core.patterns import Patterns, excluding
-from logist.core.relevance import tree
-from logist.workspace.context.choosing import Bounds, relevant
-from logist.workspace.context.walking import Survey, survey
+from logist.core.relevance import kinds, tree
+from logist.workspace.context.choosing import CONFIDENTIAL, IGNORED, Bounds, relevant
+from logist.workspace.context.tracked import Tracked
+from logist.workspace.context.walking import Survey, ignored, survey
 
-__all__ = ["Bounds", "Survey", "look", "relevant", "structure"]
+__all__ = ["Bounds", "Survey", "Tracked", "look", "relevant", "structure", "withheld"]
 
 
-def look(root: Path, caches: frozenset[bytes], excluded: Sequence[str]) -> Survey:
+def look(root: Path, caches: frozenset[bytes], excluded: Sequence[str], tracked: Tracked) -> Survey:
     """The workspace as `structure` and `relevant` see it: without what is git-ignored, a cache, or excluded."""
-    return survey(root, hidden(caches, excluded))
+    return survey(root, hidden(caches, excluded), tracked)
 
 
 def hidden(caches: frozenset[bytes], excluded: Sequence[str]) -> Patterns:
@@ -27,3 +28,10 @@ def hidden(caches: frozenset[bytes], excluded: Sequence[str]) -> Patterns:
 def structure(found: Survey) -> str:
     """The tree of the workspace, two levels deep; empty for an empty one."""
     return tree.tree(found.files, found.directories, found.noted, partial=found.partial)
+
+
+def withheld(root: Path, paths: Collection[str], tracked: Tracked) -> dict[str, str]:
+    """Those whose text no prompt shows unless a person names them, each with the reason."""
+    secret = {path: CONFIDENTIAL for path in paths if kinds.of(path).secret}
+    hidden_by_git = ignored(root, [path for path in paths if path not in secret], tracked)
+    return secret | dict.fromkeys(hidden_by_git, IGNORED)

@@ -11,8 +11,9 @@ from itertools import groupby
 from logist.core.relevance.ranking import Text
 from logist.core.relevance.words import Keyword
 from logist.workspace import beneath
+from logist.workspace.context.descending import Descent
 
-MAX_BYTES = 24_000_000
+MAX_BYTES = 16_000_000
 """Of all files together; what does not fit is known by its name only."""
 SNIFFED = 8_192
 """Bytes at the beginning of a file that have no zero in a text."""
@@ -55,10 +56,10 @@ def search(
     `chosen` is in the order of `choose`, so that a directory is opened once.
     """
     counters = [_counter(keyword) for keyword in keywords]
-    for directory, group in groupby(chosen, key=_directory):
-        parts = [os.fsencode(part) for part in directory.split("/") if part]
-        try:
-            with beneath.directory(top, parts) as descriptor:
+    with Descent(top) as way:
+        for directory, group in groupby(chosen, key=_directory):
+            try:
+                descriptor = way.to(directory[:-1])
                 for path in group:
                     data = _text(descriptor, os.fsencode(path[len(directory) :]), files[path])
                     if data is None:
@@ -67,8 +68,8 @@ def search(
                     counts = [count(low) for count in counters]
                     if any(counts):
                         yield path, Text(counts, len(data))
-        except OSError:
-            continue
+            except OSError:
+                continue
 
 
 def _counter(keyword: Keyword) -> Callable[[bytes], int]:

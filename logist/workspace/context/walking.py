@@ -1,5 +1,7 @@
 """Which files of a workspace a prompt may tell of: all that is neither git-ignored, a cache, excluded, nor elsewhere.
 
+As for git, what was tracked in the source of the workspace is not ignored, even if a `.gitignore` matches it.
+
 Level by level, so that what lies near the top is known however much there is below. Links are not followed, and a
 directory with a `.git` of its own is another repository: it is named, not entered. The `.gitignore` files are the
 workspace's, read as any file of it is; its `.git` is never looked into.
@@ -10,12 +12,16 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from logist.core.patterns import Gate, Patterns, parse
 from logist.workspace import beneath
+from logist.workspace.context.descending import Descent
+from logist.workspace.context.tracked import Tracked
+from logist.workspace.names import given
 
 MAX_DEPTH = 100
 MAX_FILES = 200_000
@@ -52,6 +58,8 @@ class Survey:
     """What is hidden, whatever the `.gitignore` files say."""
     partial: bool = False
     """There is more than was looked at."""
+    unlisted: bool = False
+    """Something is git-ignored, or hidden."""
 
 
 class _Ignoring(NamedTuple):
@@ -73,10 +81,8 @@ class _Rules(NamedTuple):
     def of(cls, hidden: Patterns, ignoring: tuple[_Ignoring, ...] = ()) -> _Rules:
         return cls(hidden, ignoring, Gate([hidden, *(each.patterns for each in ignoring)]))
 
-    def hide(self, path: str, *, directory: bool) -> bool:
-        """Of a path whose directories are not hidden."""
-        if self.hidden.verdict(path, directory):
-            return True
+    def ignore(self, path: str, *, directory: bool) -> bool:
+        """Whether the `.gitignore` files match a path whose directories they do not."""
         for patterns, start in reversed(self.ignoring):
             verdict = patterns.verdict(path[start:], directory)
             if verdict is not None:
@@ -84,38 +90,51 @@ class _Rules(NamedTuple):
         return False
 
 
-def survey(root: Path, hidden: Patterns) -> Survey:
+def survey(root: Path, hidden: Patterns, tracked: Tracked) -> Survey:
     """Walks a workspace; the same workspace, the same result."""
     with beneath.root(root) as top:
-        return _Walk(top, hidden).walk()
+        return _Walk(top, hidden, tracked).walk()
+
+
+def ignored(root: Path, paths: Iterable[str], tracked: Tracked) -> frozenset[str]:
+    """Those that are git-ignored, by themselves or with a directory above them; they need not be there."""
+    with beneath.root(root) as top:
+        walk = _Walk(top, Patterns(()), tracked)
+        return frozenset(path for path in paths if walk.ignores(path))
 
 
 class _Walk:
-    def __init__(self, top: int, hidden: Patterns) -> None:
+    def __init__(self, top: int, hidden: Patterns, tracked: Tracked) -> None:
         self.top = top
+        self.tracked = tracked
+        self.ignored: set[str] = set()
+        """Directories that are ignored, and entered for what was tracked in them; nothing else of them counts."""
         self.found = Survey(hidden=hidden)
         self.rules = _Rules.of(hidden)
         self.waiting: deque[tuple[str, list[str], _Rules]] = deque()
         """Directories, those of one parent together: its path, their names, and what hides files of the parent."""
+        self.within: dict[str, _Rules] = {}
+        """What hides files of a directory, of those on the way to a path that was asked for."""
         self.ignore_bytes = 0
         self.effort = 0
 
     def walk(self) -> Survey:
         self._list(self.top, "", self.rules)
-        while self.waiting:
-            above, names, rules = self.waiting.popleft()
-            try:
-                with beneath.directory(self.top, _parts(above)) as descriptor:
+        with Descent(self.top) as way:
+            while self.waiting:
+                above, names, rules = self.waiting.popleft()
+                try:
+                    descriptor = way.to(above)
                     for name in names:
                         if len(self.found.files) >= MAX_FILES or self.effort > MAX_EFFORT:
                             self.found.partial = True
                             return self.found
                         self._enter(descriptor, above, name, rules)
-            except PermissionError:
-                self.found.noted[above] = UNREADABLE
-            except OSError as error:
-                if error.errno not in beneath.GONE:
-                    raise
+                except PermissionError:
+                    self.found.noted[above] = UNREADABLE
+                except OSError as error:
+                    if error.errno not in beneath.GONE:
+                        raise
         return self.found
 
     def _enter(self, parent: int, above: str, name: str, rules: _Rules) -> None:
@@ -144,7 +163,8 @@ class _Walk:
         if path:
             self.found.directories.append(path)
         prefix = f"{path}/" if path else ""
-        if IGNORE_FILE in names:
+        ignored = path in self.ignored
+        if IGNORE_FILE in names and not ignored:
             rules = self._with_own(descriptor, len(prefix), rules)
         self.effort += rules.gate.effort * sum(map(len, names))
         if self.effort > MAX_EFFORT:
@@ -152,21 +172,31 @@ class _Walk:
             return
         below: list[str] = []
         room = MAX_IN_ONE
-        may_hide = rules.gate.may
-        for entry in entries:
-            name = entry.name
-            directory = entry.is_dir(follow_symlinks=False)
-            if name == ".git" or (may_hide(name) and self._hides(prefix + name, rules, directory)):
-                continue
+        for entry, directory in self._kept(entries, prefix, rules, ignored):
             if directory:
-                below.append(name)
+                below.append(entry.name)
             elif room > 0:
-                self._look(entry, prefix + name)
+                self._look(entry, prefix + entry.name)
                 room -= 1
             else:
                 self.found.partial = True
         if below:
             self._later(path, below, rules)
+
+    def _kept(
+        self, entries: Iterable[os.DirEntry[str]], prefix: str, rules: _Rules, ignored: bool
+    ) -> Iterator[tuple[os.DirEntry[str], bool]]:
+        """What is not hidden of a directory, and whether it is a directory itself."""
+        may_hide = rules.gate.may
+        for entry in entries:
+            name = entry.name
+            directory = entry.is_dir(follow_symlinks=False)
+            if name == ".git":
+                continue
+            if (ignored or may_hide(name)) and self._hides(prefix + name, rules, directory, ignored):
+                self.found.unlisted = True
+                continue
+            yield entry, directory
 
     def _later(self, path: str, names: list[str], rules: _Rules) -> None:
         if path.count("/") < MAX_DEPTH:
@@ -174,9 +204,41 @@ class _Walk:
         else:
             self.found.noted[path] = TOO_DEEP
 
-    def _hides(self, path: str, rules: _Rules, directory: bool) -> bool:
-        self.effort += (len(path) + 1) * sum(each.patterns.effort for each in rules.ignoring)
-        return rules.hide(path, directory=directory)
+    def _hides(self, path: str, rules: _Rules, directory: bool, ignored: bool) -> bool:
+        """`ignored`: the directory it is in is."""
+        if rules.hidden.verdict(path, directory):
+            return True
+        if not ignored:
+            self.effort += (len(path) + 1) * sum(each.patterns.effort for each in rules.ignoring)
+            if not rules.ignore(path, directory=directory):
+                return False
+        if not self.tracked.holds(path, directory=directory):
+            return True
+        if directory:
+            self.ignored.add(path)
+        return False
+
+    def ignores(self, path: str) -> bool:
+        """Whether it is git-ignored; where that takes too long to tell, it counts as such."""
+        parts = given(path) or []
+        rules, here = self.rules, ""
+        for number, part in enumerate(parts):
+            ignored = here in self.ignored
+            rules = rules if ignored else self._rules_within(here, parts[:number], rules)
+            here = f"{here}/{os.fsdecode(part)}" if here else os.fsdecode(part)
+            if self._hides(here, rules, number < len(parts) - 1, ignored) or self.effort > MAX_EFFORT:
+                return True
+        return False
+
+    def _rules_within(self, path: str, parts: Sequence[bytes], above: _Rules) -> _Rules:
+        if path not in self.within:
+            self.within[path] = above
+            try:
+                with beneath.directory(self.top, parts) as descriptor:
+                    self.within[path] = self._with_own(descriptor, len(path) + bool(path), above)
+            except OSError:
+                pass  # what is not there says nothing
+        return self.within[path]
 
     def _look(self, entry: os.DirEntry[str], path: str) -> None:
         try:
@@ -206,10 +268,6 @@ class _Walk:
         self.ignore_bytes += len(text)
         own = Patterns(parse(text.decode("utf-8", "surrogateescape"), MAX_PATTERNS))
         return _Rules.of(rules.hidden, (*rules.ignoring, _Ignoring(own, start))) if own else rules
-
-
-def _parts(path: str) -> list[bytes]:
-    return [os.fsencode(part) for part in path.split("/")] if path else []
 
 
 def _name(entry: os.DirEntry[str]) -> str:

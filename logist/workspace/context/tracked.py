@@ -1,0 +1,39 @@
+"""What was tracked in the source of a workspace: git ignores none of that, whatever a `.gitignore` says."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from functools import cached_property
+
+from logist.workspace import names, objects
+from logist.workspace.git import Git
+
+
+class Tracked:
+    """The files of a job's first checkpoint, which is the commit of its source, or empty where there is none.
+
+    Later checkpoints do not count: they hold ignored files too. Nothing is read, and no git runs, before the first
+    question. Raises Damaged or StorageError then, if the commit can't be read.
+    """
+
+    def __init__(self, git: Git, first: str | None) -> None:
+        self._git = git
+        self._first = first
+
+    @cached_property
+    def _paths(self) -> list[bytes]:
+        """In the order of bytes, as git lists them."""
+        if self._first is None:
+            return []
+        commit = objects.checked(self._first, self._git)
+        return self._git.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", commit).split(b"\0")[:-1]
+
+    def holds(self, path: str, *, directory: bool) -> bool:
+        """Whether a file was tracked, or anything in a directory."""
+        wanted = names.stored(os.fsencode(path)) + b"/" * directory
+        place = bisect_left(self._paths, wanted)
+        if place == len(self._paths):
+            return False
+        found = self._paths[place]
+        return found.startswith(wanted) if directory else found == wanted

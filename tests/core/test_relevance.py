@@ -263,3 +263,29 @@ def test_the_tree_is_bounded_and_keeps_what_builds_the_project(files: list[str])
 
 def test_titles_are_compared_by_their_stems() -> None:
     assert of_title("Parsing users") & of_title("The parser for a user") == {"pars", "user"}
+
+
+@pytest.mark.parametrize(
+    ("path", "own", "above"),
+    [
+        ("x.py", [], []),
+        ("lexer.py", ["lexer"], []),
+        ("lexer/pars/deep/x.py", [], ["lexer", "pars"]),
+        ("LexerTable/deep/Parsers.java", ["pars"], ["lexer"]),
+        ("a/rate-limiter/rateLimiter.ts", ["rate", "rate_limiter"], ["rate", "rate_limiter"]),
+    ],
+)
+def test_a_file_has_words_in_its_name_and_in_every_directory_above(
+    path: str, own: list[str], above: list[str]
+) -> None:
+    wanted = keywords(Task("Lexer and parser", "`rate_limiter`"))
+    found = [sorted(wanted[number].needle for number in hits) for hits in Names(wanted).hits(path)]
+    assert [[needle for needle in each if needle != "limit"] for each in found] == [own, above]
+
+
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [("tests/deep/x.py", True), ("x_test.go", True), ("a/LexerSpec.ts", True), ("latest/contest.py", False)],
+)
+def test_a_test_is_known_by_its_name_or_a_directory_above(path: str, test: bool) -> None:
+    assert kinds.of(path).test is test

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,10 @@ from logist.core.model import (
     Status,
 )
 from logist.core.model.record import TransportError
-from logist.jobs import surroundings
+from logist.core.step import StepPlan
+from logist.jobs import planning, surroundings
+from logist.jobs.planning import Choice
+from tests import support
 from tests.jobs.bench import Bench, answer, command
 from tests.jobs.conftest import MakeBench
 
@@ -219,3 +223,20 @@ def test_of_very_many_jobs_those_that_changed_last_are_looked_at(
     found = [one.id for one in surroundings.look(made.project)]
     unplant(made)
     assert found == ["a", "b"]
+
+
+def test_a_file_that_the_source_tracks_is_told_of_though_git_would_ignore_it(tmp_path: Path) -> None:
+    repository = support.make_repository(tmp_path / "repo")
+    (repository / ".gitignore").write_text("lib/\n")
+    (repository / "lib").mkdir()
+    (repository / "lib" / "charge.py").write_text("CHARGED = True\n")
+    support.git(repository, "add", "--force", "lib/charge.py", ".gitignore")
+    support.git(repository, "commit", "--quiet", "--message", "Charge")
+    made = Bench(tmp_path, [answer(command("RETRY"), files={"lib/made.py": "MADE = True\n"})])
+    made.create(repo=str(repository), prompt="Mend charge.py and lib/made.py.", role="fix", review=False)
+    made.step()
+    _, plan = planning.preview(made.project, "j", Choice())
+    assert isinstance(plan, StepPlan)
+    assert "lib/ (1 file)" in plan.request.prompt
+    assert "CHARGED = True" in plan.request.prompt
+    assert "MADE = True" not in plan.request.prompt

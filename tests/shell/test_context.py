@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,10 @@ from logist.core.relevance import Task
 from logist.core.relevance.words import keywords
 from logist.workspace import Workspace, beneath
 from logist.workspace.context import Survey, searching, walking
+from logist.workspace.context.descending import Descent
 from logist.workspace.git import Git
 from tests.shell.context_shop import shop
+from tests.support import git
 
 MARK = "rosebud"
 
@@ -170,13 +171,10 @@ def forced(root: Path, tmp_path: Path) -> str:
     """A job whose source tracks files that its `.gitignore` matches, and has others that it ignores; its start."""
     source = tmp_path / "source"
     write(source, ".gitignore", text="lib/\n*.gen\n/deep/\n")
-    write(source, "lib/charge.py", "lib/sub/refund.py", "a.gen", "deep/a/b/kept.txt", "shop.py")
-    for arguments in (
-        ["init", "-q"],
-        ["add", "-Af", "."],
-        ["-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-qm", "All"],
-    ):
-        subprocess.run(["git", *arguments], cwd=source, check=True)
+    write(source, "lib/charge.py", "lib/sub/refund.py", "a.gen", "b.gen.gen", "deep/a/b/kept.txt", "shop.py")
+    git(source, "init", "--quiet")
+    git(source, "add", "--all", "--force", ".")
+    git(source, "commit", "--quiet", "--message", "All")
     return workspace(root).populate(source)
 
 
@@ -195,13 +193,31 @@ def test_what_the_source_tracks_is_not_ignored(root: Path, forced: str) -> None:
     assert later != forced
     found = survey(root, first=forced)
     assert set(found.files) == {
-        ".gitignore", "a.gen", "shop.py", "lib/charge.py", "lib/sub/refund.py", "deep/a/b/kept.txt"
+        ".gitignore", "a.gen", "b.gen.gen", "shop.py", "lib/charge.py", "lib/sub/refund.py", "deep/a/b/kept.txt"
     }  # fmt: skip
     assert {"lib/ (2 files)", "  charge.py"} <= set(workspace(root).structure(found).splitlines())
     (charge, made) = relevant(root, "lib/charge.py lib/made.py", first=forced)
     assert (charge.file.path, charge.file.text) == ("lib/charge.py", MARK)
     assert (made.file.path, made.file.note) == ("lib/made.py", "git-ignored: not shown")
-    assert set(survey(root, ["lib"], forced).files) == {".gitignore", "a.gen", "shop.py", "deep/a/b/kept.txt"}
+    assert set(survey(root, ["lib"], forced).files) == {
+        ".gitignore",
+        "a.gen",
+        "b.gen.gen",
+        "shop.py",
+        "deep/a/b/kept.txt",
+    }
+
+
+def test_a_part_of_a_job_tracks_what_it_began_with(root: Path, forced: str, tmp_path: Path) -> None:
+    write(root, "lib/made.py")
+    commit = workspace(root).checkpoint("Made").commit
+    part = tmp_path / "part" / "workspace"
+    assert workspace(part).populate_from(root.parent / "git", commit) == commit
+    write(part, "lib/later.py")
+    workspace(part).checkpoint("Later")
+    assert {path for path in survey(part, first=commit).files if path.startswith("lib/")} == {
+        "lib/charge.py", "lib/made.py", "lib/sub/refund.py"
+    }  # fmt: skip
 
 
 def test_without_a_source_nothing_is_tracked(root: Path) -> None:
@@ -373,3 +389,24 @@ def test_the_order_in_which_files_were_made_changes_nothing(tmp_path: Path) -> N
 def test_an_empty_workspace_has_nothing_to_tell(root: Path) -> None:
     assert tree(root) == []
     assert relevant(root, "rosebud app.py") == []
+
+
+def test_what_is_above_two_directories_is_opened_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(root, "a/b/c/x", "a/b/d/x", "a/e/x", "f/x")
+    opened: list[bytes] = []
+
+    def open_directory(parent: int | None, name: bytes, **more: bool) -> int:
+        opened.append(name)
+        return real(parent, name, **more)
+
+    real = beneath.open_directory
+    before = os.listdir("/proc/self/fd")
+    with beneath.root(root) as top, Descent(top) as way:
+        monkeypatch.setattr(beneath, "open_directory", open_directory)
+        for path in ("a/b/c", "a/b/d", "a/e", "", "f"):
+            assert os.path.samestat(os.fstat(way.to(path)), os.stat(root / path))
+        with pytest.raises(FileNotFoundError):
+            way.to("f/gone/x")
+        assert os.path.samestat(os.fstat(way.to("a")), os.stat(root / "a"))
+    assert opened == [b"a", b"b", b"c", b"d", b"e", b"f", b"gone", b"a"]
+    assert os.listdir("/proc/self/fd") == before

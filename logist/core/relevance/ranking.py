@@ -73,7 +73,9 @@ class Names:
             hits = self._above(directory[:cut])
             own = self._of(directory[cut:])
             if own:
-                hits = {number: max(hits.get(number, 0.0), own.get(number, 0.0)) for number in {**hits, **own}}
+                hits = {
+                    number: max(hits.get(number, 0.0), own.get(number, 0.0)) for number in {**hits, **own}
+                }
             self._directories[directory] = hits
         return hits
 

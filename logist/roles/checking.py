@@ -22,6 +22,7 @@ MAX_BADGE = 2
 """Characters of a badge: an emoji, or two letters."""
 
 _DELEGATES = "can_delegate_to_roles"
+_PERMISSIONS = "permissions"
 _FOR_ALL = "custom_instructions"
 """May stand in a role's `context_requirements`, and changes nothing: every role is told these."""
 _LITERAL = re.compile(r":\s*\|[-+0-9]*\s*(#.*)?$")
@@ -232,14 +233,18 @@ def _first_line(entry: Entry) -> int | None:
 
 
 def _unknown_keys(entry: Entry) -> Iterator[Problem]:
+    """Keys without effect; one that was to be `permissions` is an error, as without them a role may do everything."""
     for key in entry.data:
         if key not in KEYS:
             advice = nearest(key, KEYS)
+            meant = advice if advice and advice.startswith("did") else None
+            lacks = meant is not None and f"`{_PERMISSIONS}`" in meant and _PERMISSIONS not in entry.data
+            wider = ", so the role could do everything" if lacks else ""
             yield Problem(
-                "warning",
-                entry.labelled(f"`{key}` is not known to this version and has no effect"),
+                "error" if lacks else "warning",
+                entry.labelled(f"`{key}` is not known to this version and has no effect{wider}"),
                 f"{entry.path}:{entry.lines.get(key, 1)}",
-                advice if advice and advice.startswith("did") else None,
+                meant,
             )
 
 

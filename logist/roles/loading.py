@@ -13,7 +13,6 @@ from logist.roles.checking import Fallback, as_problem, fallback_of, role_of
 from logist.roles.files import Entry, claimed_names, entries, role_files
 from logist.roles.loaded import FALLBACK, LoadedRole, Problem, Roles, claimants
 
-
 MOST_ADVICE = 50
 """Unknown bases for which a near name is looked for: among many roles, that takes its time."""
 

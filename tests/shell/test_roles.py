@@ -224,6 +224,14 @@ class TestOneFile:
             Problem("warning", f"`temprature` {ignored}", f"{path}:6", "did you mean `temperature`?"),
         ]
 
+    def test_but_not_one_that_was_to_narrow_the_rights(self, tmp_path: Path) -> None:
+        found = loaded(tmp_path, x=role(permissons=["read_files"]))
+        assert not found.by_name
+        (problem,) = found.problems
+        assert (problem.severity, problem.where) == ("error", f"{tmp_path / 'x.yaml'}:5")
+        assert problem.message.endswith("so the role could do everything")
+        assert problem.fix == "did you mean `permissions`?"
+
 
 class TestPermissions:
     """P11: what a role may do, and who may do it for it."""

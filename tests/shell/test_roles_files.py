@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.core.model import EVERYTHING, Role
-from logist.documents import MAX_BYTES, dumped
+from logist.documents import MAX_BYTES, Document, dumped
 from logist.documents import read as document
 from logist.errors import InvalidFile, UsageError
 from logist.resources import resource
 from logist.roles import LoadedRole, Origin, Problem, Roles, load_roles
+from logist.roles.loading import MOST_ADVICE
 
 BUILDER = """\
 name: builder
@@ -449,6 +450,13 @@ class TestTaskTypes:
         assert found.context_requirements == ("repo_structure",)
 
 
+def test_near_names_are_looked_for_only_so_often(tmp_path: Path) -> None:
+    many = {f"r{n}": {"base": "nobody"} for n in range(MOST_ADVICE + 10)}
+    roles = load(tmp_path, {"fix": role("fix"), "x": {"roles": many}})
+    assert [problem.fix for problem in roles.problems].count("known: fix") == MOST_ADVICE
+    assert len(roles.problems) == len(many)
+
+
 class TestEveryError:
     """Of one role all that is wrong is told at once, each with its line."""
 
@@ -492,7 +500,12 @@ def test_a_process_reads_a_shipped_file_once_and_again_when_it_changes(
     folder = put(tmp_path / "shipped", a=role("a"))
     monkeypatch.setattr("logist.roles.files.resource", lambda name: folder)
     read: list[Path] = []
-    monkeypatch.setattr("logist.roles.files.read", lambda path: read.append(path) or document(path))
+
+    def reading(path: Path) -> Document:
+        read.append(path)
+        return document(path)
+
+    monkeypatch.setattr("logist.roles.files.read", reading)
     for _ in range(3):
         assert load_roles([folder]).get("a").description == role("a")["description"]
     assert read == [folder / "a.yaml"]

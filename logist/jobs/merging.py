@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from logist.config.settings import merges_alone
 from logist.core import machine, steward
+from logist.core import merging as waiting
 from logist.core.model import (
     Actor,
     EffectiveSpec,
@@ -65,6 +68,7 @@ def merge(
     with changing(project, job_id, "job merge", wait=wait) as session:
         settled = settling.settle_first(session, then_refuse=True)
         if by_itself:
+            _require_wanted_here(session)
             _leave_settings(session)
         with publishing.locked(
             _target(session, repository), PATIENCE_SECONDS, lambda: _look(project)
@@ -77,23 +81,34 @@ def merge(
 
 
 def merge_due(project: Project, result: Result) -> Result:
-    """The result of a command, and of the merge that it has made due. Where that can't be done now, it stays due."""
+    """The result of a command, and of the merge that it has made due. Where that can't be done now, it stays due.
+
+    Work that would be merged by itself, but was not accepted as a whole, is left to a person.
+    """
+    if result.entries and waiting.held(result.state):
+        warning = waiting.HELD.format(job=result.job_id)
+        return replace(result, warnings=(*result.warnings, warning))
     if result.state.merge != "due" or result.state.status is not Status.SUCCESS:
         return result
     try:
-        merged = merge(project, result.job_id, by_itself=True).result
+        made = merge(project, result.job_id, by_itself=True)
     except Stopped:
         raise
     except LogistError as error:
         warning = f"not merged yet: {error}"
         return replace(result, warnings=(*result.warnings, warning), exit_code=error.exit_code)
+    merged, found = made.result, made.published
     return replace(
         merged,
         entries=(*result.entries, *merged.entries),
         notes=(*result.notes, *merged.notes),
-        warnings=(*result.warnings, *merged.warnings),
+        warnings=(*result.warnings, *merged.warnings, *_left_out(found)),
         exit_code=machine.exit_code(merged.state.status),
     )
+
+
+def _left_out(found: Published) -> tuple[str, ...]:
+    return (f"left out of the merge: {', '.join(found.left_out)}",) if found.left_out else ()
 
 
 def _look(project: Project) -> None:
@@ -116,6 +131,31 @@ def _target(session: Session, repository: Path | None) -> Target:
         fix = "--repo DIR, if its work belongs to one"
         raise Refused("the job did not begin from a repository", where=job_id, fix=fix)
     return publishing.find(place, session.project.environment.git_config_files())
+
+
+def _require_wanted_here(session: Session) -> None:
+    """Raises Refused for what only the job's own files want merged by itself: they may come from elsewhere.
+
+    Today's config has to want it, or the job's file; and then it was made here, for the repository that it leads to.
+    """
+    project, job, state = session.project, session.job, session.state
+    spec = specs.read(job)
+    fix = f"look at it, then merge it: logist job merge --job {job.id} --repo DIR"
+    if not merges_alone(project.settings, spec.auto_merge, spec.review_mode):
+        raise Refused("today's config and job.yaml do not want it merged by itself", where=job.id, fix=fix)
+    made = next((entry for entry in session.history() if entry.kind is Kind.CREATE), None)
+    if made is None or not _same_place(made.workspace_path, job.workspace):
+        raise Refused(
+            "it was made in another place, so its files may come from elsewhere", where=job.id, fix=fix
+        )
+    source = sources.repository_of(project, spec)
+    if source is None or not _same_place(state.source, source):
+        message = f"its history names {state.source}, and today it leads to {source or 'no repository'}"
+        raise Refused(message, where=job.id, fix=fix)
+
+
+def _same_place(recorded: str | None, now: Path) -> bool:
+    return recorded is not None and os.path.realpath(recorded) == os.path.realpath(now)
 
 
 def _leave_settings(session: Session) -> None:
@@ -156,6 +196,7 @@ def _work(session: Session) -> Work:
         base=state.start_checkpoint or "",
         commit=state.checkpoint or "",
         previous=_previous(history),
+        recorded=tuple(_commits(history)),
         author=_steward(project.steward),
         seconds=_seconds(done[-1].timestamp),
         now=int(project.clock.now().timestamp()),
@@ -164,9 +205,13 @@ def _work(session: Session) -> Work:
 
 
 def _previous(history: Sequence[Interaction]) -> str | None:
-    merges = (entry for entry in reversed(history) if entry.kind is Kind.MERGE)
-    found = (entry.command.get("commit") for entry in merges if not entry.command.get("conflicts"))
-    return next((str(commit) for commit in found if commit), None)
+    return next(_commits(history), None)
+
+
+def _commits(history: Sequence[Interaction]) -> Iterator[str]:
+    """Those by which work of the job went in, the last one first."""
+    merges = (entry.command for entry in reversed(history) if entry.kind is Kind.MERGE)
+    return (str(told["commit"]) for told in merges if told.get("commit") and not told.get("conflicts"))
 
 
 def _steward(name: str) -> Person:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import shutil
 import subprocess
@@ -11,9 +13,19 @@ from typing import Any
 
 import pytest
 
-from logist.errors import Busy, LogistError, Refused
+from logist.errors import Busy, LogistError, Refused, StorageError
 from logist.workspace import Workspace
-from logist.workspace.publishing import Person, Published, Work, find, locked, publish
+from logist.workspace.publishing import (
+    Person,
+    Published,
+    Work,
+    find,
+    locked,
+    publish,
+    staging,
+    swapping,
+    worktree,
+)
 from tests import support
 from tests.support import git
 
@@ -278,12 +290,17 @@ def test_a_repository_without_a_commit_gets_its_first(tmp_path: Path) -> None:
     assert status(desk.repository) == ""
 
 
-def test_a_repository_that_got_its_first_commit_meanwhile_is_merged_with(tmp_path: Path) -> None:
+def test_a_repository_that_got_its_first_commit_meanwhile_is_for_a_person_to_merge(tmp_path: Path) -> None:
     (tmp_path / "repo").mkdir()
     git(tmp_path / "repo", "init", "--quiet", "--initial-branch", "main")
     desk = Desk(tmp_path, tmp_path / "repo").work({"a.txt": text("a\n")})
     commit(desk.repository, {"b.txt": text("b\n")})
-    assert desk.publish().how == "merge"
+    with pytest.raises(Refused, match="nothing in common"):
+        desk.publish()
+    assert content(desk.repository) == {"b.txt"}
+    assert desk.publish("branch").how == "branch"
+    git(desk.repository, "merge", "--quiet", "--no-edit", "--allow-unrelated-histories", "logist/j")
+    assert desk.publish().how == "already"
     assert content(desk.repository) == {"a.txt", "b.txt"}
 
 
@@ -558,6 +575,25 @@ def sparse(repository: Path) -> None:
     git(repository, "sparse-checkout", "set", "src")
 
 
+def sparse_without_a_value(repository: Path) -> None:
+    sparse(repository)
+    (repository / ".git" / "config.worktree").write_text("[core]\n\tsparseCheckout\n")
+
+
+def skipped(repository: Path) -> None:
+    git(repository, "update-index", "--skip-worktree", "src/app.py")
+    (repository / "src/app.py").write_text("MINE = 1\n")
+
+
+def elsewhere(repository: Path) -> None:
+    (repository.parent / "outside").mkdir()
+    git(repository, "config", "core.worktree", str(repository.parent / "outside"))
+
+
+def locked_by_another(name: str) -> Change:
+    return lambda repository: text("")(repository / ".git" / f"{name}.lock")
+
+
 IN_THE_WAY: dict[str, tuple[Change, str]] = {
     "a changed file": (lambda r: text("MINE = 1\n")(r / "src/app.py"), "work tree.*: src/app.py"),
     "a changed file that is to go": (lambda r: text("mine\n")(r / "README.md"), "work tree.*: README.md"),
@@ -585,11 +621,20 @@ IN_THE_WAY: dict[str, tuple[Change, str]] = {
     "a bisect": (lambda r: text("x")(r / ".git/BISECT_LOG"), "a bisect is under way"),
     "files that are not merged": (unmerged, "index.*: other.txt"),
     "another git": (lambda r: text("")(r / ".git/index.lock"), "another git is at work"),
+    "another git on the branch": (locked_by_another("refs/heads/main"), "main.lock: another git is at work"),
+    "another git on HEAD": (locked_by_another("HEAD"), "HEAD.lock: another git is at work"),
+    "another git on the branch of the job": (
+        locked_by_another("refs/heads/logist/j"),
+        "another git is at work",
+    ),
     "the branch of the job": (own_branch, "branch of the job itself"),
     "a branch of that name": (taken_branch, "the branch logist/j holds other commits"),
     "other commits": (rewritten, "nothing in common"),
     "the first commit is gone": (pruned, "does not have the commit"),
     "a part only": (sparse, "only a part"),
+    "a part only, said without a value": (sparse_without_a_value, "only a part"),
+    "a file that git is to skip": (skipped, "told to skip.*: src/app.py"),
+    "files elsewhere": (elsewhere, "lie elsewhere"),
     "a filter": (filtered, "only git with its filters.*: src/app.py"),
 }
 
@@ -700,6 +745,180 @@ def test_others_wait_while_work_is_merged(desk: Desk) -> None:
     assert desk.publish().how == "fast_forward"
 
 
+# ---- what somebody does at the same time
+
+
+def saved(path: Path) -> None:
+    path.write_text("MINE = 43\n")
+
+
+def saved_by_a_rename(path: Path) -> None:
+    path.with_name("mine~").write_text("MINE = 43\n")
+    path.with_name("mine~").rename(path)
+
+
+def made(path: Path) -> None:
+    text("mine\n")(path)
+
+
+MEANWHILE: dict[str, tuple[str, Change]] = {
+    "a save": ("src/app.py", saved),
+    "a save by a rename": ("src/app.py", saved_by_a_rename),
+    "a save of what is to go": ("README.md", saved),
+    "a file where one comes": ("new/deep/file.txt", made),
+    "a deletion": ("src/app.py", Path.unlink),
+}
+
+
+def _loses_nothing(desk: Desk, name: str, told: str) -> None:
+    """A merge into which somebody has changed this file is refused, and is done when that is put away."""
+    repository, mine = desk.repository, desk.repository / name
+    before = {path: kept for path, kept in desk.bytes().items() if not path.startswith(".git")}
+    with pytest.raises(Refused, match=told):
+        desk.publish()
+    saved_text = mine.read_text() if mine.exists() else None
+    after = {path: kept for path, kept in desk.bytes().items() if not path.startswith(".git")}
+    above = {str(path) for path in Path(name).parents}
+    assert {path: kept for path, kept in after.items() if path not in {name, *above}} == {
+        path: kept for path, kept in before.items() if path not in {name, *above}
+    }
+    assert saved_text is None or "mine" in saved_text.lower()
+    assert git(repository, "log", "--format=%s") == "second\nfirst\n"
+    assert [path for path in (repository / ".git").rglob("*") if "logist-" in path.name] == []
+
+
+@pytest.mark.parametrize("name", MEANWHILE)
+def test_what_is_saved_while_work_is_merged_is_not_lost(
+    name: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, change = MEANWHILE[name]
+    desk.work(WORK)
+    apply = worktree.apply
+
+    def after_the_user(ready: staging.Staged) -> None:
+        change(desk.repository / path)
+        apply(ready)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(worktree, "apply", after_the_user)
+        _loses_nothing(desk, path, f"changed files there just now: {path}")
+    (desk.repository / path).unlink(missing_ok=True)
+    git(desk.repository, "checkout", "--quiet", "--", ".")
+    assert desk.publish().how == "fast_forward"
+    assert status(desk.repository) == ""
+
+
+@pytest.mark.parametrize("path", ["src/app.py", "README.md", "new/deep/file.txt"])
+def test_not_even_in_the_moment_of_the_swap(path: str, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.work(WORK)
+    swap = swapping.rename
+    done: list[str] = []
+
+    def just_before(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
+        mine = os.fsencode(Path(path).name)
+        if mine in (old, new) and not done:
+            done.append(path)
+            saved_by_a_rename(desk.repository / path)
+        swap(source, old, folder, new, flag)
+
+    monkeypatch.setattr(swapping, "rename", just_before)
+    _loses_nothing(desk, path, "just now")
+    assert (desk.repository / path).read_text() == "MINE = 43\n"
+
+
+def test_no_other_git_moves_the_branch_while_files_are_moved(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.work(WORK)
+    apply = worktree.apply
+
+    def with_another_git(ready: staging.Staged) -> None:
+        with pytest.raises(subprocess.CalledProcessError):
+            git(desk.repository, "update-ref", "refs/heads/main", "HEAD^")
+        apply(ready)
+
+    monkeypatch.setattr(worktree, "apply", with_another_git)
+    assert desk.publish().how == "fast_forward"
+    assert status(desk.repository) == ""
+
+
+def apart(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
+    """As between two file systems."""
+    if source != folder:
+        raise OSError(errno.EXDEV, "apart")
+    RENAME(source, old, folder, new, flag)
+
+
+def without_flags(source: int, old: bytes, folder: int, new: bytes, flag: int) -> int:
+    ctypes.set_errno(errno.EINVAL)
+    return -1
+
+
+RENAME = swapping.rename
+
+
+def test_a_work_tree_on_another_file_system(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = desk.repository / "src" / ".logist-app.py"
+    mine.write_text("mine\n")
+    monkeypatch.setattr(swapping, "rename", apart)
+    assert desk.work({**WORK, "link": link("run.sh")}).publish().how == "fast_forward"
+    assert status(desk.repository) == "?? src/.logist-app.py\n"
+    assert mine.read_text() == "mine\n"
+
+
+def test_a_file_system_without_swaps(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(swapping._libc, "renameat2", without_flags)
+    assert desk.work({**WORK, "link": link("run.sh")}).publish().how == "fast_forward"
+    assert status(desk.repository) == ""
+
+
+@pytest.mark.parametrize("rename", [RENAME, apart])
+def test_a_full_disk_is_told_and_everything_is_as_it_was(
+    rename: Any, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.work(WORK)
+    before = {path: kept for path, kept in desk.bytes().items() if not path.startswith(".git")}
+
+    def full(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
+        if b"app.py" in (old, new):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        rename(source, old, folder, new, flag)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(swapping, "rename", full)
+        with pytest.raises(StorageError, match="No space left") as told:
+            desk.publish()
+    monkeypatch.setattr(swapping, "rename", rename)
+    assert told.value.fix
+    assert {path: kept for path, kept in desk.bytes().items() if not path.startswith(".git")} == before
+    assert not [path for path in desk.repository.rglob("*") if "logist-" in path.name]
+    assert desk.publish().how == "fast_forward"
+
+
+def test_a_commit_that_was_amended_is_not_ours(desk: Desk) -> None:
+    repository = desk.repository
+    desk.work(WORK).publish("branch")
+    git(repository, "checkout", "--quiet", "logist/j")
+    text("a day of work\n")(repository / "mine.txt")
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--amend", "--no-edit")
+    git(repository, "checkout", "--quiet", "main")
+    before = git(repository, "rev-parse", "logist/j")
+    with pytest.raises(Refused, match="holds other commits") as refused:
+        desk.publish()
+    assert "branch -m logist/j" in str(refused.value.fix)
+    assert git(repository, "rev-parse", "logist/j") == before
+
+
+@pytest.mark.parametrize("layout", [checked_out, moved_on, bare])
+def test_what_is_in_already_can_be_taken_back_as_well(layout: Callable[[Path], Desk], tmp_path: Path) -> None:
+    desk = layout(tmp_path).work(WORK)
+    first = desk.publish()
+    again = desk.publish()
+    assert again.how == "already"
+    assert again.revert == first.revert
+
+
 # ---- cut off
 
 
@@ -727,8 +946,11 @@ def killed_before_the_branch_moves(repository: Path) -> None:
 
 def killed_as_the_branch_moves(repository: Path) -> None:
     killed_before_the_branch_moves(repository)
-    for name in ("HEAD.lock", "refs/heads/main.lock"):
-        (repository / ".git" / name).touch()
+    folder, marker = repository / ".git", repository / ".git" / "logist-merge"
+    locks = [folder / name for name in ("HEAD.lock", "refs/heads/main.lock")]
+    marker.write_bytes(b"\0".join([marker.read_bytes(), *(b"lock " + os.fsencode(lock) for lock in locks)]))
+    for lock in locks:
+        lock.touch()
 
 
 def killed_at_the_end(repository: Path) -> None:
@@ -782,6 +1004,17 @@ def test_a_lock_of_another_git_is_not_ours_to_remove(desk: Desk) -> None:
     with pytest.raises(Refused, match="another git"):
         desk.work(WORK).publish()
     assert (folder / "index.lock").exists()
+
+
+def test_nor_is_a_lock_of_a_branch_that_was_taken_since(desk: Desk) -> None:
+    folder = desk.repository / ".git"
+    lock = folder / "refs" / "heads" / "main.lock"
+    _leave_lock(desk.repository)
+    (folder / "logist-merge").write_bytes(b"logist job merge --job j\n\0lock " + os.fsencode(lock))
+    lock.write_text("0" * 40 + "\n")
+    with pytest.raises(Refused, match="another git"):
+        desk.work(WORK).publish()
+    assert lock.exists()
 
 
 def test_what_is_no_repository_is_told(tmp_path: Path) -> None:

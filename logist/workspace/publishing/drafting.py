@@ -203,18 +203,36 @@ def is_ancestor(git: Git, older: str, newer: str) -> bool:
     return git.ask("merge-base", "--is-ancestor", older, newer)[0] == 0
 
 
-def merged_tree(
-    git: Git, ours: str, theirs: str, target: Target, *, unrelated: bool = False
-) -> tuple[str, list[str]]:
-    """The tree of both, and the files in which they do not fit.
+def first_parent(git: Git, commit: str) -> str | None:
+    """The commit that it comes after on its branch."""
+    status, found, _ = git.ask("rev-parse", "--verify", "--quiet", f"{commit}^1")
+    return found.decode("ascii").strip() if status == 0 else None
 
-    Raises Refused where they have nothing in common, unless they may be `unrelated`.
-    """
+
+def brought_in_by(git: Git, commit: str, head: str) -> str:
+    """The commit on the branch at `head` that has `commit` first in its past: a merge, or itself."""
+    line = git.run("rev-list", "--first-parent", head, f"^{commit}").split()
+    after = set(git.run("rev-list", "--ancestry-path", head, f"^{commit}").split())
+    having = [each.decode("ascii") for each in line if each in after]
+    return having[-1] if having and first_parent(git, having[-1]) != commit else commit
+
+
+def is_same(git: Git, one: str, other: str) -> bool:
+    """Whether two commits have the same tree, past and message, whoever made them, and when."""
+
+    def told(commit: str) -> tuple[list[bytes], bytes]:
+        head, _, message = git.run("cat-file", "commit", commit).partition(b"\n\n")
+        return [line for line in head.split(b"\n") if line.startswith((b"tree ", b"parent "))], message
+
+    return told(one) == told(other)
+
+
+def merged_tree(git: Git, ours: str, theirs: str, target: Target) -> tuple[str, list[str]]:
+    """The tree of both, and the files in which they do not fit. Raises Refused where they have nothing in common."""
     options = ["--write-tree", "--name-only", "--no-messages", "-z"]
-    options += ["--allow-unrelated-histories"] * unrelated
     status, out, said = git.ask("merge-tree", *options, ours, theirs)
     if "unrelated histories" in said:
-        fix = "check out the branch that the job began from, then run the command again"
+        fix = "check out the branch that the job began from, then run the command again; or --branch, and merge by hand"
         message = "what is checked out there has nothing in common with what the job began from"
         raise Refused(message, where=str(target.place), fix=fix)
     if status not in (0, 1) or not out:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Literal
 
-from logist.errors import Refused
+from logist.errors import Refused, StorageError
 from logist.workspace import objects
 from logist.workspace.git import Git, unnamed
-from logist.workspace.publishing import drafting, selecting, staging, worktree
+from logist.workspace.publishing import drafting, refs, selecting, staging, worktree
 from logist.workspace.publishing.drafting import FileChange, Scratch, Words
+from logist.workspace.publishing.refs import Update
 from logist.workspace.publishing.staging import Move
 from logist.workspace.publishing.target import Person, Target, require_idle
 
@@ -45,6 +48,8 @@ class Work:
     """The time it is, for the log of references."""
     jobs_dir: Path
     """Where jobs lie: no work of theirs."""
+    recorded: tuple[str, ...] = ()
+    """All commits of the job that its history names."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,16 @@ def publish(work: Work, target: Target, mode: str, *, patch: bool = False) -> Pu
     A conflict is told and changes nothing. Raises Refused where git is in the middle of something there, files are
     in the way or changed, or the commit that the job began from is gone; StorageError.
     """
+    try:
+        return _publish(work, target, mode, patch=patch)
+    except OSError as error:
+        name = os.fsdecode(error.filename or b"") if not isinstance(error.filename, int) else ""
+        where = str(target.place / name)
+        fix = "check the disk, the space on it and who owns the repository, then run the command again"
+        raise StorageError(error.strerror or str(error), where=where, fix=fix) from error
+
+
+def _publish(work: Work, target: Target, mode: str, *, patch: bool) -> Published:
     if mode != "look":
         worktree.take_away_leftovers(target)
     branch = f"refs/heads/logist/{work.job_id}"
@@ -87,14 +102,16 @@ def publish(work: Work, target: Target, mode: str, *, patch: bool = False) -> Pu
     author = target.person(work.author)
     with drafting.scratch(work.git, target, author, work.seconds, beside=mode != "look") as made:
         drafted = _drafted(work, target, made)
-        found = _looked(work, target, made, drafted, patch=patch)
-        if found.how == "nothing" or found.commit is None:
+        found = _looked(work, target, made, drafted, mode, patch=patch)
+        if found.commit is None:
             return found
         if mode == "look":
             return replace(found, blocked=_obstacle(work, target, made, found))
         if mode == "branch":
             with worktree.at_work(target, work.job_id, index=False):
-                _make_branch(work, target, made, found)
+                with _branches(work, target, made, replace(found, after=None)) as move:
+                    move()
+                _flush_branches(target)
             return replace(found, how="branch", before=None, after=None, revert="")
         if found.how in ("already", "conflict"):
             return found
@@ -102,10 +119,11 @@ def publish(work: Work, target: Target, mode: str, *, patch: bool = False) -> Pu
         with worktree.at_work(target, work.job_id, index=target.top is not None):
             _require_unmoved(target)
             ready = staging.stage(_move(target, made, found), target.git.git_dir) if target.top else None
-            _make_branch(work, target, made, found)
-            if ready is not None:
-                worktree.apply(ready)
-            _move_head(work, target, found)
+            with _branches(work, target, made, found) as move:
+                if ready is not None:
+                    worktree.apply(ready)
+                move()
+            _flush_branches(target)
         return found
 
 
@@ -162,7 +180,7 @@ def _reserved(work: Work, target: Target) -> bytes | None:
         return None
 
 
-def _looked(work: Work, target: Target, made: Scratch, draft: _Draft, *, patch: bool) -> Published:
+def _looked(work: Work, target: Target, made: Scratch, draft: _Draft, mode: str, *, patch: bool) -> Published:
     """What a merge comes to: its commits, in the scratch repository."""
     left_out = tuple(selecting.shown(draft.selected.left_out))
     found = Published(
@@ -179,12 +197,14 @@ def _looked(work: Work, target: Target, made: Scratch, draft: _Draft, *, patch: 
         text, whole = drafting.patch(git, begin, commit)
         found = replace(found, patch=text, whole=whole)
     if head is not None and drafting.is_ancestor(git, commit, head):
-        return replace(found, how="already", after=head)
+        return replace(found, how="already", after=head, revert=_revert_of(target, git, commit))
     if head is None or drafting.is_ancestor(git, head, commit):
         return replace(
             found, how="fast_forward", after=commit, revert=_revert(target, commit, "fast_forward")
         )
-    tree, conflicts = drafting.merged_tree(git, head, commit, target, unrelated=draft.parent is None)
+    if mode == "branch":
+        return found
+    tree, conflicts = drafting.merged_tree(git, head, commit, target)
     if conflicts:
         return replace(found, how="conflict", conflicts=tuple(conflicts))
     text = Words(work.title, work.job_id).text(f"Merge job {work.job_id}: ")
@@ -198,6 +218,18 @@ def _revert(target: Target, commit: str, how: str) -> str:
         before = target.head or ""
         return f"git -C {place} update-ref {target.branch or 'HEAD'} {before} {commit}".replace("  ", " ")
     return f"git -C {place} revert --no-edit {'-m 1 ' if how == 'merge' else ''}{commit}"
+
+
+def _revert_of(target: Target, git: Git, commit: str) -> str:
+    """The command that takes back what is in already; "" where there is none that takes back only this."""
+    assert target.head is not None
+    merged = drafting.brought_in_by(git, commit, target.head)
+    if target.top is not None:
+        return _revert(target, merged, "fast_forward" if merged == commit else "merge")
+    if merged != target.head:
+        return ""
+    before = drafting.first_parent(git, merged)
+    return _revert(replace(target, head=before), merged, "merge") if before else ""
 
 
 def _move(target: Target, made: Scratch, found: Published) -> Move:
@@ -222,21 +254,32 @@ def _obstacle(work: Work, target: Target, made: Scratch, found: Published) -> Re
     return None
 
 
-def _make_branch(work: Work, target: Target, made: Scratch, found: Published) -> None:
-    """The branch of the job, with everything that a merge needs; durable before anything leads to it."""
+@contextmanager
+def _branches(work: Work, target: Target, made: Scratch, found: Published) -> Iterator[Callable[[], None]]:
+    """Gives what moves the branch of the job, and what is checked out where there is an `after`, at once.
+
+    Everything they need is durable in the target by then, and nobody else moves them meanwhile. Raises Refused.
+    """
     assert found.commit is not None
     old = _free_branch(work, target, made, found)
+    moved = [Update(f"refs/heads/{found.branch}", found.commit, old)] if old != found.commit else []
+    moved += [Update(refs.HEAD, found.after, target.head)] if found.after else []
+    refs.require_free(target, moved)
     wanted = [found.commit, *([found.after] if found.after else [])]
     held = [name for name in (target.head, work.base, work.previous) if name and target.has(name)]
     revisions = "\n".join([*wanted, "--not", *held, ""]).encode("ascii")
     _send(made.git, target.git, revisions)
     worktree.flush_folder(target.common / "objects" / "pack")
-    if old != found.commit:
-        _logged(work, target).run(
-            "update-ref", f"refs/heads/{found.branch}", found.commit, old or "0" * len(found.commit)
-        )
-    worktree.flush_folder(target.common / "refs" / "heads" / "logist")
-    worktree.flush_folder(target.common / "refs" / "heads")
+    reason = f"logist job merge --job {work.job_id}"
+    with refs.prepared(target, _logged(work, target), moved, reason) as move:
+        yield move
+
+
+def _flush_branches(target: Target) -> None:
+    heads = target.common / "refs" / "heads"
+    for folder in (heads / "logist", heads, (target.common / (target.branch or "HEAD")).parent):
+        worktree.flush_folder(folder)
+    worktree.flush_folder(target.git.git_dir)
 
 
 def _send(origin: Git, to: Git, revisions: bytes) -> None:
@@ -264,9 +307,10 @@ def _free_branch(work: Work, target: Target, made: Scratch, found: Published) ->
     tip, _, checked_out = listed.decode("utf-8", "replace").partition(" ")
     if not tip or tip == found.commit:
         return tip or None
-    said = git.run("cat-file", "commit", tip).decode("utf-8", "replace").splitlines()
-    ours = drafting.trailer(work.job_id) in said or (
-        target.head is not None and drafting.is_ancestor(git, tip, target.head)
+    ours = (
+        tip in (work.previous, *work.recorded)
+        or drafting.is_same(git, tip, found.commit or tip)
+        or (target.head is not None and drafting.is_ancestor(git, tip, target.head))
     )
     if not ours or checked_out:
         what = f"is checked out in {checked_out}" if checked_out else "holds other commits"
@@ -284,14 +328,3 @@ def _logged(work: Work, target: Target) -> Git:
         ("GIT_COMMITTER_DATE", f"@{work.now} +0000"),
     )
     return replace(target.git, variables=(*target.git.variables, *who))
-
-
-def _move_head(work: Work, target: Target, found: Published) -> None:
-    """What is checked out is the new commit from here on, if it is still the one that the work was merged into."""
-    assert found.after is not None
-    reason = f"logist job merge --job {work.job_id}"
-    before = target.head or "0" * len(found.after)
-    _logged(work, target).run("update-ref", "-m", reason, "HEAD", found.after, before)
-    if target.branch:
-        worktree.flush_folder((target.common / target.branch).parent)
-    worktree.flush_folder(target.git.git_dir)

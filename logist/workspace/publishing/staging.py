@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -18,6 +18,7 @@ from logist.workspace.changes import Difference
 from logist.workspace.git import Git
 from logist.workspace.objects import GITLINK_MODE, Entry, Tree
 from logist.workspace.publishing.drafting import conversions
+from logist.workspace.publishing.swapping import Seen, seen
 from logist.workspace.publishing.target import Target
 
 INDEX, STAGING = "logist-index", "logist-staging"
@@ -56,6 +57,8 @@ class Staged:
     index: Path
     old: Path
     new: Path
+    judged: dict[bytes, Seen] = field(default_factory=dict)
+    """The files that stood there when they were found to be as one of the two commits has them."""
 
 
 def stage(move: Move, folder: Path) -> Staged:
@@ -71,12 +74,12 @@ def stage(move: Move, folder: Path) -> Staged:
         shutil.copyfile(own, index)
     git = with_index(move.git, index)
     _require_unstaged(move, git)
+    _require_checked_out(move, git)
     held = [path for path in move.touched if path in move.before]
     _check_out(move, git, [path for path in held if path in _indexed(git)], staged.old)
     git.run("read-tree", "-m", move.head, move.commit)
     _check_out(move, git, [path for path in move.touched if path in move.after], staged.new)
-    _require_unchanged(staged)
-    return staged
+    return replace(staged, judged=_judged(staged))
 
 
 def with_index(git: Git, index: Path) -> Git:
@@ -140,6 +143,16 @@ def _require_unstaged(move: Move, git: Git) -> None:
         _refuse(move.target, "are changed in the index, and the work changes them too", unmerged or staged)
 
 
+def _require_checked_out(move: Move, git: Git) -> None:
+    """Raises Refused for files that git was told to leave out of the work tree, or alone in it."""
+    held = _indexed(git)
+    found = [path for path in move.touched if path in held and held[path][0] in "Ss"]
+    if found:
+        fix = "git update-index --no-skip-worktree on them, or: logist job merge --branch, then let git merge it"
+        message = f"git was told to skip these files of the work tree: {named(found)}"
+        raise Refused(message, where=str(move.target.place), fix=fix)
+
+
 def _check_out(move: Move, git: Git, paths: Sequence[bytes], place: Path) -> None:
     """Writes files as git would write them into the work tree, with the ends of lines that the user has set."""
     place.mkdir(mode=0o700)
@@ -148,18 +161,24 @@ def _check_out(move: Move, git: Git, paths: Sequence[bytes], place: Path) -> Non
     git.feed(b"".join(path + b"\0" for path in paths), work_tree, *conversions(move.target), *options)
 
 
-def _require_unchanged(staged: Staged) -> None:
-    """Raises Refused for files that are neither as they were nor as they are to be, and for what stands in the way."""
+def _judged(staged: Staged) -> dict[bytes, Seen]:
+    """The files that stand where the move changes something, each as it was before it was looked into.
+
+    Raises Refused for files that are neither as they were nor as they are to be, and for what stands in the way.
+    """
     move = staged.move
     assert move.target.top is not None
     changed, in_the_way = [], []
+    judged: dict[bytes, Seen] = {}
     with (
         beneath.root(move.target.top) as top,
         beneath.root(staged.old) as old,
         beneath.root(staged.new) as new,
     ):
         for path in move.touched:
-            standing = _standing(top, path, [old, new])
+            standing, found = _standing(top, path, [old, new])
+            if found is not None:
+                judged[path] = found
             if standing == "other" and path in move.before:
                 changed.append(path)
             elif standing != "fine" and not _makes_room(move, top, path, standing):
@@ -168,24 +187,28 @@ def _require_unchanged(staged: Staged) -> None:
         _refuse(move.target, "are changed in the work tree, and the work changes them too", changed)
     if in_the_way:
         _refuse(move.target, "stand in the way, or what is above them does", in_the_way)
+    return judged
 
 
-def _standing(top: int, path: bytes, sides: Sequence[int]) -> str:
-    """`fine` if the file is not there, or as on one of the sides; else what stands there: `other`, `directory`, `above`."""
+def _standing(top: int, path: bytes, sides: Sequence[int]) -> tuple[str, Seen | None]:
+    """`fine` if the file is not there, or as on one of the sides; else what stands there: `other`, `directory`, `above`.
+
+    With what tells the file, where there is one.
+    """
     *above, name = path.split(b"/")
     try:
         with beneath.directory(top, above) as parent:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
-                return "directory"
+                return "directory", None
             same = any(_same(parent, name, status, side, path) for side in sides)
-            return "fine" if same else "other"
+            return "fine" if same else "other", seen(status)
     except FileNotFoundError:
-        return "fine"
+        return "fine", None
     except OSError as error:
         if error.errno not in beneath.GONE:
             raise
-        return "above"
+        return "above", None
 
 
 def _same(parent: int, name: bytes, status: os.stat_result, side: int, path: bytes) -> bool:

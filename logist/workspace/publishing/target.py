@@ -65,7 +65,8 @@ class Target:
 
     def setting(self, name: str) -> bool:
         """Whether a switch is on."""
-        return self.settings.get(name, "").lower() in ("true", "yes", "on", "1")
+        value = self.settings.get(name, "").lower()
+        return value in ("true", "yes", "on") or (value.lstrip("+-").isdecimal() and int(value) != 0)
 
     def has(self, commit: str) -> bool:
         """Whether it holds that commit."""
@@ -133,8 +134,9 @@ def _settings(git: Git, config_files: Sequence[str]) -> dict[str, str]:
     for where in (*places, ("--local",), ("--worktree",)):
         status, listed, _ = git.ask("config", *where, "--includes", "--list", "-z")
         for entry in listed.split(b"\0") if status == 0 else ():
-            name, _, value = entry.partition(b"\n")
-            found[names.shown(name).lower()] = names.shown(value)
+            name, said, value = entry.partition(b"\n")
+            if entry:  # without a value, it is a switch that is on
+                found[names.shown(name).lower()] = names.shown(value) if said else "true"
     return found
 
 
@@ -177,3 +179,15 @@ def require_idle(target: Target) -> None:
     if target.top is not None and target.setting("core.sparsecheckout"):
         fix = "logist job merge --branch, then let git merge it"
         raise Refused("only a part of it is checked out", where=str(target.place), fix=fix)
+    if not _is_at_home(target):
+        fix = "logist job merge --branch, then let git merge it"
+        message = "its files lie elsewhere (core.worktree)"
+        raise Refused(message, where=str(target.place), fix=fix)
+
+
+def _is_at_home(target: Target) -> bool:
+    """Whether the work tree is the one around the repository; linked ones do not follow that setting."""
+    said = target.settings.get("core.worktree")
+    if said is None or target.top is None or target.git.git_dir.resolve() != target.common:
+        return True
+    return (target.git.git_dir / said).resolve() == target.top.resolve()

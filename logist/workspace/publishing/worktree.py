@@ -5,22 +5,22 @@ Each file is old or new at every moment, git's own lock is held meanwhile, and w
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 from logist.errors import Refused, StorageError
 from logist.workspace import beneath, names
+from logist.workspace.publishing import refs
 from logist.workspace.publishing.drafting import conversions
-from logist.workspace.publishing.staging import INDEX, STAGING, Staged, with_index
+from logist.workspace.publishing.refs import MARKER
+from logist.workspace.publishing.staging import INDEX, STAGING, Move, Staged, with_index
+from logist.workspace.publishing.swapping import Meanwhile, swaps
 from logist.workspace.publishing.target import Target
 
-MARKER = "logist-merge"
-"""In the repository while work is merged into it: whose lock it is."""
 MANY = 200
 """From so many files on, one flush of everything is cheaper than one for each."""
 
@@ -30,7 +30,7 @@ _OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def take_away_leftovers(target: Target) -> None:
     """Ends what a command was doing that was killed: its lock goes, files that it has moved in already stay.
 
-    The caller holds the lock of the target.
+    The caller holds the lock of the target. A lock that may be another's stays.
     """
     folder = target.git.git_dir
     marker = folder / MARKER
@@ -45,14 +45,9 @@ def take_away_leftovers(target: Target) -> None:
 def _let_go(target: Target, *, index: bool) -> None:
     """Takes away the locks that are ours, those of a git of ours that was killed among them, and all else."""
     folder = target.git.git_dir
-    locks = [*(target.common / "refs" / "heads" / "logist").glob("*.lock")]
-    if index or target.top is None:  # no other git moves what is checked out while we hold that
-        locks.append(folder / "HEAD.lock")
-        locks += [target.common / f"{target.branch}.lock"] if target.branch else []
+    refs.take_away_locks(folder / MARKER)
     if index:
-        locks.append(folder / "index.lock")
-    for lock in locks:
-        lock.unlink(missing_ok=True)
+        (folder / "index.lock").unlink(missing_ok=True)
     _clean(folder)
 
 
@@ -90,101 +85,45 @@ def at_work(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
 
 
 def apply(staged: Staged) -> None:
-    """Moves files and index in, durably. The caller holds the lock of the index, and moves the branch then."""
+    """Moves files and index in, durably. The caller holds the lock of the index, and moves the branch then.
+
+    Raises Refused, with all files as they were, where somebody has changed one since it was judged.
+    """
     move = staged.move
     assert move.target.top is not None
     _flush_files(staged.new)
-    folders: set[bytes] = set()
-    with beneath.root(move.target.top) as top, beneath.root(staged.new) as new:
-        for path in move.touched:
-            if path not in move.after:
-                _remove(top, path, folders)
-        for path in move.touched:
-            if path in move.after:
-                _move_in(top, new, path, folders)
-        _flush_folders(top, folders)
+    try:
+        with swaps(move.target.top, staged.new, staged.new.parent / "gone") as swap:
+            for path in move.touched:
+                if path not in move.after:
+                    swap.take(path, staged.judged.get(path))
+            for path in move.touched:
+                if path in move.after:
+                    swap.place(path, staged.judged.get(path))
+            _flush_folders(swap.top, names.parents(move.touched) | {b""})
+            _move_index(staged)
+    except Meanwhile as error:
+        _changed(move, names.shown(error.path))
+    except OSError as error:
+        if error.errno not in (*beneath.GONE, *beneath.NOT_EMPTY):
+            raise
+        _changed(move, os.fsdecode(error.filename or "") or error.strerror or str(error))
+    flush_folder(move.target.git.git_dir)
+
+
+def _changed(move: Move, what: str) -> NoReturn:
+    message = f"somebody has changed files there just now: {what}"
+    fix = "commit, stash or move that away, then run the command again"
+    raise Refused(message, where=str(move.target.place), fix=fix) from None
+
+
+def _move_index(staged: Staged) -> None:
+    move = staged.move
     git = with_index(move.git, staged.index)
     git.ask(f"--work-tree={move.target.top}", *conversions(move.target), "update-index", "-q", "--refresh")
     os.chmod(staged.index, 0o666 & ~move.target.git.umask)
     _flush_file(staged.index)
     os.replace(staged.index, move.target.git.git_dir / "index")
-    flush_folder(move.target.git.git_dir)
-
-
-def _remove(top: int, path: bytes, folders: set[bytes]) -> None:
-    """Removes a file, and the directories above it that hold nothing any more."""
-    parts = path.split(b"/")
-    try:
-        with beneath.directory(top, parts[:-1]) as parent:
-            if not stat.S_ISDIR(os.stat(parts[-1], dir_fd=parent, follow_symlinks=False).st_mode):
-                os.unlink(parts[-1], dir_fd=parent)
-        for depth in range(len(parts) - 1, 0, -1):
-            with beneath.directory(top, parts[: depth - 1]) as parent:
-                os.rmdir(parts[depth - 1], dir_fd=parent)
-    except OSError as error:
-        if error.errno not in (*beneath.GONE, *beneath.NOT_EMPTY):
-            raise
-    folders.update(_with_root(names.parents([path])))
-
-
-def _move_in(top: int, new: int, path: bytes, folders: set[bytes]) -> None:
-    """Moves a file to its place; directories above it are made where they are missing."""
-    *above, name = path.split(b"/")
-    with _made(top, above) as parent, beneath.directory(new, above) as source:
-        with suppress(FileNotFoundError):
-            if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-                _remove_empty(parent, name)
-        try:
-            os.rename(name, name, src_dir_fd=source, dst_dir_fd=parent)
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            _copy_in(source, parent, name)
-    folders.update(_with_root(names.parents([path])))
-
-
-def _with_root(folders: set[bytes]) -> set[bytes]:
-    return folders | {b""}
-
-
-def _remove_empty(parent: int, name: bytes) -> None:
-    """Removes a directory of directories: all files in it are gone by now."""
-    with beneath.directory(parent, [name]) as folder:
-        for each in map(os.fsencode, os.listdir(folder)):
-            _remove_empty(folder, each)
-    os.rmdir(name, dir_fd=parent)
-
-
-@contextmanager
-def _made(top: int, parts: Sequence[bytes]) -> Iterator[int]:
-    descriptor = os.dup(top)
-    try:
-        for part in parts:
-            with suppress(FileExistsError):
-                os.mkdir(part, 0o777, dir_fd=descriptor)
-            below = beneath.open_directory(descriptor, part)
-            os.close(descriptor)
-            descriptor = below
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _copy_in(source: int, parent: int, name: bytes) -> None:
-    """The same between two file systems, where a linked work tree lies apart from its repository."""
-    temporary = b".logist-" + name[:200]
-    with suppress(FileNotFoundError):
-        os.unlink(temporary, dir_fd=parent)
-    status = os.stat(name, dir_fd=source, follow_symlinks=False)
-    if stat.S_ISLNK(status.st_mode):
-        os.symlink(os.readlink(name, dir_fd=source), temporary, dir_fd=parent)
-    else:
-        with open(os.open(temporary, _OPEN, stat.S_IMODE(status.st_mode), dir_fd=parent), "wb") as file:
-            with open(os.open(name, beneath.FILE, dir_fd=source), "rb") as staged:
-                shutil.copyfileobj(staged, file)
-            file.flush()
-            os.fsync(file.fileno())
-    os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
 
 
 def _flush_files(folder: Path) -> None:

@@ -51,6 +51,8 @@ class Given:
     """Of the project."""
     diff: str = ""
     """What the doer has changed, as a patch, within bounds."""
+    partial: bool = False
+    """There is more to the change than `changes` and `diff` show."""
     job: str = ""
     """Its id; a prompt says it only where the role's template asks for it."""
     unlisted: bool = False
@@ -159,7 +161,7 @@ def changes(given: Given) -> str:
         return "## Changes\n\nNo file of the workspace was changed."
     lines = [
         f"- {change.kind}: {one_line(change.path)}{' (a cache)' if change.cache else ''}"
-        for change in given.changes
+        for change in sorted(given.changes, key=lambda change: change.kind == "created")
     ]
     return "\n".join(["## Changes", "", *lines, *_more(given.changes_omitted)])
 

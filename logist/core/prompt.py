@@ -221,7 +221,8 @@ def _part(phase: Phase) -> str:
 
 
 def _asked_of_reviewer(spec: EffectiveSpec, state: State, given: Given, *, sections: bool) -> list[Piece]:
-    return [Piece(*layer) for layer in review.reviewer_pieces(spec, state, given.diff, sections=sections)]
+    told = review.reviewer_pieces(spec, state, given.diff, sections=sections, partial=given.partial)
+    return [Piece(*layer) for layer in told]
 
 
 def _before(state: State, phase: Phase) -> list[Piece]:
@@ -237,13 +238,22 @@ def _previous(state: State, phase: Phase, *, told: bool) -> Piece:
         return Piece("previous", "given", "")
     rework = phase is Phase.DOER and review.sent_back(state)
     title = "## The review sent it back" if rework else "## What happened before"
-    lines = [title, "", f"{last.role} ended with {last.action}: {last.summary}"]
+    said = _quoted(last.summary) if phase is Phase.REVIEWER else f" {last.summary}"
+    lines = [title, "", f"{last.role} ended with {last.action}:{said}"]
     least = len("\n".join(lines))
     lines += [f"- evidence: {one_line(path)}" for path in last.evidence_files if path not in last.missing]
     lines += [f"- named as evidence, but not there: {one_line(path)}" for path in last.missing]
     if last.output is not None and not (told and last.phase is Phase.REVIEWER):
         lines += ["", f"Its output:\n\n{_output(last.output)}"]
     return Piece("previous", "given", "\n".join(lines), least=least)
+
+
+def _quoted(summary: str) -> str:
+    """What a doer says, to its reviewer: no line of it can pass for a heading of ours."""
+    lines = summary.splitlines()
+    if len(lines) < 2:
+        return f" {summary}"
+    return "\n\n" + "\n".join(f"> {line}".rstrip() for line in lines)
 
 
 def _output(output: object) -> str:

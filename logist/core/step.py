@@ -109,14 +109,17 @@ def named_files(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObj
 
 
 def checks_due(
-    spec: EffectiveSpec, state: State, phase: str, reply: Reply, schema: JsonObject
+    spec: EffectiveSpec, state: State, phase: str, reply: Reply, schema: JsonObject, *, touched: bool = False
 ) -> dict[str, Check]:
-    """The checks whose commands are to be run after an answer: what it completes is reviewed, and nothing is wrong with it."""
+    """The checks whose commands are to be run after an answer: what it completes is reviewed, and nothing is wrong with it.
+
+    `touched`: somebody has changed the workspace since they were run.
+    """
     if reply.error or reply.refusals or reply.finish in CUT_SHORT or not reviewed(spec, state.step):
         return {}
     verdict = judge(spec, state.step, reply.text, schema)
     done = verdict.command is not None and verdict.command.action is ExitAction.COMPLETED
-    return review.to_run(spec, state, Phase(phase)) if done else {}
+    return review.to_run(spec, state, Phase(phase), touched=touched) if done else {}
 
 
 def conclude(

@@ -43,17 +43,25 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b
 
 
 def run(
-    session: Session, workspace: Workspace, answered: Answered, found: str, *, unchecked: bool = False
+    session: Session,
+    workspace: Workspace,
+    answered: Answered,
+    found: str,
+    *,
+    unchecked: bool = False,
+    touched: bool = False,
 ) -> list[JsonObject]:
     """The results of the checks that are due after this answer; none for an answer that completes nothing.
 
     `found` is the checkpoint of the workspace as the agent left it. The way back to it stays noted (`end_restore`)
     until the results are recorded. `unchecked`: the job is being ended or set aside, and nobody waits for checks; so
-    they do not hold. Raises Stopped when a person asks for that: nothing is recorded then.
+    they do not hold. `touched`: see `observing.touched`. Raises Stopped when a person asks for that: nothing is recorded then.
     """
     asked = answered.envelope
     schema = session.project.schema
-    due = step.checks_due(answered.spec, session.state, asked["phase"], answered.reply, schema)
+    due = step.checks_due(
+        answered.spec, session.state, asked["phase"], answered.reply, schema, touched=touched
+    )
     if unchecked:
         return [not_run(name, check, STOPPING) for name, check in due.items()]
     if not due:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,10 @@ from logist.workspace import Checkpoint, Undone, Workspace
 CHANGES_RECORDED = 1000
 VERDICT = "verdict"
 """The part of a prompt that says what a review holds."""
+PARTIAL = "partial"
+"""The part that says that there is more to the change than is shown."""
+CHANGED = frozenset({"changes", "diff"})
+"""The parts that show the change."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,10 @@ def observe(
     after: Checkpoint | None,
     undone: Undone | None = None,
     checks: Sequence[JsonObject] = (),
+    *,
+    touched: bool = False,
 ) -> Observed:
-    """Everything about the workspace and the limits that judging the answer depends on."""
+    """Everything about the workspace and the limits that judging the answer depends on; `touched` as told of it."""
     project = session.project
     named = step.named_files(answered.spec, session.state, answered.reply, project.schema)
     changes: list[Change] = []
@@ -94,16 +101,37 @@ def observe(
         changes_omitted=omitted,
         refusals=[*answered.reply.refusals, *_breaches(project, answered.envelope["role"], undone)],
         checks=list(checks),
-        asks_verdict=True if _asks_verdict(answered.envelope) else None,
+        asks_verdict=True if _has_part(answered.envelope, VERDICT) else None,
+        partial=True if touched or _is_partial(answered.envelope) else None,
         not_restorable=[project.redacted(name) for name in after.skipped] if after else [],
         found=after.commit if after and undone else None,
     )
 
 
-def _asks_verdict(asked: JsonObject) -> bool:
-    """Whether the prompt told a reviewer to give one: those of an earlier Logist did not."""
+def touched(session: Session, workspace: Workspace, asked: JsonObject) -> bool:
+    """Whether somebody changed the workspace between the last answer and the reviewer's turn.
+
+    What checks leave in caches is no such change.
+    """
+    known, before = session.state.checkpoint, asked["checkpoint_before"]
+    if Phase(asked["phase"]) is not Phase.REVIEWER or not known or not before or known == before:
+        return False
+    return any(not change.cache for change in workspace.changes(known, before, sys.maxsize)[0])
+
+
+def _has_part(asked: JsonObject, source: str) -> bool:
+    """Whether the prompt had it: those of an earlier Logist told a reviewer neither of a verdict nor what is missing."""
     parts = asked["request"].get("parts") or []
-    return any(part.get("source") == VERDICT for part in parts)
+    return any(part.get("source") == source for part in parts)
+
+
+def _is_partial(asked: JsonObject) -> bool:
+    """Whether a reviewer was not shown the whole change, for want of room or of tokens."""
+    if not _has_part(asked, VERDICT):
+        return False
+    rows = (asked["request"].get("metadata") or {}).get("context") or []
+    cut = any(row.get("source") in CHANGED and row.get("cut") != "none" for row in rows)
+    return cut or _has_part(asked, PARTIAL)
 
 
 def _breaches(project: Project, role: str, undone: Undone | None) -> list[JsonObject]:

@@ -266,11 +266,12 @@ def _changed(
     if not state.start_checkpoint or turn.phase is not Phase.REVIEWER:
         return given
     changes, omitted = workspace.changes(state.start_checkpoint, None, rules.listing_limit)
-    diff = ""
+    diff, whole = "", True
     if state.checkpoint:
         start, now, most = state.start_checkpoint, state.checkpoint, rules.max_file_bytes
-        diff = workspace.patch(start, now, most, lambda path: excluded(path) or kinds.of(path).secret)
-    return replace(given, changes=changes, changes_omitted=omitted, diff=diff)
+        diff, whole = workspace.patch(start, now, most, lambda path: excluded(path) or kinds.of(path).secret)
+    partial = bool(omitted) or not whole
+    return replace(given, changes=changes, changes_omitted=omitted, diff=diff, partial=partial)
 
 
 def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:

@@ -220,8 +220,13 @@ def conclude(
     left = Checkpoint(found) if found else left
     undone = None if simulated else observing.take_back(session, workspace, answered, left)
     kept = undone.kept if undone else left
-    checked = [] if undone else checking.run(session, workspace, answered, left.commit, unchecked=unchecked)
-    seen = observing.observe(session, workspace, answered, before, left, undone, checked)
+    touched = observing.touched(session, workspace, asked)
+    checked = (
+        []
+        if undone
+        else checking.run(session, workspace, answered, left.commit, unchecked=unchecked, touched=touched)
+    )
+    seen = observing.observe(session, workspace, answered, before, left, undone, checked, touched=touched)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, session.project.schema)
     transcript.keep(session, asked)
     kept_turns = {} if seen.refusals else _kept_turns(session, answered)

@@ -48,6 +48,8 @@ def between(
 ) -> tuple[list[Change], int]:
     """At most `limit` changes that matter, sorted by path, and how many more. What is not stored is compared by digest.
 
+    What is new is left out first: it must not hide what became of the files that were there.
+
     A directory appears as `<path>/`, with the mode 040000: a cache, or one that is empty on one side and has nothing
     on the other.
     """
@@ -108,14 +110,12 @@ def _counted(
         difference.change(cache=_is_cache(difference, before, after))
         for difference in sorted(_with_unstored(in_tree, before, after))
     )
-    shown: list[Change] = []
-    more = 0
-    for change in filter(matters, found):
-        if len(shown) < limit:
-            shown.append(change)
-        else:
-            more += 1
-    return shown, more
+    every = list(filter(matters, found))
+    if len(every) <= limit:
+        return every, 0
+    first = sorted(every, key=lambda change: change.kind == "created")[:limit]
+    kept = {id(change) for change in first}
+    return [change for change in every if id(change) in kept], len(every) - limit
 
 
 def _is_cache(each: Difference, *sides: dict[bytes, Unstored]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from logist.workspace import names
 from logist.workspace.git import Git
@@ -17,25 +18,108 @@ _SHARE = 3
 _FEWEST = 400
 _NAMED = 50
 """Files that are left out, and named."""
+_OPENED = 50
+"""Files that git takes for binary, and that are looked at: whether they are."""
 _HEADER = b"diff --git "
+_OLD_FIRST = ("--diff-filter=a", "--diff-filter=A")
+"""What was there before may be relied on, so it comes before what is new."""
+_WORDS = bytes({*range(0x20, 0x7F), *b"\t\n\r\f", 0})
+_ODD = 0.25
+
+
+class Patch(NamedTuple):
+    """What of a difference is shown."""
+
+    text: str
+    whole: bool
+    """Nothing of it is cut; what is binary, or left out on purpose, is named."""
+
+
+class _Section(NamedTuple):
+    """What the patch has of a file."""
+
+    path: str
+    text: str
+    seen: bool = True
 
 
 def between(
     git: Git, before: str, after: str, max_bytes: int, left_out: Callable[[str], bool] = lambda path: False
-) -> str:
+) -> Patch:
     """See Workspace.patch."""
     if before == after or max_bytes <= 0:
-        return ""
-    text, whole = git.beginning(
-        max(2 * max_bytes, _READ),
+        return Patch("", before == after)
+    sides = (checked(before, git), checked(after, git))
+    sections: list[_Section] = []
+    whole = True
+    for kind in _OLD_FIRST:
+        text, all_read = git.beginning(max(2 * max_bytes, _READ), *_command(kind), *sides, "--")
+        found = filter(None, map(_shown, _with_text(git, sides, list(_sections(text)))))
+        sections += sorted(found, key=lambda each: len(each.text))
+        whole = whole and all_read
+    hidden = [each.path for each in sections if left_out(each.path)]
+    shown = [each for each in sections if not left_out(each.path)]
+    fitted, fits = _fitted(shown, max_bytes, whole=whole)
+    seen = fits and whole and all(each.seen for each in shown)
+    return Patch("\n".join(filter(None, [fitted, _named(hidden)])), seen)
+
+
+def _command(*more: str) -> tuple[str, ...]:
+    return (
         *("-c", f"core.bigFileThreshold={LARGEST}", "diff-tree", "-r", "-p", "--no-renames", "--no-ext-diff"),
-        *("--no-textconv", "--no-color", "--abbrev=7", "--src-prefix=a/", "--dst-prefix=b/"),
-        *(checked(before, git), checked(after, git), "--"),
+        *("--no-textconv", "--no-color", "--full-index", "--src-prefix=a/", "--dst-prefix=b/", *more),
     )
-    sections = [each for each in map(_shown, _sections(text)) if each]
-    hidden = [path for path, _ in sections if left_out(path)]
-    fitted = _fitted([each for each in sections if not left_out(each[0])], max_bytes, whole=whole)
-    return "\n".join(filter(None, [fitted, _named(hidden)]))
+
+
+def _with_text(git: Git, sides: tuple[str, str], sections: list[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """The same, and whether there is more to a file than is shown; what git takes for binary, though it is text, as text.
+
+    A single byte, or a word in a file of attributes, would else hide a file.
+    """
+    opened = 0
+    for section in sections:
+        sizes = _index(section)
+        if sizes is None:
+            yield section, True
+            continue
+        opened += 1
+        kinds = {_kind(git, name) for name in sizes} if opened <= _OPENED else {"large"}
+        if kinds == {"text"}:
+            shown = _as_text(git, sides, section)
+            yield (shown, True) if shown else (section, False)
+        else:
+            yield section, "large" not in kinds
+
+
+def _index(section: bytes) -> list[str] | None:
+    """The ids of both sides of a file that is only named; None for one that is shown."""
+    lines = section.partition(b"\n@@")[0].rstrip(b"\n").split(b"\n")
+    if not (lines[-1].startswith(b"Binary files ") and lines[-1].endswith(b" differ")):
+        return None
+    ids = next((line.split(b" ")[1] for line in lines if line.startswith(b"index ")), b"")
+    return [name.decode("ascii") for name in ids.split(b"..") if name.strip(b"0")]
+
+
+def _kind(git: Git, name: str) -> str:
+    """Of a stored file: `text`, `binary`, or `large`, where nobody looks at what is in it."""
+    data, whole = git.beginning(1 << 20, "cat-file", "blob", name)
+    if not whole:
+        return "large"
+    words = data.replace(b"\0", b"")
+    odd = words.translate(None, _WORDS)
+    try:
+        words.decode("utf-8")
+        odd = bytes(byte for byte in odd if byte < 0x80)
+    except UnicodeDecodeError:
+        pass
+    return "text" if len(odd) <= _ODD * len(words) else "binary"
+
+
+def _as_text(git: Git, sides: tuple[str, str], section: bytes) -> bytes | None:
+    path = _path(section)
+    text, whole = git.beginning(_READ, *_command("--text"), *sides, "--", path)
+    same = (each for each in _sections(text) if _path(each) == path)
+    return next(same, None) if whole else None
 
 
 def _named(hidden: list[str]) -> str:
@@ -53,15 +137,17 @@ def _sections(text: bytes) -> Iterator[bytes]:
             yield piece if piece.startswith(_HEADER) else _HEADER + piece
 
 
-def _shown(section: bytes) -> tuple[str, str] | None:
-    """`(path, text)` of a file; None for what only stands for an empty directory."""
+def _shown(found: tuple[bytes, bool]) -> _Section | None:
+    """A file as it is shown; None for what only stands for an empty directory."""
+    section, seen = found
     path = _path(section)
     if names.is_placeholder(path):
         return None
     raw = names.unstored(path)
     head, mark, body = section.rstrip(b"\n").partition(b"\n@@")
     lines = [line.replace(path, raw) for line in head.split(b"\n") if not line.startswith(b"index ")]
-    return names.shown(raw), (b"\n".join(lines) + mark + body).decode("utf-8", "backslashreplace")
+    text = (b"\n".join(lines) + mark + body).decode("utf-8", "backslashreplace")
+    return _Section(names.shown(raw), text.replace("\0", "\\0"), seen)
 
 
 def _path(section: bytes) -> bytes:
@@ -71,22 +157,23 @@ def _path(section: bytes) -> bytes:
     return half.removeprefix(b"b/")
 
 
-def _fitted(sections: list[tuple[str, str]], max_bytes: int, *, whole: bool) -> str:
-    """As much as fits; what does not is said."""
+def _fitted(sections: list[_Section], max_bytes: int, *, whole: bool) -> tuple[str, bool]:
+    """As much as fits, and whether that is all; what does not is said."""
     most = max(_FEWEST, max_bytes // _SHARE if len(sections) > 1 else max_bytes)
     pieces: list[str] = []
-    room = max_bytes
-    for _, text in sections:
-        piece = _cut(text, min(most, room))
+    room, uncut = max_bytes, True
+    for section in sections:
+        piece = _cut(section.text, min(most, room))
         if len(piece.encode()) > room or room < _FEWEST:
             break
+        uncut = uncut and piece == section.text
         pieces.append(piece)
         room -= len(piece.encode()) + 1
     more = len(sections) - len(pieces)
     if more or not whole:
         count = f"{more} more files" if whole else "more files"
         pieces.append(f"[... {count}: the rest of the patch is cut]")
-    return "\n".join(pieces)
+    return "\n".join(pieces), uncut and not more
 
 
 def _cut(text: str, most: int) -> str:

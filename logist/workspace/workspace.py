@@ -207,12 +207,13 @@ class Workspace:
         after: str,
         max_bytes: int,
         left_out: Callable[[str], bool] = lambda path: False,
-    ) -> str:
-        """What differs between two checkpoints as a patch of at most about `max_bytes`, sorted by path; "" if nothing.
+    ) -> patching.Patch:
+        """What differs between two checkpoints as a patch of at most about `max_bytes`, and whether that is all.
 
         For a reviewer's prompt: `patch(state.start_checkpoint, state.checkpoint, ...)` is all that the job has
-        changed, with the doer's last answer, in `step` as in `preview` (nothing is written). Binary files, and those
-        above 1 MB, are named only; of the others each has a share, in whole lines; what is cut is said in brackets.
+        changed, with the doer's last answer, in `step` as in `preview` (nothing is written). What was there before
+        comes before what is new, the shorter first. Binary files, and those above 1 MB, are named only; of the others
+        each has a share, in whole lines; what is cut is said in brackets.
         `left_out` says of a path that it is not shown, only named. Valid text, not redacted. Raises Damaged, StorageError.
         """
         with self._storage():

@@ -71,6 +71,7 @@ def test_where_there_is_no_review_there_is_nothing_to_override(desk: Desk) -> No
 
 
 def test_a_job_may_have_a_mode_of_its_own(desk: Desk) -> None:
+    desk.script(answer(), answer(command(output={"verdict": "PASS"})))
     desk.create("j1", "--review-mode", "yolo")
     assert desk("job", "run", "j1").code == 0
     assert desk.state("j1")["status"] == "SUCCESS"

@@ -146,6 +146,7 @@ def test_wrong_options(desk: Desk, args: list[str]) -> None:
 
 def test_watch_goes_on_until_it_is_interrupted(desk: Desk) -> None:
     desk.settings("poll_interval_seconds: 0.05\n")
+    desk.script(answer(), answer(command(output={"verdict": "PASS"})))
     desk.create("one", "--approval", "none")
     started = desk.started("run", "--watch", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert started.stdout is not None

@@ -148,8 +148,8 @@ def test_three_jobs_at_once_of_which_two_fit_together(till: Till) -> None:
 
 
 def test_a_run_says_why_a_job_is_not_merged(till: Till) -> None:
-    till.configure({"review": {"mode": "yolo", "enabled": False}})
-    till.script({**MENDS, "role": "Worker"})
+    till.configure({"review": {"mode": "yolo"}})
+    till.script({**MENDS, "role": "Worker"}, PASS)
     till.create("j")
     (till.place / shop.CART).write_text("# mine\n", "utf-8")
     for more in ((), ("--json",)):

@@ -34,7 +34,15 @@ def history(spec: EffectiveSpec, source: str | None, *rest: Interaction) -> Stat
     return fold.fold([made, *rest])
 
 
+def reviewed(phase: str, **seen: Any) -> Interaction:
+    """A job that an answer has ended."""
+    return entry(2, Kind.ASK, Status.SUCCESS, observed={"phase": phase, **seen})
+
+
 DONE = entry(2, Kind.APPROVE, Status.SUCCESS)
+MANUAL = entry(
+    2, Kind.ASK, Status.APPROVAL_REQUIRED, after=Place(status=Status.APPROVAL_REQUIRED, awaiting="manual")
+)
 CONFLICT = entry(3, Kind.MERGE, Status.STUCK, command={"merge": "conflict", "conflicts": ["a"]})
 MERGED = entry(3, Kind.MERGE, Status.SUCCESS, command={"merge": "merge"})
 
@@ -48,6 +56,12 @@ MERGED = entry(3, Kind.MERGE, Status.SUCCESS, command={"merge": "merge"})
         (SPEC.model_copy(update={"auto_merge": None}), "/repo", [DONE], None),
         (SPEC.model_copy(update={"parent": "p"}), "/repo", [DONE], None),
         (SPEC, "/repo", [DONE, MERGED], "merged"),
+        (SPEC, "/repo", [reviewed("reviewer")], "due"),
+        (SPEC, "/repo", [reviewed("reviewer", partial=True)], None),
+        (SPEC, "/repo", [reviewed("doer")], None),
+        (SPEC, "/repo", [reviewed("reviewer", partial=True), MERGED], "merged"),
+        (SPEC, "/repo", [entry(2, Kind.COLLECT, Status.SUCCESS)], None),
+        (SPEC, "/repo", [MANUAL, entry(3, Kind.APPROVE, Status.SUCCESS)], None),
         (SPEC, "/repo", [DONE, CONFLICT], None),
         (SPEC, "/repo", [DONE, entry(3, Kind.RERUN, Status.PENDING)], None),
         (SPEC, "/repo", [DONE, MERGED, entry(4, Kind.RESTEP, Status.SUCCESS, command={"to": 3})], "due"),
@@ -59,6 +73,7 @@ def test_a_merge_is_due_once_the_job_has_succeeded(
 ) -> None:
     state = history(spec, source, *rest)
     assert state.merge == merge
+    assert merging.held(state) is (state.status is Status.SUCCESS and bool(state.merges) and merge is None)
     assert state.source == source
 
 

@@ -116,6 +116,10 @@ def test_every_mode_with_every_verdict_and_severity(
     )
     outcome = judged(spec(mode, approval=APPROVALS[mode]), state(), output)
     place = outcome.place
+    if verdict is None and mode == "yolo":
+        assert place.status is Status.STUCK
+        assert "no verdict" in outcome.reason
+        return
     if blocks:
         assert (place.status, place.attempts) == (Status.PENDING, 1)
         assert outcome.reason
@@ -229,7 +233,46 @@ def test_an_output_without_a_verdict_does_not_pass(output: Any) -> None:
     assert "`output` holds no `verdict`" in found.reason
 
 
-@pytest.mark.parametrize("name", ["issues", "suggestions"])
+@pytest.mark.parametrize(
+    ("one", "status", "warned"),
+    [
+        (spec(), Status.APPROVAL_REQUIRED, False),
+        (spec(approval="none"), Status.SUCCESS, True),
+        (spec(approval="none", auto_merge=True), Status.STUCK, False),
+        (spec("yolo"), Status.STUCK, False),
+    ],
+)
+def test_silence_is_no_word_where_nobody_looks_after_it(
+    one: EffectiveSpec, status: Status, warned: bool
+) -> None:
+    found = judged(one, state(), None)
+    assert found.place.status is status
+    assert ("it gives no verdict: nothing but the checks was judged" in found.response.warnings) is warned
+    assert judged(one, state(), None, asked=False).place.status in (Status.SUCCESS, Status.APPROVAL_REQUIRED)
+
+
+def test_issues_by_another_name_are_issues_and_what_is_not_read_is_told() -> None:
+    found = judged(
+        spec(), state(), {"verdict": "PASS", "findings": [issue("error")], "score": 1, "a\n## b": 2}
+    )
+    assert found.place.status is Status.PENDING
+    assert found.gate is not None
+    assert found.gate.findings == (issue("error"),)
+    assert found.response.warnings == ["not read of output: score, a ## b"]
+
+
+@pytest.mark.parametrize("name", ["Security", "SECURITY ", "build-passes", "Build Passes", "build_passes"])
+def test_a_check_is_known_however_it_is_spelled(name: str) -> None:
+    found = judged(spec(), state(), {"verdict": "PASS", "issues": [issue("warning", name)]})
+    assert found.place.status is Status.PENDING
+    assert found.gate is not None
+    assert (found.gate.findings[0]["check"], found.gate.findings[0]["severity"]) in (
+        ("security", "error"),
+        ("build_passes", "error"),
+    )
+
+
+@pytest.mark.parametrize("name", ["issues", "findings", "suggestions"])
 def test_lists_have_to_be_lists(name: str) -> None:
     found = judged(spec(), state(), {"verdict": "PASS", name: {"message": "x"}})
     assert f"`output.{name}` is no list" in found.reason
@@ -385,8 +428,8 @@ class TestChecksDue:
     def due(self, phase: Phase, action: str = "COMPLETED", **more: Any) -> list[str]:
         text = json.dumps({"action": action, "evidence_files": [], "summary_for_supervisor": ""})
         reply = Reply(text=text, **more.pop("reply", {}))
-        one = spec(checks=CHECKED, **more.pop("spec", {}))
-        return list(step.checks_due(one, state(**more), phase, reply, SCHEMA))
+        one, touched = spec(checks=CHECKED, **more.pop("spec", {})), more.pop("touched", False)
+        return list(step.checks_due(one, state(**more), phase, reply, SCHEMA, touched=touched))
 
     def test_after_the_doer_all_that_are_commands(self) -> None:
         assert self.due(Phase.DOER) == ["ours"]
@@ -396,6 +439,7 @@ class TestChecksDue:
         assert self.due(Phase.REVIEWER) == ["ours"]
         assert self.due(Phase.REVIEWER, checks=[ran("failed")]) == []
         assert self.due(Phase.REVIEWER, checks=[ran("not_run")]) == ["ours"]
+        assert self.due(Phase.REVIEWER, checks=[ran("passed")], touched=True) == ["ours"]
 
     @pytest.mark.parametrize(
         "case",

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from logist.core.model import Actor, Kind, Status, StuckKind
 from logist.errors import Refused
-from logist.jobs import deciding, merging, queue
+from logist.jobs import deciding, merging, queue, specs
 from tests import support
-from tests.jobs.bench import Bench, answer
+from tests.jobs.bench import Bench, answer, gave
 from tests.support import git
 
+PASSES = gave({"verdict": "PASS"})
 CHANGES = {"src/app.py": "ANSWER = 43\n", "new.txt": "new\n"}
 
 
 def bench(place: Path, *, settings: dict[str, Any] | None = None, **spec: Any) -> Bench:
     """A job from a repository whose worker changes files, and whose reviewer is content."""
     support.make_repository(place / "repo")
-    made = Bench(place, [answer(files=CHANGES), answer()] * 3, settings)
+    made = Bench(place, [answer(files=CHANGES), PASSES] * 3, settings)
     made.create(repo=str(place / "repo"), title="Do it", **spec)
     return made
 
@@ -68,7 +71,7 @@ def test_only_finished_work_is_merged(tmp_path: Path) -> None:
 
 
 def test_a_job_without_a_repository_has_nothing_to_merge(tmp_path: Path) -> None:
-    desk = Bench(tmp_path, [answer()] * 2)
+    desk = Bench(tmp_path, [answer(), PASSES])
     desk.create(approval="none", auto_merge=True)
     assert desk.run().state.merge is None
     with pytest.raises(Refused, match="did not begin from a repository"):
@@ -90,7 +93,7 @@ def test_the_work_of_a_child_is_its_parents(tmp_path: Path) -> None:
 ENDS: dict[str, Callable[[Bench], Any]] = {
     "run": Bench.run,
     "step": lambda desk: (desk.step(), desk.step())[1],
-    "poststep": lambda desk: (desk.step(), desk.give(answer()["text"]))[1],
+    "poststep": lambda desk: (desk.step(), desk.give(PASSES["text"]))[1],
     "the queue": lambda desk: next(queue.run_queue(desk.project, 2, lambda _: None)).result,
 }
 
@@ -102,6 +105,38 @@ def test_without_an_approval_the_command_that_ends_it_merges_it(how: str, tmp_pa
     assert (result.state.status, result.state.merge, result.exit_code) == (Status.SUCCESS, "merged", 0)
     assert (result.entries[-1].kind, result.entries[-1].actor) == (Kind.MERGE, Actor.SYSTEM)
     assert subjects(tmp_path) == "Do it\nsecond\nfirst\n"
+
+
+FLOW = """\
+name: W
+steps:
+  - {id: a, prompt: Do., review: true}
+  - {id: b, prompt: Do it.}
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "answers"),
+    [
+        ({"workflow": "w.yaml", "prompt": None}, [answer(), PASSES, answer(files=CHANGES)]),
+        ({"review": False}, [answer(files=CHANGES)]),
+    ],
+    ids=["the last step is not reviewed", "nothing is"],
+)
+def test_what_nobody_has_reviewed_is_not_merged_by_itself(
+    spec: dict[str, Any], answers: list[Any], tmp_path: Path
+) -> None:
+    support.make_repository(tmp_path / "repo")
+    (tmp_path / "w.yaml").write_text(FLOW)
+    desk = Bench(tmp_path, answers, {"review": {"mode": "yolo"}})
+    given = {**spec, "workflow": str(tmp_path / "w.yaml")} if "workflow" in spec else spec
+    desk.create(repo=str(tmp_path / "repo"), title="Do it", **given)
+    result = desk.run()
+    assert (result.state.status, result.state.merge, result.exit_code) == (Status.SUCCESS, None, 0)
+    assert "'logist job merge --job j' does it" in result.warnings[-1]
+    assert subjects(tmp_path) == "second\nfirst\n"
+    assert queue.ready_jobs(desk.project) == []
+    assert merging.merge(desk.project, "j").result.state.merge == "merged"
 
 
 def test_with_auto_merge_the_approval_merges_it(tmp_path: Path) -> None:
@@ -170,13 +205,91 @@ def test_what_can_not_be_merged_now_stays_due(tmp_path: Path) -> None:
         desk.step()
 
 
+def today_nobody_wants_it(desk: Desk) -> Bench:
+    desk.job_file("auto_merge", False)
+    return desk.bench
+
+
+def today_it_leads_elsewhere(desk: Desk) -> Bench:
+    support.make_repository(desk.place / "other")
+    desk.job_file("repo", str(desk.place / "other"))
+    return desk.bench
+
+
+def it_came_from_another_project(desk: Desk) -> Bench:
+    other = Bench(desk.place / "mine")
+    shutil.copytree(desk.bench.project.jobs_dir, other.project.jobs_dir, symlinks=True)
+    return other
+
+
+class Desk(NamedTuple):
+    """A job whose merge is due."""
+
+    place: Path
+    bench: Bench
+
+    def job_file(self, key: str, value: object) -> None:
+        specs.edit(self.bench.project, self.bench.project.job("j"), {(key,): value}, draft=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (today_nobody_wants_it, "do not want it merged by itself"),
+        (today_it_leads_elsewhere, "today it leads to .*other"),
+        (it_came_from_another_project, "made in another place"),
+    ],
+)
+def test_only_what_is_wanted_here_today_is_merged_by_itself(
+    change: Callable[[Desk], Bench], told: str, tmp_path: Path
+) -> None:
+    desk = bench(tmp_path, auto_merge=True, approval="none")
+    mine = tmp_path / "repo" / "src" / "app.py"
+    mine.write_text("MINE = 1\n")
+    assert desk.run().state.merge == "due"
+    mine.write_text("ANSWER = 42\n")
+    changed = change(Desk(tmp_path, desk))
+    result = changed.step()
+    assert (result.state.merge, result.exit_code) == ("due", 8)
+    assert re.search(told, result.warnings[-1])
+    assert "logist job merge --job j --repo DIR" in result.warnings[-1]
+    assert subjects(tmp_path) == "second\nfirst\n"
+    merging.merge(changed.project, "j", repository=tmp_path / "repo")
+    assert subjects(tmp_path) == "Do it\nsecond\nfirst\n"
+
+
+def test_what_is_left_out_of_a_merge_by_itself_is_told(tmp_path: Path) -> None:
+    repository = support.make_repository(tmp_path / "repo")
+    (repository / ".gitignore").write_text("*.log\n")
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "rules")
+    desk = Bench(tmp_path, [answer(files={**CHANGES, "new.log": "x\n"}), PASSES])
+    desk.create(repo=str(repository), title="Do it", review_mode="yolo")
+    result = desk.run()
+    assert result.state.merge == "merged"
+    assert result.warnings[-1] == "left out of the merge: new.log (git-ignored)"
+    assert not (repository / "new.log").exists()
+
+
+def test_a_merge_that_was_not_recorded_any_more_still_tells_how_to_take_it_back(tmp_path: Path) -> None:
+    desk = bench(tmp_path, approval="none")
+    desk.run()
+    job = shutil.copytree(tmp_path / ".logist", tmp_path / "before", symlinks=True)
+    made = merging.merge(desk.project, "j")
+    shutil.rmtree(tmp_path / ".logist")
+    job.rename(tmp_path / ".logist")
+    again = merging.merge(desk.project, "j")
+    assert again.published.how == "already"
+    assert desk.history()[-1].command["revert"] == made.published.revert != ""
+
+
 def test_several_jobs_into_one_repository_take_turns(tmp_path: Path) -> None:
     repository = support.make_repository(tmp_path / "repo")
     desk = Bench(tmp_path)
-    desk.script({}, [answer()])
+    desk.script({}, [PASSES] * 2)
     for number in range(3):
         name = f"j{number}"
-        desk.create(name, repo=str(repository), title=name, review=False, approval="none", auto_merge=True)
+        desk.create(name, repo=str(repository), title=name, approval="none", auto_merge=True)
         (desk.workspace(name) / f"{name}.txt").write_text("x\n")
     ended = list(queue.run_queue(desk.project, 3, lambda _: None))
     assert [each.exit_code for each in ended] == [0, 0, 0]
@@ -210,7 +323,7 @@ def test_a_job_that_was_started_over_merges_its_new_work_on_top(tmp_path: Path) 
     desk = bench(tmp_path, approval="none", auto_merge=True)
     desk.run()
     deciding.rerun(desk.project, "j")
-    desk.script({}, [answer(files={**CHANGES, "new.txt": "newer\n"}), answer()])
+    desk.script({}, [answer(files={**CHANGES, "new.txt": "newer\n"}), PASSES])
     assert desk.run().state.merge == "merged"
     assert (tmp_path / "repo" / "new.txt").read_text() == "newer\n"
     assert subjects(tmp_path) == "Do it\nDo it\nsecond\nfirst\n"

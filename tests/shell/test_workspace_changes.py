@@ -65,8 +65,12 @@ def test_every_kind_of_change(workspace: Workspace) -> None:
         ("\\xff", "created", "100644"),
     ]
     assert omitted == 0
-    assert workspace.changes(before, after, limit=3) == (found[:3], 6)
-    assert workspace.changes(before, None, limit=3) == (found[:3], 6)
+    for now in (after, None):
+        assert workspace.changes(before, now, limit=3) == (
+            [found[0], found[1], found[3]],
+            6,
+        )  # new ones go first
+        assert workspace.changes(before, now, limit=6) == ([*found[:4], found[5], found[7]], 3)
     assert workspace.changes(after, after) == ([], 0)
 
 

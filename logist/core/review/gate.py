@@ -61,14 +61,15 @@ def runs_command(check: Check) -> bool:
     return check.enabled and bool(check.command)
 
 
-def to_run(spec: EffectiveSpec, state: State, phase: Phase) -> dict[str, Check]:
+def to_run(spec: EffectiveSpec, state: State, phase: Phase, *, touched: bool = False) -> dict[str, Check]:
     """The checks whose commands are run when an agent has completed its part.
 
     After the doer that is all of them; after the reviewer those that were not run before, as when a steward has sent
-    work to the review that no doer has completed, or has set the job aside.
+    work to the review that no doer has completed, or has set the job aside. `touched`: somebody has changed the
+    workspace since, so that none of them says anything of it any more.
     """
     commands = {name: check for name, check in checks_of(spec).items() if runs_command(check)}
-    if phase is not Phase.REVIEWER:
+    if phase is not Phase.REVIEWER or touched:
         return commands
     known = {result.get("check") for result in state.checks or () if result.get("outcome") != NOT_RUN}
     return {name: check for name, check in commands.items() if name not in known}
@@ -82,48 +83,46 @@ def blocks(mode: Mode, severity: Any) -> bool:
 def gate(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCommand) -> Gate | None:
     """What a reviewer's answer and the results of the checks come to together; None where nobody judged the work.
 
-    FAIL and RETRY send the work back in every mode; PASS, or COMPLETED without any output where a person looks after it, does not outweigh a
-    finding or a check that blocks. A verdict that is neither is a fault where the reviewer was told which there are,
-    and so is an output that holds none: what was meant as FAIL must not pass.
+    FAIL and RETRY send the work back in every mode; PASS, or COMPLETED without any output where a person comes after
+    it, does not outweigh a finding or a check that blocks. What can't be told for a verdict is a fault where the
+    reviewer was told which there are: what was meant as FAIL must not pass.
     """
     if observed.phase is not Phase.REVIEWER or command.action is ExitAction.STUCK:
         return None
     mode, checks = mode_of(spec), checks_of(spec)
-    silent: tuple[str, ...] = ()
-    output = spoken(command.output) if observed.asks_verdict else command.output
-    review = read(output, checks)
-    if review is None and not output and _says_nothing(observed, command):
-        if _merges_unseen(spec, mode):
-            return Gate(blocked=True, verdict=None, fault="`output` holds no `verdict`, and nobody looks after it")
-        silent = ("it gives no verdict, and so it passes",)
-    if review is None and output and command.action is ExitAction.COMPLETED and observed.asks_verdict:
-        return Gate(blocked=True, verdict=None, fault="`output` holds no `verdict`")
-    if review is not None and review.fault:
-        if command.action is ExitAction.COMPLETED and observed.asks_verdict:
-            return Gate(blocked=True, verdict=None, fault=review.fault)
-        review = None
+    review = _heard(spec, observed, command)
+    if review.fault:
+        return Gate(blocked=True, verdict=None, fault=review.fault)
     results = together(state.checks or (), observed.checks)
-    findings = (*(_finding(each, checks) for each in results if failed(each)), *_found(review))
+    findings = (*(_finding(each, checks) for each in results if failed(each)), *review.findings)
     stops = [found for found in findings if blocks(mode, found["severity"])]
-    back = command.action is ExitAction.RETRY or (review is not None and review.verdict == FAIL)
+    back = command.action is ExitAction.RETRY or review.verdict == FAIL
     blocked = back or bool(stops)
-    verdict = (FAIL if blocked else PASS) if review or results else None
+    verdict = (FAIL if blocked else PASS) if review.verdict or results else None
     reason = _reason(command.summary, stops, back=back) if blocked else ""
-    return Gate(blocked, verdict, findings, reason, review.warnings if review else silent)
+    return Gate(blocked, verdict, findings, reason, review.warnings)
 
 
-def _says_nothing(observed: Observed, command: ExitCommand) -> bool:
-    """Of an answer without output: whether it was to hold a verdict."""
-    return bool(observed.asks_verdict) and command.action is ExitAction.COMPLETED
+def _heard(spec: EffectiveSpec, observed: Observed, command: ExitCommand) -> Review:
+    """The review in an answer; without a verdict where it gives none, and need not."""
+    asked = bool(observed.asks_verdict)
+    output = spoken(command.output) if asked else command.output
+    review = read(output, checks_of(spec))
+    if not asked or command.action is not ExitAction.COMPLETED:
+        return Review("") if review is None or review.fault else review
+    if review is not None:
+        return review
+    if output:
+        return Review("", fault="`output` holds no `verdict`")
+    if _merges_unseen(spec):
+        return Review("", fault="it gives no verdict, and what it accepts would be merged unseen")
+    warned = spec.approval is Approval.NONE
+    return Review("", warnings=("it gives no verdict: nothing but the checks was judged",) if warned else ())
 
 
-def _merges_unseen(spec: EffectiveSpec, mode: Mode) -> bool:
+def _merges_unseen(spec: EffectiveSpec) -> bool:
     """Whether no person comes after the review: then silence is no word."""
-    return mode == "yolo" or (bool(spec.auto_merge) and spec.approval is Approval.NONE)
-
-
-def _found(review: Review | None) -> tuple[JsonObject, ...]:
-    return review.findings if review else ()
+    return mode_of(spec) == "yolo" or (bool(spec.auto_merge) and spec.approval is Approval.NONE)
 
 
 def recorded(gate: Gate | None) -> JsonObject:

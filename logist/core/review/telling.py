@@ -39,27 +39,34 @@ _FORM = (
     '{"verdict": "FAIL", "issues": [{"check": "security", "severity": "error", "file": "path/of/file", '
     '"line": 12, "message": "What is wrong, and what would make it right."}], "suggestions": ["..."]}'
 )
+_PARTIAL = (
+    "## Not all of it is shown\n\n"
+    "The change is larger than what you see of it above: files are missing from the list or from the patch, or lines "
+    "of them. Look up the rest in the workspace. What you have not seen you can't accept: say in the summary what "
+    "that is."
+)
 SHOWN_FINDINGS = 50
 SHOWN_OUTPUT = 4000
 """Characters of the end of a check's output that a prompt quotes."""
 
 
 def reviewer_pieces(
-    spec: EffectiveSpec, state: State, diff: str = "", *, sections: bool = False
+    spec: EffectiveSpec, state: State, diff: str = "", *, sections: bool = False, partial: bool = False
 ) -> list[Layer]:
     """What every reviewer is told beside the task and what every agent is told; empty texts leave no trace.
 
     For the user half of the prompt, after `changes`, in this order: `verdict` (rule: how to answer), `checklist`
     (rule), `checks` (given: how the commands came out, from `state.checks`), `diff` (given: `diff`, the patch of what
-    was changed, see Workspace.patch). None of them may be cut but the diff. `sections`: the answer is in sections.
-    A part `verdict` in a request is also what says that this reviewer was asked for one. Each has the fields of
-    `prompt.Piece`: `Piece(*layer)`.
+    was changed, see Workspace.patch), `partial` (rule: that this is not all). None of them may be cut but the diff.
+    `sections`: the answer is in sections. A part `verdict` in a request is also what says that this reviewer was asked
+    for one, and a part `partial` that it did not see all. Each has the fields of `prompt.Piece`: `Piece(*layer)`.
     """
     return [
         Layer("verdict", "rule", _verdict(mode_of(spec), sections=sections)),
         Layer("checklist", "rule", _checklist(spec)),
         Layer("checks", "given", _results(state)),
         Layer("diff", "given", f"## What was changed\n\n{fenced(diff, 'diff')}" if diff else ""),
+        *([Layer("partial", "rule", _PARTIAL)] if partial else []),
     ]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from logist.core.findings import plain
 from logist.core.model import Check, JsonObject
 
 PASS, FAIL = "PASS", "FAIL"
@@ -20,7 +21,11 @@ MOST_FINDINGS = 200
 """Of one review; the rest is counted."""
 MOST_CHARACTERS = 2000
 """Of the words of one finding."""
+FINDINGS = "findings"
+"""What some call the issues."""
+_READ = frozenset({"verdict", "issues", FINDINGS, "suggestions"})
 _NAME = 300
+_NAMED = 5
 _FENCED = re.compile(r"\s*(`{3,})[a-z]*\n(.*)\n\1\s*", re.DOTALL)
 
 
@@ -60,12 +65,13 @@ def read(output: Any, checks: Mapping[str, Check]) -> Review | None:
     verdict = said.strip().upper() if isinstance(said, str) else ""
     if verdict not in (PASS, FAIL):
         return Review("", fault="`output.verdict` is neither PASS nor FAIL")
-    for name in ("issues", "suggestions"):
+    for name in ("issues", FINDINGS, "suggestions"):
         if not isinstance(output.get(name, []), list | None):
             return Review("", fault=f"`output.{name}` is no list")
-    warnings: list[str] = []
+    warnings = _unread(output)
     found = [
-        *_issues(output.get("issues") or [], checks, warnings),
+        *_issues("issues", output, checks, warnings),
+        *_issues(FINDINGS, output, checks, warnings),
         *_suggestions(output.get("suggestions") or [], warnings),
     ]
     if len(found) > MOST_FINDINGS:
@@ -81,11 +87,20 @@ def _gravest(found: list[JsonObject]) -> list[JsonObject]:
     return [found[index] for index in sorted(ranked[:MOST_FINDINGS])]
 
 
-def _issues(issues: list[Any], checks: Mapping[str, Check], warnings: list[str]) -> Iterator[JsonObject]:
-    for index, issue in enumerate(issues):
-        where = f"output.issues[{index}]"
+def _unread(output: Mapping[str, Any]) -> list[str]:
+    """A warning for what stands beside the review, which decides nothing."""
+    unknown = [plain(name)[:_NAME] for name in output if name not in _READ]
+    more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+    return [f"not read of output: {', '.join(unknown[:_NAMED])}{more}"] if unknown else []
+
+
+def _issues(
+    name: str, output: Mapping[str, Any], checks: Mapping[str, Check], warnings: list[str]
+) -> Iterator[JsonObject]:
+    for index, issue in enumerate(output.get(name) or []):
+        where = f"output.{name}[{index}]"
         told = issue if isinstance(issue, dict) else {"message": issue}
-        check = _name(told.get("check"))
+        check = _known(_name(told.get("check")), checks)
         severity, remark = _severity(told.get("severity"), checks.get(check))
         if remark:
             warnings.append(f"{where}: {remark}")
@@ -99,6 +114,19 @@ def _issues(issues: list[Any], checks: Mapping[str, Check], warnings: list[str])
             **_place(told),
             "message": message,
         }
+
+
+def _known(name: str, checks: Mapping[str, Check]) -> str:
+    """The check that is meant: `Build-Passes` is `build_passes`; of several, one that decides most."""
+    if not name or name in checks:
+        return name
+    alike = [each for each in checks if _spelled(each) == _spelled(name)]
+    ranked = sorted(alike, key=lambda each: (not checks[each].enabled, checks[each].severity != ERROR))
+    return ranked[0] if ranked else name
+
+
+def _spelled(name: str) -> str:
+    return re.sub(r"[\s_-]+", "_", name.casefold())
 
 
 def _severity(said: Any, check: Check | None) -> tuple[str, str]:

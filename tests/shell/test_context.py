@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -304,8 +305,8 @@ def test_nothing_outside_is_ever_shown(root: Path, tmp_path: Path) -> None:
     os.mkfifo(root / "pipe-rosebud.txt")
     (root / "loop-rosebud").symlink_to("loop-rosebud")
     (root / ".gitignore").symlink_to(outside / ".gitignore")
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(root / "socket-rosebud"))
+    with socket.socket(socket.AF_UNIX) as made, chdir(root):  # the name of a socket must be short
+        made.bind("socket-rosebud")
     write(root, "module/.git", text="gitdir: ../../outside")
     write(root, "module/rosebud.txt", "nested/.git/config", "nested/rosebud.txt", ".git/rosebud.txt")
     write(root, "mine.txt")

@@ -118,6 +118,8 @@ class Git:
                 printed = process.stdout.read()
             finally:
                 _end(process)
+            if process.returncode < 0:  # it was killed, which is no answer
+                raise self._failure(process.returncode, complaints, arguments)
             complaints.seek(0)
             return process.returncode, printed, _last_word(complaints.read())
 

@@ -15,6 +15,7 @@ import pytest
 
 from logist.errors import Busy, LogistError, Refused, StorageError
 from logist.workspace import Workspace
+from logist.workspace.git import Git
 from logist.workspace.publishing import (
     Person,
     Published,
@@ -22,6 +23,7 @@ from logist.workspace.publishing import (
     find,
     locked,
     publish,
+    refs,
     staging,
     swapping,
     worktree,
@@ -995,6 +997,30 @@ def test_whatever_was_cut_off_it_is_one_merge_in_the_end(cut: Change, desk: Desk
     left = [path.name for path in (desk.repository / ".git").rglob("*") if "logist-" in path.name]
     assert left == []
     assert not [*(desk.repository / ".git").rglob("*.lock")]
+
+
+def test_a_git_of_ours_that_was_killed_leaves_no_lock(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = desk.repository / ".git"
+
+    def killed(process: subprocess.Popen[bytes], lines: object, answer: object) -> bool:
+        (folder / "HEAD.lock").touch()
+        process.kill()
+        return False
+
+    desk.work(WORK)
+    with monkeypatch.context() as patch:
+        patch.setattr(refs, "_say", killed)
+        with pytest.raises(StorageError):
+            desk.publish()
+    assert not [*folder.rglob("*.lock")]
+    assert desk.publish().how == "fast_forward"
+
+
+def test_a_git_that_was_killed_has_said_nothing(tmp_path: Path) -> None:
+    (tmp_path / "git").write_text("#!/bin/sh\nkill -9 $$\n")
+    (tmp_path / "git").chmod(0o755)
+    with pytest.raises(StorageError, match="status -9"):
+        Git(tmp_path, str(tmp_path)).ask("merge-base", "--is-ancestor", "a", "b")
 
 
 def test_a_lock_of_another_git_is_not_ours_to_remove(desk: Desk) -> None:

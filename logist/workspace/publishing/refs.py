@@ -43,9 +43,10 @@ def prepared(
     marker = target.git.git_dir / MARKER
     _claim(target, marker, updates)
     lines = [f"update {each.name} {each.new} {each.old or '0' * len(each.new)}" for each in updates]
-    ready = False
+    ready, asked = False, None
     try:
         with git.streaming("update-ref", "-m", reason, "--stdin", stdin=subprocess.PIPE) as process:
+            asked = process
             ready = _say(process, ["start", *lines, "prepare"], "prepare: ok")
             if ready:
                 try:
@@ -55,8 +56,8 @@ def prepared(
                         _say(process, ["abort"], "abort: ok")
                     raise
     except StorageError as error:
-        if ready:
-            raise
+        if ready or (asked is not None and asked.returncode < 0):
+            raise  # of a git that was killed the locks are ours still
         _write(marker, [])  # what lies there now is another's
         _refuse(target, error)
 

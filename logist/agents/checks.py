@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from logist.agents import sandbox
-from logist.agents.own_process import with_path
+from logist.agents.own_process import has_ended, with_path
 from logist.agents.sandbox import MARKER, Confinement, Ended
 from logist.errors import LogistError
 
@@ -74,18 +74,10 @@ def run(
     with suppress(BrokenPipeError):  # it died at once; what it leaves says so
         process.stdin.write(json.dumps(told, default=str).encode() + b"\n")
         process.stdin.flush()
-    while not _has_ended(process, _POLL):
+    while not has_ended(process, _POLL):
         if stop():
             break
     return _result(process, marker)
-
-
-def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
 
 
 def _result(process: subprocess.Popen[bytes], marker: str) -> Run:

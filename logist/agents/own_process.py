@@ -1,8 +1,9 @@
-"""What a process that runs a module of this package needs in its environment."""
+"""A process of our own that runs a module of this package: what its environment needs, and whether it has ended."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sysconfig
 from pathlib import Path
 
@@ -14,3 +15,12 @@ def with_path(environment: dict[str, str]) -> dict[str, str]:
         return environment
     path = [entry for entry in (environment.get("PYTHONPATH"), root) if entry]
     return environment | {"PYTHONPATH": os.pathsep.join(path)}
+
+
+def has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether it ends within so many seconds."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True

@@ -48,36 +48,40 @@ def checked(model: type[Checked], document: Document) -> Checked:
     Types are taken strictly: the text "no" is not false, and "5" is not a number.
     """
     try:
-        # From JSON, strict still turns lists to tuples and words to enum members.
-        return model.model_validate_json(json.dumps(document.data), strict=True)
+        return _validated(model, document)
     except ValidationError as error:
-        problems = [dict(problem) for problem in error.errors(include_url=False)]
+        problems = _plain(error)
     raise _invalid(model, document, problems)
+
+
+def _validated(model: type[Checked], document: Document) -> Checked:
+    # From JSON, strict still turns lists to tuples and words to enum members.
+    return model.model_validate_json(json.dumps(document.data), strict=True)
+
+
+def _problems(model: type[BaseModel], document: Document) -> list[dict[str, Any]]:
+    try:
+        _validated(model, document)
+    except ValidationError as error:
+        return _plain(error)
+    return []
+
+
+def _plain(error: ValidationError) -> list[dict[str, Any]]:
+    return [dict(problem) for problem in error.errors(include_url=False)]
 
 
 def faults(model: type[BaseModel], document: Document) -> dict[str, InvalidFile]:
     """All that `checked` would refuse the document for, by the path of the field; {} for a sound one."""
-    try:
-        model.model_validate_json(json.dumps(document.data), strict=True)
-    except ValidationError as error:
-        problems = [dict(problem) for problem in error.errors(include_url=False)]
-    else:
-        return {}
     by_path: dict[Path, list[dict[str, Any]]] = {}
-    for problem in problems:
+    for problem in _problems(model, document):
         by_path.setdefault(_real_path(document.data, problem), []).append(problem)
     return {_shown_path(path): _invalid(model, document, found) for path, found in by_path.items()}
 
 
 def unknown_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
     """The keys that the model does not have, by path, each with what `checked` would say of it."""
-    try:
-        model.model_validate_json(json.dumps(document.data), strict=True)
-    except ValidationError as error:
-        problems = [dict(problem) for problem in error.errors(include_url=False)]
-    else:
-        return {}
-    unknown = [problem for problem in problems if problem["type"] == "extra_forbidden"]
+    unknown = [each for each in _problems(model, document) if each["type"] == "extra_forbidden"]
     return {_real_path(document.data, one): _invalid(model, document, [one]) for one in unknown}
 
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 
 from logist.agents import collecting, courier, ending
+from logist.agents.own_process import has_ended
 from logist.agents.protocol import LITELLM
 from logist.core import limits
 from logist.core.model import (
@@ -125,20 +126,12 @@ def by_courier(session: Session, asked: JsonObject, *, goes_on: bool = False) ->
     key = project.environment.key(name) if name else None
     private = {"api_key": key, "secrets": list(project.secrets)}
     process = courier.launch(job, session.lock, asked, private, project.environment.child())
-    while not _has_ended(process, POLL_SECONDS):
+    while not has_ended(process, POLL_SECONDS):
         if project.stopping() == INTERRUPTED:
             _interrupt(project, process)
         elif project.stopping():
             LEFT_AT_WORK.append(process)
             raise _still_at_work(project)
-
-
-def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
 
 
 def _interrupt(project: Project, process: subprocess.Popen[bytes]) -> None:
@@ -147,7 +140,7 @@ def _interrupt(project: Project, process: subprocess.Popen[bytes]) -> None:
         "stopping: the agent is asked to end, and what is known is recorded; Ctrl-C again ends at once"
     )
     process.terminate()
-    if not _has_ended(process, ending.LEAVE_SECONDS):
+    if not has_ended(process, ending.LEAVE_SECONDS):
         process.kill()
         process.wait()
 

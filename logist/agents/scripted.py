@@ -18,7 +18,10 @@ from logist import documents
 from logist.agents.protocol import Ask
 from logist.core.exit_command import clean
 from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
-from logist.errors import InvalidFile
+from logist.core.old_entry import answer_of
+from logist.errors import Damaged, InvalidFile, Refused
+from logist.store import history, segments
+from logist.store.entries import read_header
 
 HISTORY = "jobHistory.json"
 
@@ -170,9 +173,11 @@ def _archived(path: Path) -> list[Answer]:
         raise InvalidFile(f"cannot be read: {error.strerror}", where=str(path)) from error
     except (ValueError, RecursionError) as error:
         raise InvalidFile(f"is not JSON: {error}", where=str(path)) from error
-    entries = archive.get("interactions") if isinstance(archive, dict) else None
+    listed = isinstance(archive, list) and bool(archive)
+    entries = archive if listed else archive.get("interactions") if isinstance(archive, dict) else None
     if not isinstance(entries, list):
         raise InvalidFile("`interactions` is missing", where=str(path))
+    entries = [*_older(path, None if listed else archive.get("segment")), *entries]
     asks = [
         (number, entry)
         for number, entry in enumerate(entries)
@@ -181,12 +186,23 @@ def _archived(path: Path) -> list[Answer]:
     return [_archived_answer(entry, f"{path}: interactions[{number}]") for number, entry in asks]
 
 
+def _older(path: Path, segment: object) -> list[JsonObject]:
+    """What a history that was rotated holds before its last file."""
+    if segment in (None, 1):
+        return []
+    try:
+        with history.opened(path) as file:
+            return list(segments.before(path, read_header(file, path)))
+    except (Damaged, Refused) as error:
+        raise InvalidFile(error.message, where=error.where, fix=error.fix) from error
+
+
 def _archived_answer(entry: Any, where: str) -> Answer:
     response = entry.get("response") if isinstance(entry, dict) else None
     if not isinstance(response, dict):
         raise InvalidFile("`response` is missing", where=where)
-    text = response.get("raw_response")
-    if not isinstance(text, str):
+    text, rebuilt = answer_of(response)  # of an old archive it may have to be put together from the fields
+    if not rebuilt and not isinstance(response.get("raw_response"), str):
         raise InvalidFile("`response.raw_response` is not text", where=where)
     finish = response.get("finish")
     return Answer(

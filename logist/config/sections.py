@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -127,3 +128,28 @@ SHIPPED_MODELS = {
         context_window=1_048_576,
     ),
 }
+
+
+class HistoryRules(Frozen):
+    """How the history of a job is kept."""
+
+    rotate_at: Annotated[int, Field(ge=0)] = 16_000_000
+    """Bytes from which on jobHistory.json is closed, compressed, and a new one begun; 0: never."""
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return text
+
+
+Pattern = Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_pattern)]
+
+
+class RedactRules(Frozen):
+    """What else is private, where a history is exported to be shared."""
+
+    patterns: tuple[Pattern, ...] = ()
+    """Regular expressions; of a match the group named `secret` is replaced, or all of it."""

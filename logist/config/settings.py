@@ -27,9 +27,11 @@ from logist.config.sections import (
     Above,
     ContextRules,
     Count,
+    HistoryRules,
     Mode,
     ModelEntry,
     Name,
+    RedactRules,
     Retries,
     Review,
     RoleChoice,
@@ -66,6 +68,8 @@ class Settings(Frozen):
     """How agents answer: the JSON exit command, or five sections of Markdown; a step of a workflow may say."""
     workspace: WorkspaceRules = WorkspaceRules()
     context: ContextRules = ContextRules()
+    history: HistoryRules = HistoryRules()
+    redact: RedactRules = RedactRules()
     min_output_tokens: Count = 2048
     allow_unknown_price: bool = False
     retries: Retries = Retries()

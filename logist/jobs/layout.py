@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from shlex import quote
 
+from logist.errors import LogistError
 from logist.jobs.finding import Cure, Finding, curable, damage, invalid, warning
-from logist.store import JobDir, files
+from logist.store import JobDir, files, history, segments
+from logist.store.entries import Header, read_header
 from logist.workspace import leftovers
 
 NAMED = 4
@@ -26,13 +28,15 @@ def check_name(job: JobDir) -> str:
 
 def faults(job: JobDir) -> Iterator[Finding]:
     """What is missing, what is of the wrong kind, and who else can read or owns it."""
-    for path in (*_files(job), job.history_file, job.restoring):
+    closed = segments.found(job.history_file).values()
+    for path in (*_files(job), job.history_file, *closed, job.restoring):
         if not _is(path, stat.S_ISREG):
             yield _foreign(job, path, "file")
     for path in (job.workspace, job.git_dir, job.logs, job.attachments, job.inflight):
         if not _is(path, stat.S_ISDIR):
             yield _foreign(job, path, "directory")
     yield from _missing(job)
+    yield from _missing_segments(job)
     yield from _modes(job)
     yield from _owners(job)
 
@@ -47,6 +51,7 @@ def left_behind(job: JobDir) -> Iterator[Finding]:
     if half:
         message = f"half-written files of a command that was killed: {_names(job, half)}"
         yield curable(warning(check_name(job), message, None), Cure.TAKE_AWAY, *half)
+    yield from _segments_of_nobody(job)
     stale = sorted(_stale_in_git(job.git_dir))
     if stale:
         message = f"a git that was killed left its locks: {_names(job, stale)}"
@@ -72,7 +77,7 @@ def _foreign(job: JobDir, path: Path, wanted: str) -> Finding:
         name = quote(str(path))
         fix = f'cp --remove-destination "$(readlink -f {name})" {name}'
         return (warning if path == job.spec_file else damage)(found.check, found.message, fix)
-    if path in (job.history_file, job.git_dir):
+    if path in (job.history_file, job.git_dir) or segments.NAME.fullmatch(path.name):
         return damage(found.check, found.message, FROM_BACKUP)
     return found
 
@@ -94,6 +99,51 @@ def _missing(job: JobDir) -> Iterator[Finding]:
     if not os.path.lexists(job.git_dir):
         message = "the directory git is missing: it holds the checkpoints, and nothing else does"
         yield damage(name, message, FROM_BACKUP)
+
+
+def _live(job: JobDir) -> Header | None:
+    """What the first line of jobHistory.json says; None if that does not read, which is told elsewhere."""
+    try:
+        with history.opened(job.history_file) as file:
+            return read_header(file, job.history_file)
+    except LogistError:
+        return None
+
+
+def _missing_segments(job: JobDir) -> Iterator[Finding]:
+    live = _live(job)
+    for _, _, message in segments.lacking(job.history_file, live) if live else ():
+        yield damage(check_name(job), f"{message}: a part of the history", FROM_BACKUP)
+
+
+def _segments_of_nobody(job: JobDir) -> Iterator[Finding]:
+    """Segments that jobHistory.json does not go on from. A rotation that was cut off leaves one of them."""
+    live = _live(job)
+    for number, path in segments.found(job.history_file).items():
+        if live is None or number < live.segment or not path.is_file() or path.is_symlink():
+            continue
+        if _is_copy(job, number, live):
+            message = f"{path.name} was left by a command that was killed; jobHistory.json holds it all"
+            yield curable(warning(check_name(job), message, None), Cure.TAKE_AWAY, path)
+        else:
+            message = f"{path.name} does not belong to jobHistory.json, which is segment {live.segment}"
+            fix = (
+                f"put back the jobHistory.json that goes with it, or move it away: {files.moving_away(path)}"
+            )
+            yield warning(check_name(job), message, fix)
+
+
+def _is_copy(job: JobDir, number: int, live: Header) -> bool:
+    """Whether a segment holds nothing but what jobHistory.json begins with."""
+    segment = segments.Segment(job.history_file, number)
+    try:
+        if segment.header() != live:
+            return False
+        for _ in segment:
+            pass
+        return segment.position is not None and history.holds(job.history_file, segment.position)
+    except LogistError:
+        return False
 
 
 def _modes(job: JobDir) -> Iterator[Finding]:

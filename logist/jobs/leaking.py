@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import stat
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +14,7 @@ from typing import IO, NamedTuple
 from logist.core import redact
 from logist.core.leaks import Leak, leaks
 from logist.jobs.project import Project
-from logist.store import JobDir
+from logist.store import JobDir, segments
 from logist.workspace import beneath
 from logist.workspace.git import Git
 from logist.workspace.scan import MAX_DEPTH
@@ -108,12 +109,21 @@ def _file(scanned: Scanned, top: int, path: bytes, secrets: Mapping[str, str]) -
     name = redact.redact(_shown(path), list(secrets))[0]
     try:
         with beneath.regular(top, path.split(b"/")) as descriptor:
-            _text(scanned, place, name, _blocks(partial(os.read, descriptor, BLOCK)), secrets)
+            _text(scanned, place, name, _blocks(_reader(path, descriptor)), secrets)
             scanned.files += 1
+    except (EOFError, zlib.error) as error:
+        scanned.unread.append(f"{_shown(path)}: can't be unpacked: {error}")
     except OSError as error:
         _unread(scanned, path, error)
     for leak in leaks([os.fsdecode(path)], secrets):
         scanned.keep(Found(place, name, leak._replace(kind=f"{leak.kind}, in the name")))
+
+
+def _reader(path: bytes, descriptor: int) -> partial[bytes]:
+    """Gives block after block of a file; of a segment of the history what is compressed in it."""
+    if b"/" not in path and segments.NAME.fullmatch(os.fsdecode(path)):
+        return partial(segments.inflated(open(descriptor, "rb", closefd=False)).read, BLOCK)
+    return partial(os.read, descriptor, BLOCK)
 
 
 def _unread(scanned: Scanned, path: bytes, error: OSError) -> None:

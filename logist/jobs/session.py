@@ -72,7 +72,9 @@ class Session:
     def record(self, *entries: Interaction, back: State | None = None) -> list[Interaction]:
         """Makes the entries durable in one append, then replaces state.json."""
         self.require_place()
-        done = self.job.append(self.position, [dump(entry) for entry in entries], self.torn)
+        rotate_at = self.project.settings.history.rotate_at
+        dumped = [dump(entry) for entry in entries]
+        done = self.job.append(self.position, dumped, self.torn, rotate_at=rotate_at)
         before = self.state.status
         recorded = [interaction_of(entry) for entry in done.entries]
         for entry in recorded:

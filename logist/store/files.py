@@ -9,7 +9,7 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from logist.errors import Damaged, StorageError, storage_advice
 
@@ -166,6 +166,21 @@ def read_bytes(path: Path) -> bytes | None:
                 return file.read()
         finally:
             os.close(fd)
+
+
+@contextmanager
+def regular(path: Path, what: str, fix: str) -> Iterator[BinaryIO]:
+    """A file that must be there, for reading piece by piece; Damaged, with `fix`, if it is not or is no regular file."""
+    with storage(path):
+        try:
+            fd = os.open(path, _READ)
+        except FileNotFoundError as error:
+            raise Damaged(f"{what} is missing", where=str(path), fix=fix) from error
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise Damaged(f"{what} is not a regular file", where=str(path), fix=fix)
+        with os.fdopen(fd, "rb") as file:
+            yield file
 
 
 def damaged(path: Path, message: str) -> Damaged:

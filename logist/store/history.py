@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from logist.errors import Damaged, Refused
-from logist.store import files
+from logist.errors import Damaged, Refused, StorageError
+from logist.store import files, segments
 from logist.store.entries import (
     CLOSING,
     RESTORE,
@@ -27,6 +26,8 @@ from logist.store.entries import (
 
 JsonObject = dict[str, Any]
 
+NEVER = 0
+"""Of `rotate_at`: one file holds the whole history, however long."""
 REPLACE_BELOW = 4_000_000
 """Bytes below which the whole file is replaced, so that readers without a lock always see valid JSON."""
 
@@ -58,19 +59,47 @@ def create(path: Path) -> None:
     files.replace_file(path, header_line() + CLOSING)
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """The history for reading; Damaged if there is none."""
-    with files.storage(path):
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError as error:
-            raise Damaged("the history is missing", where=str(path), fix=RESTORE) from error
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise Damaged("the history is not a regular file", where=str(path), fix=RESTORE)
-        with os.fdopen(fd, "rb") as file:
-            yield file
+def opened(path: Path) -> AbstractContextManager[BinaryIO]:
+    """The live file of a history for reading; Damaged if there is none."""
+    return files.regular(path, "the history", RESTORE)
+
+
+def whole(path: Path) -> Iterator[JsonObject]:
+    """Every entry from the first one on, one in memory at a time; Damaged at the first bad one.
+
+    The live file is opened first: whatever is rotated meanwhile, it and the segments below it are one history.
+    """
+    with opened(path) as file:
+        header = read_header(file, path)
+        yield from segments.before(path, header)
+        file.seek(0)
+        yield from scan(file, path)
+
+
+def after(path: Path, head: Position | None) -> tuple[list[JsonObject], Scan]:
+    """What follows `head`, which is read again; and the live file's end. None: from the start.
+
+    Only the live file is read, unless `head` is older than that.
+    """
+    with opened(path) as file:
+        header = read_header(file, path)
+        older = head is not None and head.sequence < header.first_sequence - 1
+        found: list[JsonObject] = []
+        if older or head is None:
+            found, head = list(segments.before(path, header, head)), None
+        file.seek(0)
+        read = scan(file, path, head)
+        found += read
+    return found, read
+
+
+def holds(path: Path, head: Position) -> bool:
+    """Whether the entry is there, where it says. Raises Damaged, Refused for a history that does not read."""
+    with opened(path) as file:
+        header = read_header(file, path)
+        if head.sequence >= header.first_sequence - 1:
+            return end_of(file, header, head) is not None
+        return segments.holds(path, header, head)
 
 
 def end_of(file: BinaryIO, header: Header, position: Position) -> int | None:
@@ -161,8 +190,11 @@ def append(
     torn: bytes,
     logs: Path,
     replace_below: int = REPLACE_BELOW,
+    rotate_at: int = NEVER,
 ) -> Appended:
     """Write all entries after `expected` as one durable append (DESIGN §9, Append).
+
+    A file that has `rotate_at` bytes is closed first, and the entries begin a new one (see _rotate).
 
     Refused if the history does not end at `expected`, with nothing or `torn` behind it. A torn tail
     is copied to `logs` first. StorageError when the disk will not take it: then the old end stands.
@@ -172,6 +204,10 @@ def append(
         first = read_header(file, path).first_sequence
         end, tail, lead = _confirm_end(file, path, expected, torn)
         _keep_torn(logs, expected.sequence + 1, tail.torn)
+        if rotate_at and end >= rotate_at and entries and expected.sequence >= first:
+            rotated = _rotate(file, path, expected, entries, end, lead)
+            if rotated:
+                return rotated
         block, appended = _block(entries, expected, end + len(lead), first)
         # In place only one entry at a time: of several, a later one could reach the disk without
         # an earlier one when the power fails, and would then look like damage in the middle.
@@ -181,6 +217,39 @@ def append(
         else:
             _write_in_place(path, end, lead, block, whole=tail.rest == CLOSING)
     return appended
+
+
+def _rotate(
+    file: BinaryIO, path: Path, expected: Position, entries: list[JsonObject], end: int, lead: bytes
+) -> Appended | None:
+    """The file becomes a segment, and the entries begin the next one; None where it must stay as it is.
+
+    First the segment is durable, and read again; then one rename puts the new file in the place of the old one,
+    with the entries in it. Until then the old file is the history, and the segment is nothing that is read.
+    What can't be closed is left alone, be it for want of room or because it does not verify: then an append as
+    ever may still succeed.
+    """
+    file.seek(0)
+    number = read_header(file, path).segment
+    header = header_line(number + 1, expected.sequence + 1, expected.hash)
+    block, appended = _block(entries, expected, len(header), expected.sequence + 1)
+    try:
+        file.seek(0)
+        segments.write(path, number, itertools.chain(_copy(file, end), (lead, CLOSING)))
+        _require_end(segments.Segment(path, number), expected)
+        files.replace_file(path, header + block)
+    except (Damaged, StorageError):
+        files.require_trust(path)
+        segments.forget(path, number)
+        return None
+    return appended
+
+
+def _require_end(segment: segments.Segment, expected: Position) -> None:
+    for _ in segment:
+        pass
+    if segment.position is None or segment.position[:2] != expected[:2]:
+        raise Damaged("the segment is not the history that it was made of", where=str(segment.path))
 
 
 def _confirm_end(file: BinaryIO, path: Path, expected: Position, torn: bytes) -> tuple[int, Scan, bytes]:

@@ -14,7 +14,7 @@ from logist.core.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.store import files, history, inflight, proof, restoring
 from logist.store import lock as locks
-from logist.store.entries import RESTORE, Position, read_header
+from logist.store.entries import RESTORE, Position
 from logist.store.filesystem import require_local
 from logist.store.history import REPLACE_BELOW, Appended, Problem
 from logist.store.inflight import Exchanges
@@ -169,20 +169,18 @@ class JobDir:
         that does not verify though a complete one follows (DESIGN §9, Recovery).
         """
         # The state first: it is written after the history, so it can't be ahead by a writer's haste.
-        state = self._verified_state()
-        with history.opened(self.history_file) as file:
-            scan = history.scan(file, self.history_file, self._head(state))
-            entries = list(scan)
-        return Loaded(state, entries, scan.position, scan.torn)
+        state = self._verified(self.read_state())
+        entries, end = history.after(self.history_file, self._head(state))
+        return Loaded(state, entries, end.position, end.torn)
 
     def entries(self) -> Iterator[JsonObject]:
         """The whole history in order, one entry in memory at a time; Damaged at the first bad one."""
-        head = self._head(self.read_state())
-        with history.opened(self.history_file) as file:
-            scan = history.scan(file, self.history_file)
-            yield from scan
-        if head and scan.position.sequence < head.sequence:
-            message = f"interaction {scan.position.sequence + 1} does not verify"
+        head, last = self._head(self.read_state()), 0
+        for entry in history.whole(self.history_file):
+            last = entry["sequence"]
+            yield entry
+        if head and last < head.sequence:
+            message = f"interaction {last + 1} does not verify"
             raise Damaged(message, where=str(self.history_file), fix=RESTORE)
 
     def append(
@@ -192,6 +190,7 @@ class JobDir:
         torn: bytes = b"",
         *,
         replace_below: int = REPLACE_BELOW,
+        rotate_at: int = history.NEVER,
     ) -> Appended:
         """Commit: all entries as one durable append after `loaded_position` (see history.append).
 
@@ -204,6 +203,7 @@ class JobDir:
             torn=torn,
             logs=self.logs,
             replace_below=replace_below,
+            rotate_at=rotate_at,
         )
 
     def write_state(self, state: JsonObject) -> None:
@@ -213,7 +213,9 @@ class JobDir:
 
     def read_state(self) -> JsonObject | None:
         """state.json as it reads, quickly, its checksum unproved; None if it is missing."""
-        data = files.read_bytes(self.state_file)
+        return self._parsed(files.read_bytes(self.state_file))
+
+    def _parsed(self, data: bytes | None) -> JsonObject | None:
         if data is None:
             return None
         try:
@@ -224,8 +226,7 @@ class JobDir:
             raise self._bad_state("state.json is not a JSON object")
         return state
 
-    def _verified_state(self) -> JsonObject | None:
-        state = self.read_state()
+    def _verified(self, state: JsonObject | None) -> JsonObject | None:
         if state is not None and state.get("checksum") != checksum(state):
             raise self._bad_state("state.json does not verify: it was changed, or the disk lost a part of it")
         return state
@@ -261,16 +262,15 @@ class JobDir:
 
     def _state_problems(self, found: Proof) -> Problem | None:
         try:
-            state = self._verified_state()
+            data = files.read_bytes(self.state_file)  # once: a writer may replace it at any time
+            state = self._verified(self._parsed(data))
             head = self._head(state)
-            if state is not None and files.read_bytes(self.state_file) != files.dump_pretty(state):
+            if state is not None and data != files.dump_pretty(state):
                 return Problem("state.json is not as Logist wrote it")
         except Damaged as error:
             return Problem(error.message)
         try:
-            with history.opened(self.history_file) as file:
-                header = read_header(file, self.history_file)
-                lost = head is not None and history.end_of(file, header, head) is None
+            lost = head is not None and not history.holds(self.history_file, head)
         except (Damaged, Refused):
             return None  # no news: the history's own problems say so
         return proof.not_held(head, found) if head and lost else None

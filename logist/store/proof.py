@@ -11,14 +11,13 @@ from typing import Any, BinaryIO, NamedTuple
 from logist.errors import Damaged, Refused
 from logist.store.entries import CLOSING, Header, Position, checksum_of, read_entry, read_header
 from logist.store.history import NOT_YET, Problem, opened, seek_afresh
+from logist.store.segments import LONGEST, Segment, detached, lacking, path_of
 
 JsonObject = dict[str, Any]
 
 NAMED = 20
 """Problems and stretches that are named one by one: a damaged history may hold a million."""
 
-_LONGEST = 1 << 28
-"""Bytes of a line that is read whole; no entry comes near."""
 _SHORT = 1000
 """Bytes that a closing line takes, with whatever white space."""
 _CLOSINGS = (b"", b"]", b"]}")
@@ -76,17 +75,94 @@ def not_held(head: Position, found: Proof) -> Problem:
     return Problem(f"{message} can't be found", found.after, found.end)
 
 
-def examine(path: Path, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
-    """All that is to say about the history at `path`; `each` is told every entry that is proven, in order."""
+def _ignored(entry: JsonObject) -> None:
+    """Nobody wants to be told."""
+
+
+def examine(path: Path, each: Callable[[JsonObject], None] = _ignored) -> Proof:
+    """All that is to say about the history at `path`; `each` is told every entry that is proven, in order.
+
+    The segments below the live file come first. Of one that is damaged, what follows is only whole in itself.
+    """
     try:
         with opened(path) as file:
             try:
                 header = read_header(file, path)
             except (Damaged, Refused) as error:
                 return _headless(file, Problem(error.message, offset=0))
-            return _examined(file, header, each)
+            older = _older(path, header, each)
+            if not older.problems:
+                return _joined(older, _examined(file, header, each))
+            return _broken(older, _examined(file, header, _ignored))
     except Damaged as error:
         return Proof((Problem(error.message, offset=0),))
+
+
+def _older(path: Path, live: Header, each: Callable[[JsonObject], None]) -> Proof:
+    """What of the segments below the live file holds; as many are looked at as there are."""
+    proven = Position(0, None, 0)
+    problems: list[Problem] = []
+    whole: tuple[Stretch, ...] = ()
+    gaps = (
+        {first: (last, message) for first, last, message in lacking(path, live)} if live.segment > 1 else {}
+    )
+    number = 1
+    while number < live.segment:
+        if number in gaps:
+            last, message = gaps[number]
+            problems.append(Problem(message, None if problems else proven.sequence + 1))
+            number = last + 1
+            continue
+        intact = not problems
+        segment = Segment(path, number, proven if intact else None)
+        problem = _read(segment, each if intact else _ignored)
+        end = segment.position or Position(0, None, 0)
+        if intact:
+            proven = end
+        elif 0 < segment.first <= end.sequence:
+            whole = _with(whole, Stretch(segment.first, end.sequence))
+        if problem:
+            problems.append(Problem(problem, end.sequence + 1 if intact or segment.first else None))
+        number += 1
+    if live.segment > 1 and not problems and proven[:2] != live.start()[:2]:
+        wrong = detached(path, path_of(path, live.segment - 1), live.start(), proven)
+        problems = [Problem(wrong.message, proven.sequence + 1)]
+    trusted, position = (Stretch(1, proven.sequence), proven) if proven.sequence else (None, None)
+    return Proof(tuple(problems), trusted, problems[0] if problems else None, whole, position)
+
+
+def _read(segment: Segment, each: Callable[[JsonObject], None]) -> str | None:
+    """Reads a segment; what is wrong with it, if anything is."""
+    try:
+        for entry in segment:
+            each(entry)
+    except (Damaged, Refused) as error:
+        return error.message
+    return None
+
+
+def _joined(older: Proof, live: Proof) -> Proof:
+    """What is proven from the first entry on, where all segments are."""
+    if older.trusted is None:
+        return live
+    if live.trusted is None:
+        return live._replace(trusted=older.trusted, position=older.position)
+    return live._replace(trusted=Stretch(older.trusted.first, live.trusted.last))
+
+
+def _broken(older: Proof, live: Proof) -> Proof:
+    """Behind a bad segment: what the live file holds is whole in itself, and no more."""
+    whole = older.whole
+    for stretch in (*filter(None, [live.trusted]), *live.whole):
+        whole = _with(whole, stretch)
+    problems = (*older.problems, *live.problems)[: NAMED + 1]
+    return older._replace(problems=problems, whole=whole, ending=live.ending)
+
+
+def _with(whole: tuple[Stretch, ...], more: Stretch) -> tuple[Stretch, ...]:
+    if whole and whole[-1].last + 1 == more.first:
+        return (*whole[:-1], Stretch(whole[-1].first, more.last))
+    return (*whole, more) if len(whole) < NAMED else whole
 
 
 def _examined(file: BinaryIO, header: Header, each: Callable[[JsonObject], None]) -> Proof:
@@ -202,5 +278,5 @@ def _sealed(bare: bytes) -> JsonObject | None:
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
     """The lines from here on; one of a senseless length comes in pieces."""
-    while line := file.readline(_LONGEST):
+    while line := file.readline(LONGEST):
         yield line

@@ -419,6 +419,7 @@ WRONG = [
     ("workspace:\n  caches: [a/b]", 2, '`workspace.caches[0]` must be text that matches ^[^/\\x00]+$, not "a/b"'),
     ("workspace:\n  max_checkpoint_bytes: 0", 2, "`workspace.max_checkpoint_bytes` must be at least 1, not 0"),
     ("context:\n  listing_limit: -1", 2, "`context.listing_limit` must be at least 0, not -1"),
+    ("redact:\n  patterns: ['(']", 2, "`redact.patterns[0]` "),
     ("retries:\n  max_tries: 0", 2, "`retries.max_tries` must be at least 1, not 0"),
     ("retries:\n  backoff_seconds: -1", 2, "`retries.backoff_seconds` must be at least 0, not -1"),
     ("roles:\n  type_mapping: {bug: 1}", 2, "`roles.type_mapping.bug` must be text, not 1"),

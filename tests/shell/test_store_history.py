@@ -460,8 +460,6 @@ def test_a_later_segment_goes_on_where_the_one_before_ended(job: JobDir) -> None
     assert job.load().position == Position(1, position.hash, len(header))
     commit(job, "two")
     assert job.history_file.read_bytes().startswith(header + b'{"sequence":2,')
-    assert texts(job) == ["two"]
-    assert job.verify() == []
     job.write_state({"head": {**position._asdict(), "hash": "0" * 64}})
     with pytest.raises(Damaged):
         job.load()

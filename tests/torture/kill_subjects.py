@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from logist.store import history, segments
+from logist.store.entries import read_header
 from tests import support
 from tests.torture.lab import JOB, Json, World, command
 from tests.torture.tracer import Action, Call, Trace, trace
@@ -77,6 +79,12 @@ def reviewer_next(world: World) -> None:
     _run(world, "job", "step", JOB)
 
 
+def rotated(world: World) -> None:
+    """The same, with a history that is closed and compressed at every change."""
+    (world.home / "config.yaml").write_text("history: {rotate_at: 1}\n", "utf-8")
+    reviewer_next(world)
+
+
 def stuck(world: World) -> None:
     """The same when the worker has changed files and is stuck, and a person has changed one since."""
     doer_first(world)
@@ -94,6 +102,15 @@ def no_job(world: World) -> None:
 def no_job_nor_repository(world: World) -> None:
     """No job yet, and nothing to start one from."""
     _script(world, {"text": command()})
+
+
+def another_job(world: World) -> None:
+    """No job yet, and one to fork: a worker has changed files from a repository, and a reviewer is content."""
+    _script(world, {"text": command(evidence_files=["src/app.py"]), "files": DOER}, {"text": command()})
+    repository = support.make_repository(world.place / "repo")
+    made = ("job", "create", "--id", "another", "--prompt", "Do it.", "--repo", str(repository))
+    assert world.run(*made).code == 0
+    _run(world, "job", "step", "another")
 
 
 FAN_OUT = """\
@@ -159,6 +176,8 @@ SUBJECTS = {
     for subject in (
         Subject("create", (*_CREATE, "--no-repo"), no_job_nor_repository),
         Subject("create from a repository", (*_CREATE, "--repo", "repo"), no_job),
+        Subject("fork", ("job", "fork", "another", "--id", JOB), another_job),
+        Subject("import", ("job", "import", ".logist/jobs/another", "--id", JOB), another_job),
         Subject("step of a worker", AGAIN, doer_first),
         Subject(
             "step that is undone",
@@ -173,6 +192,7 @@ SUBJECTS = {
         Subject("restep", ("job", "restep", JOB, "--to", "2"), stuck, instead=_RESUBMIT),
         Subject("rerun", ("job", "rerun", JOB), stuck, instead=_RESUBMIT),
         Subject("cancel", ("job", "cancel", JOB), reviewer_next, ("job", "rerun", JOB)),
+        Subject("suspend that rotates", ("job", "suspend", JOB), rotated, ("job", "resume", JOB)),
         Subject("step that is given away", AGAIN, foreach_next, ("job", "run", JOB)),
         Subject("step that gathers", AGAIN, children_done, AGAIN, instead=("job", "suspend", JOB)),
         Subject("merge", _MERGE, finished, ("job", "rerun", JOB)),
@@ -313,6 +333,9 @@ def leftovers(world: World) -> list[str]:
     places = [world.folder, world.folder / "inflight", world.folder / "logs"]
     names = [path for place in places if place.is_dir() for path in place.iterdir()]
     stale = [path for path in names if path.name.startswith(".") and ".new" in path.name]
+    with history.opened(world.job.history_file) as file:
+        live = read_header(file, world.job.history_file).segment
+    stale += [path for n, path in segments.found(world.job.history_file).items() if n >= live]
     return [f"{path.relative_to(world.home)} is left" for path in stale]
 
 

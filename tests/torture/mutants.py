@@ -18,7 +18,7 @@ from typing import Any
 from logist.agents import courier
 from logist.core import fold
 from logist.jobs import session as sessions
-from logist.store import JobDir, entries, files, history, inflight
+from logist.store import JobDir, entries, files, history, inflight, segments
 from logist.workspace import git
 from tests.torture.recording import ANSWERED
 
@@ -28,7 +28,17 @@ Swap = tuple[Any, str, Any]
 
 def in_place() -> list[Swap]:
     """No break: every append is made in place, as in a history above the threshold."""
-    return [(JobDir.append, "__kwdefaults__", {"replace_below": 0})]
+    return [(JobDir.append, "__kwdefaults__", {"replace_below": 0, "rotate_at": 0})]
+
+
+def rotating() -> list[Swap]:
+    """No break: every append closes the history and begins a new file."""
+    append = JobDir.append
+
+    def closing(self: JobDir, position: Any, added: Any, torn: bytes = b"", **more: Any) -> Any:
+        return append(self, position, added, torn, **more | {"rotate_at": 1})
+
+    return [(JobDir, "append", closing)]
 
 
 def own_courier() -> list[Swap]:
@@ -112,6 +122,27 @@ def no_chain() -> list[Swap]:
         return read(line, before._replace(hash=told), first_sequence)
 
     return [(history, "read_entry", read_entry)]
+
+
+def segment_last() -> list[Swap]:
+    """The new file of a history is put in the place of the old one before the segment is made of that."""
+    waiting: list[Callable[[], None]] = []
+    write, replace = segments.write, files.replace_file
+
+    def later(path: Path, number: int, chunks: Any) -> None:
+        data = list(chunks)
+        waiting.append(lambda: write(path, number, data))
+
+    def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+        replace(path, data, mode)
+        while path.name == "jobHistory.json" and waiting:
+            waiting.pop()()
+
+    return [
+        (segments, "write", later),
+        (history, "_require_end", lambda segment, expected: None),
+        (files, "replace_file", replace_file),
+    ]
 
 
 def state_first() -> list[Swap]:
@@ -221,7 +252,7 @@ def several_in_place() -> list[Swap]:
     append = JobDir.append
 
     def unguarded(self: JobDir, position: Any, added: Any, torn: bytes = b"", **more: Any) -> Any:
-        return append(self, position, _One(added), torn, replace_below=0)
+        return append(self, position, _One(added), torn, **more | {"replace_below": 0})
 
     return [(JobDir, "append", unguarded)]
 
@@ -230,6 +261,7 @@ VARIANTS: dict[str, Callable[[], list[Swap]]] = {
     make.__name__: make
     for make in (
         in_place,
+        rotating,
         own_courier,
         no_file_sync,
         no_sync_in_place,
@@ -237,6 +269,7 @@ VARIANTS: dict[str, Callable[[], list[Swap]]] = {
         trailing_comma,
         no_checksum,
         no_chain,
+        segment_last,
         state_first,
         state_in_place,
         sent_not_durable,
@@ -250,7 +283,7 @@ VARIANTS: dict[str, Callable[[], list[Swap]]] = {
 }
 """By name."""
 
-HARMLESS = ("in_place", "own_courier")
+HARMLESS = ("in_place", "rotating", "own_courier")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from tests.torture.agent_lures import plant
 from tests.torture.lab import KEY, World, command
 from tests.torture.suite import Case, Run, Skip
 
-SLICE = {"llm": ("ok", "hang"), "claude": ("ok", "auth")}
+SLICE = {"llm": ("ok",), "claude": ("ok", "auth")}
 """The programs of the ordinary check, and what is tried of each; the others are installed only for a full run."""
 KINDS = {
     "refused": ErrorKind.REFUSED,

@@ -40,7 +40,8 @@ def step(run: Run) -> None:
 
 def decisions(run: Run) -> None:
     """An answer that is given, a field of job.yaml that is set, a job that is put back."""
-    for subject in (POSTSTEP, SUBJECTS["config"], SUBJECTS["restep"]) if run.full else (POSTSTEP,):
+    full = (POSTSTEP, SUBJECTS["config"], SUBJECTS["restep"], SUBJECTS["suspend that rotates"])
+    for subject in full if run.full else full[:1]:
         _try(run, subject, 2, SAMPLED)
 
 

@@ -31,8 +31,8 @@ Points = Callable[[Run, Undisturbed], Iterable[tuple[Action, ...]]]
 
 def create(run: Run) -> None:
     """A job is there whole, or not at all; then it can be created."""
-    names = ("create", "create from a repository")
-    _try(run, names if run.full else names[1:], _process_and_some, 3)
+    names = ("create", "create from a repository", "fork", "import")
+    _try(run, names if run.full else names[1:2], _process_and_some, 3)
 
 
 def step(run: Run) -> None:
@@ -100,6 +100,11 @@ def merge(run: Run) -> None:
     """The work of a job goes into the user's repository once, and no file there is ever torn."""
     names = ("merge", "merge into what moved on")
     _try(run, names if run.full else names[1:], _process_and_some_drafts, 2)
+
+
+def rotation(run: Run) -> None:
+    """A history becomes a segment and a new file: killed, its writes cut, and the next command killed as well."""
+    _try(run, ("suspend that rotates",), _process_cut_and_twice, 2)
 
 
 def given_up(run: Run) -> None:
@@ -213,6 +218,17 @@ def _process_and_family(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Ac
             yield (kill_before(call.index, "all"),)
 
 
+def _process_cut_and_twice(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
+    """In a slice: before the new file is in the place of the old one, and before the state is."""
+    last = ("/jobHistory.json", "/state.json")
+    for call in undisturbed.reference.calls:
+        if run.full or any(path.endswith(last) for path in call.paths[-1:]):
+            yield (kill_before(call.index, "process"),)
+    if run.full:
+        yield from _cut(run, undisturbed)
+        yield from _twice(run, undisturbed)
+
+
 def _twice(run: Run, undisturbed: Undisturbed) -> Iterable[tuple[Action, ...]]:
     """A sample of points, and after each a sample of those of the command that comes then."""
     chance, calls = run.random(undisturbed.subject.name), undisturbed.reference.calls
@@ -241,4 +257,5 @@ CASES = (
     Case("undone", "kill points", 270, undone),
     Case("workflow", "kill points", 400, workflow),
     Case("merge", "kill points", 400, merge),
+    Case("rotation", "kill points", 100, rotation),
 )

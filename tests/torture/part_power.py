@@ -36,6 +36,7 @@ class Job(NamedTuple):
 FULL = (
     Job("whole_job", (), 140),
     Job("whole_job", ("in_place",), 140),
+    Job("short_job", ("rotating",), 60),
     Job("paid_job", (), 140),
     Job("paid_job", ("in_place", "own_courier"), 140),
     Job("from_repository", (), 30),
@@ -152,6 +153,8 @@ BREAKS = (
     Break("trailing_comma", scenarios.one_decision, ("in_place",)),
     Break("end_assumed", scenarios.one_decision, ("in_place",)),
     Break("several_in_place", scenarios.two_decisions, ("in_place",), most=150),
+    Break("no_file_sync", scenarios.two_decisions, ("rotating",)),
+    Break("segment_last", scenarios.two_decisions, ("rotating",)),
     Break("no_checksum", scenarios.made_again, most=200),
     Break("no_chain", scenarios.made_again, most=200),
     Break("state_first", scenarios.one_decision),
@@ -165,6 +168,7 @@ BREAKS = (
 CONTROLS = (
     Break("", scenarios.one_decision),
     Break("", scenarios.two_decisions, ("in_place",)),
+    Break("", scenarios.two_decisions, ("rotating",)),
     Break("", scenarios.made_again),
     Break("", scenarios.paid_step),
     Break("", scenarios.scripted_step),

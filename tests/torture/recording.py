@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,6 +41,7 @@ _IGNORED = (
     "sync_file_range",
 )
 _PACK = b"PACK"
+_SEGMENT = re.compile(rb'"segment":(\d+)')
 
 
 @dataclass(frozen=True)
@@ -165,10 +168,18 @@ def _promised(promise: Promise, disk: Disk, call: Call, place: Path) -> Promise:
 
 
 def _acknowledged(promise: Promise, disk: Disk) -> Promise:
-    node = disk.find(HISTORY)
+    live = _content(disk, HISTORY)
+    number = int(_SEGMENT.search(live.partition(b"\n")[0] or b'"segment":1')[1])  # type: ignore[index]
+    closed = [_content(disk, HISTORY.replace(".json", f".{n}.json.gz")) for n in range(1, number)]
+    told = [entry for each in (*map(gzip.decompress, closed), live) for entry in entries(each)]
+    return replace(promise, acknowledged=tuple(told))
+
+
+def _content(disk: Disk, path: str) -> bytes:
+    node = disk.find(path)
     content = node.content if node is not None else b""
     assert isinstance(content, bytes)
-    return replace(promise, acknowledged=tuple(entries(content)))
+    return content
 
 
 def entries(history: bytes) -> Iterator[Entry]:

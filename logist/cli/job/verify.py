@@ -85,7 +85,8 @@ def _extent(proof: Proof) -> Iterator[str]:
         yield f"interactions {proof.trusted} verify and chain"
     bad = proof.first_bad
     if bad and bad.sequence:
-        yield f"{bad.sequence} (byte {bad.offset:,}) does not"
+        place = "" if bad.offset is None else f" (byte {bad.offset:,})"
+        yield f"{bad.sequence}{place} does not"
     elif bad:
         yield "the first line of the history does not verify"
     elif proof.ending:

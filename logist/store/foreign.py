@@ -1,0 +1,208 @@
+"""Histories that Logist did not write, or that were written anew since: plain JSON, read an entry at a time.
+
+Two shapes: a list of entries, or an object with such a list as `interactions`. What the entries hold is for
+others to say (core.old_shapes); here they only have to be JSON objects.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from logist.errors import Damaged
+from logist.store import history
+
+JsonObject = dict[str, Any]
+
+LIST = "interactions"
+LONGEST = 64 << 20
+"""Characters of one entry, or of another value beside the list."""
+
+_BEGIN = b'{"version":'
+_SIGNS = (_BEGIN, b',"segment":', b',"first_sequence":', b',"previous":', b',"interactions": [')
+"""Of the first line that Logist writes: with two of them it is one, though a byte of it was changed."""
+_WRITTEN_ANEW = b'"interactions":[{'
+_BLANKS = " \t\r\n"
+_PEEKED = 4096
+_CHUNK = 1 << 16
+_CUT = 12
+"""Characters before the end of what was read in which an error can come from the rest being missing."""
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a history is JSON that does not begin as those do that Logist writes, damaged ones included.
+
+    Raises what history.opened does.
+    """
+    with history.opened(path) as file:
+        begin = file.read(_PEEKED)
+    first = begin.partition(b"\n")[0]
+    signs = sum(sign in first for sign in _SIGNS)
+    if (signs > 1 or begin.startswith(_BEGIN)) and _WRITTEN_ANEW not in first:
+        return False
+    return begin.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS.encode())[:1] in (b"[", b"{")
+
+
+def entries(path: Path) -> Generator[JsonObject]:
+    """The entries in the order of the file. Raises Damaged, with the place, at what is no such history."""
+    with _text(path) as text:
+        yield from _entries(text)
+
+
+def beside(path: Path) -> JsonObject:
+    """What an object says before its list: the title of the job, say. Nothing of a list."""
+    found: JsonObject = {}
+    with _text(path) as text:
+        for name in _names(text) if text.peek() == "{" else ():
+            if name == LIST:
+                break
+            found[name] = text.value(f"`{name}`")
+    return found
+
+
+@contextmanager
+def _text(path: Path) -> Iterator[_Text]:
+    with history.opened(path) as file:
+        try:
+            yield _Text(io.TextIOWrapper(file, encoding="utf-8-sig", newline="\n"))
+        except UnicodeDecodeError as error:
+            raise Damaged("the history is not UTF-8 text", where=str(path)) from error
+        except _FaultError as error:
+            raise Damaged(f"the history does not read: {error}", where=str(path)) from error
+
+
+class _FaultError(Exception):
+    """What is wrong with the text."""
+
+
+class _Text:
+    """JSON of which a piece is in memory."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._text = ""
+        self._at = 0
+        self._before = 0
+        """Characters that are not in memory any more."""
+
+    def peek(self) -> str:
+        """The next character that is not blank; "" at the end."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _BLANKS:
+                self._at += 1
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at : self._at + 1]
+
+    def take(self, wanted: str, what: str) -> str:
+        """The next character, which must be one of `wanted`."""
+        found = self.peek()
+        if not found or found not in wanted:
+            raise _FaultError(f"{'the end' if not found else repr(found)} where {what} is due{self._place()}")
+        self._at += 1
+        return found
+
+    def value(self, what: str) -> Any:
+        """The JSON value that begins here."""
+        self.peek()
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except RecursionError:
+                raise _FaultError(f"{what} is nested too deeply{self._place()}") from None
+            except json.JSONDecodeError as error:
+                self._at_fault(error, what)
+            except ValueError as error:
+                raise _FaultError(f"{what} holds a number that can't be read: {error}") from error
+            else:
+                if end < len(self._text) or not self._more():
+                    self._at = end
+                    return value
+
+    def _at_fault(self, error: json.JSONDecodeError, what: str) -> None:
+        """Reads on, if that can be the cure."""
+        cut = error.pos >= len(self._text) - _CUT or error.msg.startswith("Unterminated")
+        place = self._place(error.pos)
+        if cut and len(self._text) - self._at > LONGEST:
+            raise _FaultError(
+                f"{what} is longer than {LONGEST >> 20} million characters, or never ends{place}"
+            )
+        if not cut or not self._more():
+            raise _FaultError(f"{what} is not JSON: {error.msg}{place}")
+
+    def _more(self) -> bool:
+        """Reads as much again as there is; False at the end."""
+        rest = self._text[self._at :]
+        self._before += self._at
+        read = self._file.read(max(_CHUNK, len(rest)))
+        self._text, self._at = rest + read, 0
+        return bool(read)
+
+    def _place(self, at: int | None = None) -> str:
+        return f" (character {self._before + (self._at if at is None else at) + 1})"
+
+
+def _no_constant(word: str) -> float:
+    raise _FaultError(f"{word} is not JSON")
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if number in (float("inf"), float("-inf")):
+        raise _FaultError(f"the number {word[:40]} is too large")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+
+
+def _entries(text: _Text) -> Iterator[JsonObject]:
+    if text.peek() == "[":
+        yield from _listed(text)
+        _require_end(text)
+        return
+    seen = False
+    for name in _names(text):
+        if name != LIST or text.peek() != "[":
+            text.value(f"`{name}`")
+        elif seen:
+            raise _FaultError(f"`{LIST}` stands there twice")
+        else:
+            seen = True
+            yield from _listed(text)
+    _require_end(text)
+    if not seen:
+        raise _FaultError(f"it has no list `{LIST}`")
+
+
+def _names(text: _Text) -> Iterator[str]:
+    """The names in an object; whoever takes one reads its value before the next."""
+    text.take("{", "a list of entries, or an object with one,")
+    more = text.peek() != "}" or text.take("}", "`}`") == ""
+    while more:
+        if text.peek() != '"':
+            text.take('"', "a name")
+        name = text.value("a name")
+        text.take(":", "`:`")
+        yield name
+        more = text.take(",}", f"`,` or `}}` after `{name}`") == ","
+
+
+def _listed(text: _Text) -> Iterator[JsonObject]:
+    text.take("[", "a list")
+    place, more = 0, text.peek() != "]" or text.take("]", "`]`") == ""
+    while more:
+        place += 1
+        value = text.value(f"entry {place}")
+        if not isinstance(value, dict):
+            raise _FaultError(f"entry {place} is not an object")
+        yield value
+        more = text.take(",]", f"`,` or `]` after entry {place}") == ","
+
+
+def _require_end(text: _Text) -> None:
+    if found := text.peek():
+        raise _FaultError(f"{found!r} follows where it ends")

@@ -100,6 +100,23 @@ def print_lines(lines: Iterable[Line], environment: Environment) -> None:
             _write(sys.stdout, " ".join(styled(line, color).split("\n")) + "\n")
 
 
+def print_json(row: object) -> None:
+    """One JSON object on a line of standard output, at once."""
+    with _written_to(sys.stdout):
+        _write_json(row)
+
+
+def progress(text: str) -> None:
+    """A line that stays where it is, on standard error if that is a terminal; an empty one takes it away.
+
+    Blanks do it, not an escape sequence: every terminal knows them.
+    """
+    if sys.stderr.isatty():
+        with _written_to(sys.stderr, OSError):
+            width = _terminal_width() - 1
+            _write(sys.stderr, f"\r{_cut(text, width):<{width}}\r{_cut(text, width)}")
+
+
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
     """Prints an error: a line on standard error for it and each of its details, or the JSON document."""
     told = tuple(

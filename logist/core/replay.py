@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, overload
 
-from logist.core import fold, limits, newer, review, step, steward
+from logist.core import difference, fold, limits, newer, review, step, steward
+from logist.core.difference import Difference as Difference
 from logist.core.model import (
     END,
     EffectiveSpec,
@@ -20,19 +22,14 @@ from logist.core.model import (
 )
 from logist.errors import LogistError
 
+if TYPE_CHECKING:
+    from logist.core.drift import Drift
+
+Prompts: TypeAlias = "Callable[[EffectiveSpec, State, Interaction], Iterable[Drift]]"
+"""What an ask would be told today that differs from what it was told: (spec, state before it, the ask)."""
+
 READ_FROM_ANSWER = ("actions", "status", "evidence_files", "summary_for_supervisor", "output", "metadata")
 """What of a response is read from the agent's words; the rest is what came with them."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One thing that goes another way today than it was recorded."""
-
-    sequence: int
-    field: str
-    recorded: str
-    today: str
-    cause: str
 
 
 @dataclass(frozen=True)
@@ -44,17 +41,48 @@ class Judged:
     route: list[JsonObject] = field(default_factory=list)
     review: JsonObject | None = None
     """What a reviewer's answer comes to (review.recorded); None where nobody was asked for a verdict."""
+    reason: str = ""
+    """Why it ends so, where an answer was judged."""
 
 
-def replay(interactions: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
-    """The differences, in order. Each interaction is judged from the state that was recorded before it.
+def restep_targets(interactions: Iterable[Interaction]) -> set[int]:
+    """The interactions that a restep goes back before; `replay` keeps the states that these found."""
+    return {fold.restep_target(entry) for entry in interactions if entry.kind is Kind.RESTEP}
 
+
+def differences(history: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
+    """`replay` of a history that is in memory."""
+    return replay(history, schema, restep_targets(history))
+
+
+@overload
+def replay(
+    interactions: Iterable[Interaction], schema: JsonObject, targets: Collection[int], *, prompts: None = None
+) -> Iterator[Difference]: ...
+@overload
+def replay(
+    interactions: Iterable[Interaction],
+    schema: JsonObject,
+    targets: Collection[int],
+    *,
+    prompts: Prompts | None,
+) -> Iterator[Difference | Drift]: ...
+def replay(
+    interactions: Iterable[Interaction],
+    schema: JsonObject,
+    targets: Collection[int],
+    *,
+    prompts: Prompts | None = None,
+) -> Iterator[Difference | Drift]:
+    """The differences, in order, with one interaction in memory. Each is judged from the state that was
+    recorded before it, and `prompts` says how an ask would be put today.
+
+    `targets` are the numbers of the interactions that a restep goes back before (`restep_targets` tells them).
     Those that only a newer Logist knows whole are not judged (`newer.unknown` tells which).
     """
     spec: EffectiveSpec | None = None
     state: State | None = None
     kept: dict[int, State] = {}
-    targets = {fold.restep_target(entry) for entry in interactions if entry.kind is Kind.RESTEP}
     for entry in interactions:
         spec = entry.spec or spec
         judged = not newer.unknown(entry)
@@ -66,6 +94,8 @@ def replay(interactions: Sequence[Interaction], schema: JsonObject) -> Iterator[
             kept[entry.sequence] = state
         back = kept.get(fold.restep_target(entry)) if entry.kind is Kind.RESTEP else None
         if judged and spec is not None:
+            if prompts is not None and state is not None and entry.kind is Kind.ASK:
+                yield from prompts(spec, state, entry)
             yield from _compare(spec, state, entry, back, schema)
         state = fold.apply(state, entry, back)
 
@@ -75,30 +105,44 @@ def _compare(
 ) -> Iterator[Difference]:
     before = state.status if state else entry.after.status
     if before is not entry.state_before:
-        yield _difference(entry, "state_before", entry.state_before, before)
+        why = difference.cause(entry, "state_before", schema)
+        yield difference.difference(entry, "state_before", entry.state_before, before, why)
     try:
-        today = _judge(spec, state, entry, back, schema)
+        today = judge(spec, state, entry, back, schema)
     except LogistError as error:
         yield Difference(entry.sequence, "state_after", entry.state_after, "refused", str(error))
         return
     if today is None:
         return
+    found = [*_elsewhere(entry, today), *_read_otherwise(entry, today)]
+    judged = entry.kind is Kind.ASK and any(name.startswith("response.") for name, _, _ in found)
+    for name, recorded, now in found:
+        why = difference.cause(entry, name, schema, judged=judged, reason=today.reason)
+        yield difference.difference(entry, name, recorded, now, why)
+
+
+def _elsewhere(entry: Interaction, today: Judged) -> Iterator[tuple[str, object, object]]:
+    """Where it leads, and by which way: what is not as it was recorded, with both values."""
     recorded_way, way = _way(entry.route), _way(today.route)
     if recorded_way != way:
-        yield _difference(entry, "route", recorded_way, way)
+        yield "route", recorded_way, way
     if today.place.status is not entry.state_after:
-        yield _difference(entry, "state_after", entry.state_after, today.place.status)
-    elif not newer.holds(_unworded(entry.after), _unworded(today.place)):
-        yield _difference(entry, "after", _text(entry.after), _text(today.place))
+        yield "state_after", entry.state_after, today.place.status
+    elif entry.after != today.place and not newer.holds(_unworded(entry.after), _unworded(today.place)):
+        yield "after", _text(entry.after), _text(today.place)
     if today.review is not None and today.review != (found := _reviewed(entry)):
-        yield _difference(entry, "review", found, today.review)
+        yield "review", found, today.review
+
+
+def _read_otherwise(entry: Interaction, today: Judged) -> Iterator[tuple[str, object, object]]:
+    """What the answer says: what is not as it was recorded, with both values."""
     for name in READ_FROM_ANSWER:
         recorded, now = getattr(entry.response, name), getattr(today.response, name)
         if recorded != now:
-            yield _difference(entry, f"response.{name}", recorded, now)
+            yield f"response.{name}", recorded, now
 
 
-def _judge(
+def judge(
     spec: EffectiveSpec, state: State | None, entry: Interaction, back: State | None, schema: JsonObject
 ) -> Judged | None:
     """How the interaction ends today; None for a kind that this version does not judge."""
@@ -106,14 +150,14 @@ def _judge(
         observed = entry.observed or Observed()
         outcome = step.conclude(spec, state, reply_of(entry), observed, schema)
         found = review.recorded(outcome.gate) if observed.asks_verdict else None
-        return Judged(outcome.place, outcome.response, outcome.route, found)
+        return Judged(outcome.place, outcome.response, outcome.route, found, outcome.reason)
     if entry.kind is Kind.RECOVER and state is not None:
         role = (entry.observed or Observed()).role
         outcome = (step.given_up if entry.command.get("given_up") else step.in_doubt)(spec, state, role)
         return Judged(outcome.place, outcome.response)
     if entry.kind is Kind.HALT and state is not None and not _limit_stands(spec, state, entry):
         return Judged(state.place(), Response())
-    if entry.kind in steward.ACTIONS or entry.kind is Kind.SPEC:
+    if entry.kind in steward.ACTIONS or entry.kind in steward.STANDING:
         here = state.place() if state else None
         routed = steward.routed(entry.kind, state, entry.command, spec)
         earlier = back.place() if back else None
@@ -160,20 +204,6 @@ def reply_of(entry: Interaction) -> Reply:
         error=response.error,
         redactions=response.redactions,
     )
-
-
-def _difference(entry: Interaction, field: str, recorded: object, today: object) -> Difference:
-    if field.startswith("response."):
-        cause = "the rules for the exit command judge this answer in another way"
-    elif field == "state_before":
-        cause = "the entries before it lead elsewhere"
-    elif field == "review":
-        cause = "the rules of the review come to another verdict, or to other findings"
-    elif field == "route":
-        cause = "the decisions of the workflow go another way"
-    else:
-        cause = "the rules of the state machine lead elsewhere"
-    return Difference(entry.sequence, field, str(recorded), str(today), cause)
 
 
 def _unworded(place: Place) -> JsonObject:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
+from logist import __version__
 from logist.agents import sandbox
 from logist.agents.programs import finding
 from logist.agents.protocol import LITELLM
 from logist.config.sections import ContextRules
 from logist.core import fold, instructing, patterns, prompt, step
+from logist.core.drift_causes import schema_hash
 from logist.core.limits import Halt
 from logist.core.model import (
     TERMINAL,
@@ -148,7 +150,10 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
     if isinstance(planned, Halt):
         return planned
     template_warnings(project, planned.warnings, strict=turn.choice.strict)
-    request = planned.request.model_copy(update={"command": _command(session, turn.choice)})
+    metadata = {**planned.request.metadata, "logist": __version__, "schema": schema_hash(project.schema)}
+    request = planned.request.model_copy(
+        update={"command": _command(session, turn.choice), "metadata": metadata}
+    )
     return replace(planned, request=request, why=turn.why)
 
 

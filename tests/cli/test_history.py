@@ -85,12 +85,44 @@ def test_raw_is_exact_whatever_the_encoding_of_the_terminal(told: Desk) -> None:
         (["--raw", "1"], "interaction 1 (create) has no answer"),
         (["--prompt", "4"], "interaction 4 (resubmit) has no prompt"),
         (["--raw", "2", "--prompt", "2"], "--raw and --prompt exclude each other"),
+        (["--prompt", "2", "--diff", "2", "3"], "--prompt and --diff exclude each other"),
+        (["--diff", "1", "2"], "interaction 1 (create) has no prompt"),
+        (["--diff", "2", "99"], "no interaction 99 in j1"),
+        (["--diff", "2"], "Option '--diff' requires 2 arguments"),
     ],
 )
 def test_what_is_not_there(told: Desk, args: list[str], message: str) -> None:
     ran = told("job", "history", "j1", *args)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
+
+
+def test_two_prompts_part_by_part(told: Desk) -> None:
+    ran = told("job", "history", "j1", "--diff", "2", "5")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[0] == "#2 Worker -> #5 Supervisor"
+    assert "role: Worker -> Supervisor" in lines
+    place = lines.index("note: only in #5")
+    assert lines[place + 1 : place + 4] == ["  +## Note from the steward", "  +", "  +Answer in JSON."]
+    assert "role:Worker: only in #2" in lines
+    assert lines[-1] == "equal: contract, task, limits, listing"
+    again = told("job", "history", "j1", "--diff", "2", "2")
+    assert again.out.splitlines()[1:] == [
+        "equal: contract, role:Worker, permissions, task, step, limits, listing"
+    ]
+
+
+def test_two_prompts_as_json(told: Desk) -> None:
+    data = told("job", "history", "j1", "--diff", "2", "5", "--json").json["data"]
+    assert (data["before"]["role"], data["after"]) == (
+        "Worker",
+        {"sequence": 5, "role": "Supervisor", "step": "task", "attempt": 1},
+    )
+    assert data["equal"] == ["contract", "task", "limits", "listing"]
+    assert data["settings"]["role"] == {"before": "Worker", "after": "Supervisor"}
+    note = next(each for each in data["different"] if each["source"] == "note")
+    assert (note["change"], note["cause"]) == ("added", "the steward's note: only in #5")
 
 
 def test_damage_in_the_middle_is_told_after_what_is_good(told: Desk) -> None:

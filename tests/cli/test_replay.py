@@ -1,14 +1,19 @@
-"""`logist job replay` and `logist job verify`."""
+"""`logist replay`, `logist job replay` and `logist job verify`."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from logist.jobs.archives import Archive
+from tests import support
 from tests.cli.desk import Desk, answer
 
 
@@ -49,6 +54,11 @@ def test_the_same_way_today(done: Desk) -> None:
         "interactions": 7,
         "skipped": 0,
         "differences": [],
+        "prompts": [],
+        "more": 0,
+        "manifest": [],
+        "notes": [],
+        "error": None,
     }
     assert done.tree() == before
 
@@ -64,13 +74,14 @@ def test_a_difference_names_where_and_why(done: Desk, tmp_path: Path) -> None:
     change = {3: {"state_after": "PENDING"}}
     rewritten(done.job() / "jobHistory.json", tmp_path / "archive", change)
     ran = done("job", "replay", "--archive", str(tmp_path / "archive"))
-    assert (ran.code, ran.out) == (9, "")
-    expected = (
-        f"error: {tmp_path / 'archive'}: interaction 3: state_after was PENDING, today it is STUCK: "
-        "the rules of the state machine lead elsewhere"
-    )
-    assert ran.err.startswith(expected)
-    assert ran.err.count("\n") == 1
+    assert (ran.code, ran.err) == (9, f"error: {tmp_path / 'archive'}: it would not go the same way today\n")
+    assert ran.out.splitlines() == [
+        f"{tmp_path / 'archive'}: 1 difference in 7 interactions",
+        "  interaction 3: state_after",
+        "    recorded  PENDING",
+        "    today     STUCK",
+        "    cause     the rules of the state machine lead elsewhere",
+    ]
     data = done("job", "replay", "--archive", str(tmp_path / "archive"), "--json").json["data"]
     assert data["differences"][0] == {
         "sequence": 3,
@@ -90,16 +101,174 @@ def test_a_difference_names_where_and_why(done: Desk, tmp_path: Path) -> None:
         ([], "no job named"),
     ],
 )
-def test_nothing_to_replay(done: Desk, args: list[str], message: str) -> None:
-    ran = done("job", "replay", *args)
+def test_nothing_to_replay(desk: Desk, args: list[str], message: str) -> None:
+    ran = desk("job", "replay", *args)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
 
 
-def test_an_archive_that_is_damaged(done: Desk, tmp_path: Path) -> None:
+def test_an_archive_that_is_damaged(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "jobHistory.json").write_text("{}", "utf-8")
-    ran = done("job", "replay", "--archive", str(tmp_path))
+    ran = desk("job", "replay", "--archive", str(tmp_path))
     assert (ran.code, ran.out) == (10, "")
+
+
+@pytest.fixture
+def many(desk: Desk) -> Desk:
+    """Three archived jobs, of which b goes another way; and its roles are those of today."""
+    source = support.ROOT / "fixtures" / "jobs" / "main-job" / "jobHistory.json"
+    for name in "abc":
+        change = {3: {"state_after": "WAITING"}} if name == "b" else {}
+        rewritten(source, desk.place / "archive" / name, change)
+    return desk
+
+
+def damage(desk: Desk, name: str) -> None:
+    file = desk.place / "archive" / name / "jobHistory.json"
+    file.write_bytes(file.read_bytes().replace(b'"sequence":4,', b'"sequence":9,'))
+
+
+class TestMany:
+    def test_a_line_for_each_that_differs_and_one_for_all(self, many: Desk) -> None:
+        ran = many("replay", "archive", "--prompts", "accept")
+        assert (ran.code, ran.err) == (9, "error: 1 of 3 histories would not go the same way today\n")
+        lines = ran.out.splitlines()
+        assert lines[:2] == ["archive/b: 1 difference in 8 interactions", "  interaction 3: state_after"]
+        assert lines[-1] == "3 histories, 24 interactions: 2 the same, 1 different"
+        assert "archive/a" not in ran.out
+
+    def test_one_that_is_damaged_stops_no_other(self, many: Desk) -> None:
+        damage(many, "a")
+        ran = many("replay", "archive", "--prompts", "accept")
+        assert ran.code == 10
+        assert ran.err.splitlines() == [
+            "error: 1 of 3 histories can't be read to the end",
+            "error: 1 of 3 histories would not go the same way today",
+        ]
+        assert "archive/a: it can't be read to its end: interaction 4" in ran.out
+        assert ran.out.endswith("19 interactions: 1 the same, 1 different, 1 unreadable\n")
+
+    def test_a_fixture_is_what_its_manifest_vouches_for(self, done: Desk) -> None:
+        assert done("job", "export", "j1", "--fixture", "f").code == 0
+        assert done("replay", "f").code == 0
+        file = done.place / "f" / "fixture.json"
+        file.write_text(file.read_text("utf-8").replace('"interactions": 7', '"interactions": 6'), "utf-8")
+        ran = done("replay", "f")
+        assert (ran.code, ran.err) == (9, "error: 1 of 1 history would not go the same way today\n")
+        assert ran.out.splitlines()[:2] == [
+            "f: it is not the history that its manifest vouches for, in 7 interactions",
+            "  fixture.json says 6 interactions, the history has 7",
+        ]
+        file.write_text("{", "utf-8")
+        assert done("replay", "f").code == 10
+
+    def test_json(self, many: Desk) -> None:
+        damage(many, "c")
+        ran = many("replay", "archive", "--prompts", "accept", "--json")
+        assert ran.code == 10
+        data = ran.json["data"]
+        assert [each["source"] for each in data["histories"]] == ["archive/a", "archive/b", "archive/c"]
+        assert [len(each["differences"]) for each in data["histories"]] == [0, 1, 0]
+        assert [each["error"] and each["error"]["code"] for each in data["histories"]] == [
+            None,
+            None,
+            "damaged",
+        ]
+        totals = data["totals"]
+        assert [totals[name] for name in ("histories", "same", "differ", "drift", "unreadable")] == [
+            3,
+            1,
+            1,
+            0,
+            1,
+        ]
+
+    def test_jsonl_is_written_as_each_is_done(self, many: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+        written: list[int] = []
+        entries = Archive.entries
+
+        def looked(self: Archive) -> Any:
+            written.append(sys.stdout.buffer.getvalue().count(b"\n"))  # type: ignore[union-attr]
+            return entries(self)
+
+        monkeypatch.setattr(Archive, "entries", looked)
+        ran = many("replay", "archive", "--jsonl", "--prompts", "accept")
+        assert written == [0, 1, 2]
+        assert [json.loads(line)["source"] for line in ran.out.splitlines()] == [
+            f"archive/{name}" for name in "abc"
+        ]
+
+    def test_fail_fast_stops_at_the_first(self, many: Desk) -> None:
+        ran = many("replay", "archive", "--fail-fast", "--json", "--prompts", "accept")
+        assert ran.code == 9
+        assert [each["source"] for each in ran.json["data"]["histories"]] == ["archive/a", "archive/b"]
+
+    @pytest.mark.parametrize(
+        ("choice", "code", "told"), [("fail", 9, True), ("warn", 0, True), ("accept", 0, False)]
+    )
+    def test_prompts(self, many: Desk, choice: str, code: int, told: bool) -> None:
+        ran = many("replay", "archive/a", "--prompts", choice)
+        assert ran.code == code
+        assert ("role:Supervisor changed" in ran.out) is told
+        assert ("the prompts of 1 of 1 history would be put in another way" in ran.err) is (choice == "fail")
+        job = many("job", "replay", "--archive", "archive/a", "--prompts", choice)
+        assert (job.code, "role:Supervisor changed" in job.out) == (code, told)
+        assert ("archive/a: its prompts would be put in another way" in job.err) is (choice == "fail")
+
+    def test_a_project_that_does_not_validate_keeps_nobody_from_replaying(self, many: Desk) -> None:
+        many.settings("limts: 1\n")
+        (many.home / "roles").mkdir()
+        (many.home / "roles" / "Worker.yaml").write_text("name: Worker\n", "utf-8")
+        assert many("replay", "archive/a").code == 0
+
+    def test_without_a_path_the_jobs_of_the_project(self, done: Desk) -> None:
+        assert done("replay") == (0, "1 history, 7 interactions: 1 the same\n", "")
+        assert done("replay", "--jsonl").out.startswith('{"source":"j1",')
+        (done.job() / "jobHistory.json").unlink()
+        ran = done("replay")
+        assert (ran.code, "j1: it can't be read" in ran.out) == (10, True)
+
+    @pytest.mark.parametrize("args", [[], ["nowhere"], ["archive/a", "nowhere"], ["--prompts", "perhaps"]])
+    def test_nothing_to_check_is_no_success(self, many: Desk, args: list[str]) -> None:
+        ran = many("replay", *args)
+        assert (ran.code, ran.out) == (2, "")
+
+    def test_names_steer_no_terminal(self, many: Desk) -> None:
+        (many.place / "archive" / "b").rename(many.place / "archive" / "b\x1b[31m\nforged: 1")
+        ran = many("replay", "archive", "--prompts", "accept")
+        assert "\x1b" not in ran.out
+        assert not any(line.startswith("forged") for line in ran.out.splitlines())
+
+
+class TestJunit:
+    def test_it_is_written_also_when_something_differs(self, many: Desk) -> None:
+        damage(many, "c")
+        file = many.place / "out.xml"
+        file.write_text("old", "utf-8")
+        assert many("replay", "archive", "--junit", "out.xml").code == 10
+        (suite,) = ElementTree.parse(file).getroot()
+        assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["3", "1", "1"]
+        assert [each.name for each in many.place.iterdir() if each.name.startswith(".out")] == []
+        assert many("job", "replay", "--archive", "archive/b", "--junit", "out.xml").code == 9
+        (suite,) = ElementTree.parse(file).getroot()
+        assert suite.get("tests") == "1"
+
+    @pytest.mark.parametrize("name", ["nowhere/out.xml", "archive", "/dev/null", "pipe"])
+    def test_where_it_cannot_be_written_nothing_is_begun(self, many: Desk, name: str) -> None:
+        os.mkfifo(many.place / "pipe")
+        ran = many("replay", "archive", "--junit", name)
+        assert (ran.code, ran.out) == (2, "")
+        assert "--junit" in ran.err
+
+
+def test_a_bar_on_a_terminal_alone(many: Desk) -> None:
+    seen = many.on_terminal("replay", "archive", "--prompts", "accept", columns=60, env={"NO_COLOR": "1"})
+    assert "[########................] 1/3 histories, 8 interactions" in seen
+    assert all(len(line) < 60 for line in seen.replace("\r", "\n").split("\n") if line.startswith("["))
+    assert (
+        seen.replace("\r", "\n").rstrip().endswith("error: 1 of 3 histories would not go the same way today")
+    )
+    assert "[####" not in many("replay", "archive", "--prompts", "accept").err
 
 
 def test_verify_counts(done: Desk) -> None:

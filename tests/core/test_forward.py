@@ -300,28 +300,28 @@ class TestReplay:
         after = job.entries[-1].after.model_dump(mode="json")
         job.entries.append(read(sequence=3, after=after))
         job.answer()
-        assert list(replay.replay(job.entries, SCHEMA)) == []
+        assert list(replay.differences(job.entries, SCHEMA)) == []
 
     def test_what_follows_is_judged_from_where_it_left_the_job(self) -> None:
         job = Recorder()
         job.entries.append(read(after={"status": "REVIEW_REQUIRED"}, state_after="REVIEW_REQUIRED"))
         job.answer()
         wrong = job.entries[-1].model_copy(update={"state_after": Status.FAILED})
-        assert list(replay.replay(job.entries, SCHEMA)) == []
-        assert [d.sequence for d in replay.replay([*job.entries[:-1], wrong], SCHEMA)] == [3]
+        assert list(replay.differences(job.entries, SCHEMA)) == []
+        assert [d.sequence for d in replay.differences([*job.entries[:-1], wrong], SCHEMA)] == [3]
 
     def test_a_state_that_only_a_newer_one_knows_is_not_judged(self) -> None:
         job = Recorder()
         asked = Interaction.model_validate(entry(kind="ask", actor="agent", after={"status": "PARKED"}))
         job.entries.append(asked)
-        assert list(replay.replay(job.entries, SCHEMA)) == []
+        assert list(replay.differences(job.entries, SCHEMA)) == []
 
     def test_a_history_may_begin_with_an_unknown_kind(self) -> None:
         job = Recorder()
         job.answer()
         begun = read(sequence=1, kind="import", after=job.entries[0].after.model_dump(mode="json"))
-        assert list(replay.replay([begun, job.entries[1]], SCHEMA)) == []
+        assert list(replay.differences([begun, job.entries[1]], SCHEMA)) == []
         spec = job.spec.model_dump(mode="json")
         begun = begun.model_copy(update={"spec": EffectiveSpec.model_validate(spec)})
         wrong = job.entries[1].model_copy(update={"state_after": Status.FAILED})
-        assert [d.sequence for d in replay.replay([begun, wrong], SCHEMA)] == [2]
+        assert [d.sequence for d in replay.differences([begun, wrong], SCHEMA)] == [2]

@@ -1,4 +1,8 @@
-"""Every recorded job under fixtures/jobs goes the same way today: to add a case, add a directory."""
+"""Every recorded job under fixtures/jobs goes the same way today: to add a case, add a directory.
+
+In a whole run each is a test of its own, `fixtures/jobs/NAME/jobHistory.json::replay`: pyproject.toml lists them
+for the plugin that Logist has for everybody.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.jobs import looking
+from logist.jobs import archives, replaying
 from logist.resources import resource
 from tests import support
 
@@ -19,16 +23,22 @@ def test_there_are_recorded_jobs() -> None:
     assert len(RECORDED) >= 5
 
 
+def test_each_is_a_test_that_passes(pytester: pytest.Pytester) -> None:
+    place = support.ROOT / "fixtures" / "jobs"
+    run = pytester.runpytest_inprocess(
+        "-pno:cacheprovider", "--logist-prompts=accept", "--logist-fixtures", place
+    )
+    run.assert_outcomes(passed=len(RECORDED))
+
+
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
-def test_it_replays(path: Path) -> None:
-    replayed = looking.replay_file(SCHEMA, path)
-    assert replayed.interactions > 3
-    assert replayed.differences == ()
+def test_it_has_something_to_tell(path: Path) -> None:
+    assert sum(1 for _ in archives.one(path).entries()) > 3
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_its_lines_chain(path: Path) -> None:
-    job = looking.archived(path)
+    job = archives.one(path).job
     assert [problem for problem in job.verify() if "state.json" not in problem.message] == []
 
 
@@ -41,6 +51,6 @@ def test_a_changed_rule_is_found() -> None:
     )
     properties["summary_for_supervisor"]["maxLength"] = 10
     main = next(path for path in RECORDED if path.name == "main-job")
-    differences = looking.replay_file(stricter, main).differences
+    differences = replaying.replay_file(stricter, main).differences
     assert differences[0].sequence == 2
     assert (differences[0].recorded, differences[0].today) == ("REVIEW_REQUIRED", "STUCK")

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from logist.cli.options import job_options
-from logist.cli.output import Diagnostic, Output, warnings
+from logist.cli.output import Output
+from logist.cli.replayed import junit_file, outcome_of, prompts_of, replay_options, row, told, write_junit
 from logist.config.environment import Environment
-from logist.errors import ReplayDiffers, UsageError
+from logist.errors import UsageError
 
 if TYPE_CHECKING:
-    from logist.core.replay import Difference
-    from logist.jobs.looking import Replayed
+    from logist.jobs.archives import Archive
 
 
 @click.command("replay")
 @click.option("--archive", metavar="PATH", help="A jobHistory.json anywhere, or the directory it is in.")
+@replay_options
 @job_options
 @click.pass_obj
 def replay(
@@ -27,48 +27,46 @@ def replay(
     job_option: str | None,
     jobs_dir: str | None,
     archive: str | None,
+    prompts: str,
+    junit: str | None,
 ) -> Output:
-    """Run a recorded history through today's rules: no model, no network, no clock, nothing written.
+    """Run a recorded history through today's rules: no model, no network, no clock.
 
-    Exit code 9 when an interaction ends in another way today than it did then.
+    Exit code 9 when an interaction ends in another way today than it did then (with --prompts fail also
+    when a prompt would be another one), 10 when the history is damaged. `logist replay` takes many.
     """
+    from logist.jobs.replay_report import Junit, lines
+    from logist.jobs.replaying import replay_archive
+    from logist.resources import schema
+
     if archive and (job_argument or job_option):
         raise UsageError("name a job or --archive, not both", where="--archive")
-    name, found = _replayed(environment, job_argument, job_option, jobs_dir, archive)
-    differences = [asdict(item) for item in found.differences]
-    count, skipped = found.interactions, len(found.skipped)
-    data = {"source": name, "interactions": count, "skipped": skipped, "differences": differences}
-    told = warnings(found.skipped, "newer")
-    if not found.differences:
-        but = f", {skipped} skipped" if skipped else ""
-        return Output(data, (f"{name}: {count - skipped} interactions go the same way today{but}",), told)
-    more = len(differences) - 1
-    error = Diagnostic("error", ReplayDiffers.code, _named(found.differences[0], more), name)
-    return Output(data, (), (error, *told), ReplayDiffers.exit_code)
+    target = junit_file(junit)
+    history = _archive(environment, job_argument, job_option, jobs_dir, archive)
+    compared = prompts_of(environment, jobs_dir, prompts)
+    found = replay_archive(history, schema("llm-chat-schema"), prompts=compared)
+    strict = prompts == "fail"
+    report = Junit(strict)
+    report.add(found)
+    write_junit(target, report)
+    if found.error:
+        raise found.error
+    code, errors = outcome_of(found, prompts=strict)
+    return Output(row(found), lines(found), (*told(found), *errors), code)
 
 
-def _replayed(
+def _archive(
     environment: Environment,
     argument: str | None,
     option: str | None,
     jobs_dir: str | None,
     archive: str | None,
-) -> tuple[str, Replayed]:
+) -> Archive:
     from pathlib import Path
 
-    from logist.cli.context import open_job, project
-    from logist.jobs.looking import replay_file, replay_job
-    from logist.resources import schema
+    from logist.cli.context import open_job
+    from logist.jobs import archives
 
     if archive:
-        return archive, replay_file(schema("llm-chat-schema"), Path(archive).absolute())
-    job = open_job(environment, argument, option, jobs_dir)
-    return job.id, replay_job(project(environment, jobs_dir), job)
-
-
-def _named(first: Difference, more: int) -> str:
-    others = f"; and {more} more" if more else ""
-    return (
-        f"interaction {first.sequence}: {first.field} was {first.recorded}, today it is {first.today}: "
-        f"{first.cause}{others}"
-    )
+        return archives.one(Path(archive))
+    return archives.Archive.of(open_job(environment, argument, option, jobs_dir))

@@ -1,0 +1,119 @@
+"""`logist replay`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logist.cli import render
+from logist.cli.options import jobs_dir_option
+from logist.cli.output import Diagnostic, Output
+from logist.cli.progress import Progress
+from logist.cli.replayed import junit_file, outcome, prompts_of, replay_options, row, told, write_junit
+from logist.config.environment import Environment
+
+if TYPE_CHECKING:
+    from logist.jobs.archives import Archive
+    from logist.jobs.replaying import Replayed
+
+
+@click.command("replay")
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
+@replay_options
+@click.option("--fail-fast", is_flag=True, help="Stop after the first history that does not go the same way.")
+@jobs_dir_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document, at the end.")
+@click.option("--jsonl", "as_jsonl", is_flag=True, help="One JSON object a history, as each is done.")
+@click.pass_obj
+def replay(
+    environment: Environment,
+    paths: tuple[str, ...],
+    prompts: str,
+    junit: str | None,
+    fail_fast: bool,
+    jobs_dir: str | None,
+    as_json: bool,
+    as_jsonl: bool,
+) -> Output:
+    """Run recorded histories through today's rules: no model, no network, no clock.
+
+    A PATH is a job directory, a history file, a folder of them, or a pattern; without one, all jobs of
+    the project. Exit code 10 when a history is damaged, else 9 when one goes another way today (with
+    --prompts fail also when a prompt would be another one), else 0.
+    """
+    from logist.jobs.replay_report import Junit, Totals
+    from logist.jobs.replaying import replay_all
+    from logist.resources import schema
+
+    target = junit_file(junit)
+    found = list(_archives(environment, paths, jobs_dir))
+    progress = Progress(len(found))
+    shown = _Shown(environment, "json" if as_json else "jsonl" if as_jsonl else "text", progress)
+    totals, report, strict = Totals(), Junit(prompts == "fail"), prompts == "fail"
+    compared = prompts_of(environment, jobs_dir, prompts)
+    try:
+        for each in replay_all(found, schema("llm-chat-schema"), prompts=compared, each=progress.tick):
+            totals.add(each)
+            report.add(each)
+            shown.add(each)
+            progress.done()
+            if fail_fast and each.fails(prompts=strict):
+                break
+    finally:
+        progress.clear()
+    write_junit(target, report)
+    code, errors = outcome(totals, prompts=strict)
+    data = {"histories": shown.rows, "totals": totals.counted()}
+    return Output([] if as_jsonl and not as_json else data, (totals.line(),), (*shown.told, *errors), code)
+
+
+def _archives(environment: Environment, paths: tuple[str, ...], jobs_dir: str | None) -> Iterator[Archive]:
+    """The histories that are asked for; UsageError where there is none."""
+    from pathlib import Path
+
+    from logist.cli.options import here
+    from logist.errors import UsageError
+    from logist.jobs.archives import Archive, find
+    from logist.store import JobDir, list_jobs
+
+    if paths:
+        yield from find(paths)
+        return
+    jobs = environment.jobs_dir(jobs_dir, Path(here()))
+    ids = list(list_jobs(jobs))
+    if not ids:
+        fix = "name a job directory, its jobHistory.json, or a folder that holds such"
+        raise UsageError("there is no job to replay", where=str(jobs), fix=fix)
+    yield from (Archive.of(JobDir.open(jobs, job_id)) for job_id in ids)
+
+
+class _Shown:
+    """What is shown of each history as it is done; nothing is kept that is not needed at the end."""
+
+    def __init__(self, environment: Environment, mode: str, progress: Progress) -> None:
+        self.rows: list[dict[str, Any]] = []
+        """For the document; empty in every other mode."""
+        self.told: list[Diagnostic] = []
+        self._environment = environment
+        self._mode = mode
+        self._progress = progress
+        self._diffs: set[str] = set()
+
+    def add(self, found: Replayed) -> None:
+        """One more history."""
+        from logist.jobs.replay_report import lines
+
+        if self._mode == "json":
+            self.rows.append(row(found))
+            self.told += told(found, found.name)
+            return
+        beside = told(found, found.name)
+        if self._mode == "jsonl" or beside or found.fails(prompts=True):
+            self._progress.clear()
+        if self._mode == "jsonl":
+            render.print_json(row(found))
+        elif found.fails(prompts=True):
+            render.print_lines(lines(found, shown=self._diffs), self._environment)
+        render.diagnose(beside, self._environment)

@@ -1,0 +1,117 @@
+"""What `logist replay` and `logist job replay` share: their options, and what they show of a result."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from logist.cli.output import Diagnostic
+from logist.config.environment import Environment
+from logist.errors import Damaged, ReplayDiffers, UsageError
+
+if TYPE_CHECKING:
+    from logist.core.replay import Prompts
+    from logist.jobs.replay_report import Junit, Totals
+    from logist.jobs.replaying import Replayed
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ANOTHER_WAY = "would not go the same way today"
+OTHERWISE = "would be put in another way today (--prompts warn only tells)"
+
+
+def replay_options(command: F) -> F:
+    """--prompts and --junit."""
+    prompts = click.option(
+        "--prompts",
+        type=click.Choice(["fail", "warn", "accept"]),
+        default="warn",
+        show_default=True,
+        help="If agents would be told something else today: fail, warn, or (accept) do not look.",
+    )
+    junit = click.option(
+        "--junit", metavar="FILE", type=click.Path(), help="Write a JUnit report too, for a CI."
+    )
+    return prompts(junit(command))
+
+
+def prompts_of(environment: Environment, jobs_dir: str | None, choice: str) -> Prompts | None:
+    """What compares a recorded prompt with today's; None where nobody wants to know."""
+    if choice == "accept":
+        return None
+    from logist.cli.checkup.surroundings import surroundings
+    from logist.jobs.drifting import prompts
+
+    return prompts(surroundings(environment, jobs_dir))
+
+
+def junit_file(name: str | None) -> Path | None:
+    """Where the report goes; UsageError, before any work is done, for a place that takes none."""
+    if name is None:
+        return None
+    path = Path(os.path.realpath(name))
+    if not path.parent.is_dir():
+        raise UsageError("there is no such directory", where=f"--junit {name}", fix=f"mkdir -p {path.parent}")
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+        raise UsageError("it is no regular file", where=f"--junit {name}", fix="name a file")
+    return path
+
+
+def write_junit(path: Path | None, report: Junit) -> None:
+    """The report, all of it or nothing."""
+    if path is not None:
+        from logist.store import files
+
+        files.replace_chunks(path, report.document(), 0o644)
+
+
+def row(found: Replayed) -> dict[str, Any]:
+    """One history as `--json` shows it."""
+    error = found.error
+    told = error and Diagnostic("error", error.code, error.message, error.where, error.fix)._asdict()
+    return {
+        "source": found.name,
+        "interactions": found.interactions,
+        "skipped": found.unjudged,
+        "differences": [asdict(each) for each in found.differences],
+        "prompts": [asdict(each) for each in found.drifts],
+        "more": found.more,
+        "manifest": list(found.disagreements),
+        "notes": list(found.notes),
+        "error": told,
+    }
+
+
+def told(found: Replayed, name: str | None = None) -> tuple[Diagnostic, ...]:
+    """What a person should know of a history that is no difference; `name` is the history's, where there are many."""
+    newer = tuple(Diagnostic("warning", "newer", text, name) for text in found.skipped)
+    return (*newer, *(Diagnostic("info", "note", text, name) for text in found.notes))
+
+
+def outcome_of(found: Replayed, *, prompts: bool) -> tuple[int, tuple[Diagnostic, ...]]:
+    """The exit code of one history that was read to its end, and what it stands for."""
+    if not found.fails(prompts=prompts):
+        return 0, ()
+    said = f"it {ANOTHER_WAY}" if found.goes_another_way else f"its prompts {OTHERWISE}"
+    return ReplayDiffers.exit_code, (Diagnostic("error", ReplayDiffers.code, said, found.name),)
+
+
+def outcome(totals: Totals, *, prompts: bool) -> tuple[int, tuple[Diagnostic, ...]]:
+    """The exit code of many, and what it stands for: damage comes before what differs."""
+    of = f"of {totals.histories:,} {'history' if totals.histories == 1 else 'histories'}"
+    drift = totals.drift if prompts else 0
+    said = []
+    if totals.unreadable:
+        said.append(Diagnostic("error", Damaged.code, f"{totals.unreadable:,} {of} can't be read to the end"))
+    if totals.differ:
+        said.append(Diagnostic("error", ReplayDiffers.code, f"{totals.differ:,} {of} {ANOTHER_WAY}"))
+    if drift:
+        said.append(Diagnostic("error", ReplayDiffers.code, f"the prompts of {drift:,} {of} {OTHERWISE}"))
+    code = Damaged.exit_code if totals.unreadable else ReplayDiffers.exit_code if said else 0
+    return code, tuple(said)

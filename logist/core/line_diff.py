@@ -1,0 +1,116 @@
+"""How two texts differ, in lines that a person can read: bounded in time, in lines, and in the length of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+from itertools import zip_longest
+
+AROUND = 2
+"""Equal lines that are shown before and after what differs."""
+MOST_LINES = 60
+"""Of one difference; the rest is counted."""
+COMPARED = 200
+"""Lines of each text that are compared one by one; longer stretches are told as a whole."""
+WIDEST = 200
+"""Characters of a line."""
+REMEMBERED = 100_000
+"""Characters: the difference of shorter texts is found once, for all the prompts of a history that have it."""
+_SHOWN = 25
+"""Of lines that gave way to others, on each side."""
+_LED_BY = 40
+"""Characters of a cut line before the place where it differs."""
+
+
+def unified(old: str, new: str) -> tuple[str, ...]:
+    """The lines that differ, each with its mark: `-` was, `+` is, a blank is in both, `...` was left out.
+
+    Empty where the texts are equal. No line has a line break; none is wider than about WIDEST.
+    """
+    if old == new:
+        return ()
+    return _remembered(old, new) if len(old) + len(new) <= REMEMBERED else _unified(old, new)
+
+
+def _unified(old: str, new: str) -> tuple[str, ...]:
+    lines = list(_marked(old.split("\n"), new.split("\n")))
+    more = len(lines) - MOST_LINES
+    if more <= 1:
+        return tuple(lines)
+    return (*lines[:MOST_LINES], f"... and {more:,} more lines")
+
+
+_remembered = lru_cache(maxsize=64)(_unified)
+
+
+def one_sided(mark: str, text: str) -> tuple[str, ...]:
+    """A whole text that only one side has."""
+    lines = text.split("\n")
+    shown = [f"{mark}{_cut(line, 0)}" for line in lines[:MOST_LINES]]
+    more = len(lines) - MOST_LINES
+    return (*shown, f"... and {more:,} more lines") if more > 0 else tuple(shown)
+
+
+def _marked(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    head = _alike(old, new)
+    tail = _alike(old[head:][::-1], new[head:][::-1])
+    before = old[max(0, head - AROUND) : head]
+    after = old[len(old) - tail :][:AROUND]
+    if head > AROUND:
+        yield "..."
+    yield from (f" {_cut(line, 0)}" for line in before)
+    yield from _middle(old[head : len(old) - tail], new[head : len(new) - tail])
+    yield from (f" {_cut(line, 0)}" for line in after)
+    if tail > AROUND:
+        yield "..."
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many of the first lines are the same."""
+    same = (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(same, min(len(one), len(other)))
+
+
+def _middle(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """Between the first and the last line that differ."""
+    if max(len(old), len(new)) > COMPARED:
+        yield from _replaced(old, new)
+        return
+    groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(AROUND)
+    for number, group in enumerate(groups):
+        if number:
+            yield "..."
+        for tag, start, end, new_start, new_end in group:
+            if tag == "equal":
+                yield from (f" {_cut(line, 0)}" for line in old[start:end])
+            else:
+                yield from _replaced(old[start:end], new[new_start:new_end])
+
+
+def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """Lines that gave way to others; of long ones the stretch is shown in which a pair begins to differ."""
+    places = [_common(one, other) for one, other in zip(old[:_SHOWN], new[:_SHOWN], strict=False)]
+    for mark, lines in (("-", old), ("+", new)):
+        shown = zip_longest(lines[:_SHOWN], places[: len(lines)], fillvalue=0)
+        yield from (f"{mark}{_cut(str(line), place)}" for line, place in shown)
+        if len(lines) > _SHOWN:
+            yield f"... and {len(lines) - _SHOWN:,} more {'that are gone' if mark == '-' else 'that are new'}"
+
+
+def _common(one: str, other: str) -> int:
+    """How many of the first characters are the same."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def _cut(line: str, place: int) -> str:
+    """At most WIDEST characters of a line, with what stands at `place` among them."""
+    if len(line) <= WIDEST:
+        return line
+    start = max(0, place - _LED_BY) if place + _LED_BY > WIDEST else 0
+    end = start + WIDEST
+    return f"{'...' if start else ''}{line[start:end]}{'...' if end < len(line) else ''}"

@@ -1,0 +1,182 @@
+"""What a replay found, for people: the lines of a terminal, of a failing test and of a JUnit report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from html import escape
+
+from logist.core import difference
+from logist.core.drift import Drift
+from logist.jobs.replaying import Replayed
+
+DIFF = 30
+"""Lines of a diff that are shown."""
+NAMED = 8
+"""Interactions that are named where more have the same drift."""
+DIFFERENCES = 20
+"""Differences of one history that are shown."""
+_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML 1.0 document may hold, and the carriage return, which a reader would turn into a line break."""
+
+
+def lines(found: Replayed, *, shown: set[str] | None = None) -> Iterator[str]:
+    """All that was found in one history, its name and verdict first; one line where it goes the same way.
+
+    `shown` has the diffs that are known already, and gets those that are shown here.
+    """
+    yield f"{found.name}: {verdict(found)}"
+    yield from (f"  {each}" for each in found.disagreements)
+    for each in found.differences[:DIFFERENCES]:
+        yield from (f"  {line}" for line in difference.lines(each))
+    if (beyond := len(found.differences) - DIFFERENCES) > 0:
+        yield f"  and {beyond:,} more differences"
+    known = set() if shown is None else shown
+    for same in _grouped(found.drifts):
+        yield from (f"  {line}" for line in _drift_lines(same, known))
+    if found.more:
+        yield f"  and {found.more:,} more findings, which were not kept"
+
+
+def verdict(found: Replayed) -> str:
+    """The outcome of one history in a line."""
+    if found.error:
+        fix = f" ({found.error.fix})" if found.error.fix else ""
+        return f"it can't be read to its end: {found.error.message}{fix}"
+    every = _count(found.interactions, "interaction")
+    if found.differences:
+        return f"{_count(len(found.differences), 'difference')} in {every}"
+    if found.disagreements:
+        return f"it is not the history that its manifest vouches for, in {every}"
+    judged = found.interactions - found.unjudged
+    skipped = f", {found.unjudged:,} skipped" if found.unjudged else ""
+    asked = len({each.sequence for each in found.drifts})
+    prompts = f"; {_count(asked, 'prompt')} would be put in another way" if asked else ""
+    return f"{_count(judged, 'interaction')} {_go(judged)} the same way today{skipped}{prompts}"
+
+
+def _grouped(drifts: Iterable[Drift]) -> Iterator[list[Drift]]:
+    """Those that say the same of several prompts, together."""
+    same: dict[tuple[str, str, str], list[Drift]] = {}
+    for each in drifts:
+        same.setdefault((each.source, each.change, each.cause), []).append(each)
+    return iter(same.values())
+
+
+def _drift_lines(same: list[Drift], known: set[str]) -> Iterator[str]:
+    numbers = ", ".join(str(each.sequence) for each in same[:NAMED])
+    more = f" and {len(same) - NAMED:,} more" if len(same) > NAMED else ""
+    first = same[0]
+    what = f" {first.source} {first.change}" if first.source else ""
+    prompts = "prompts of interactions" if len(same) > 1 else "prompt of interaction"
+    yield f"{prompts} {numbers}{more}:{what}"
+    yield f"  cause     {first.cause}"
+    text = "\n".join(first.diff)
+    if text in known:
+        yield "  the diff is shown above"
+        return
+    known.add(text)
+    yield from (f"  {line}" for line in first.diff[:DIFF])
+    if (beyond := len(first.diff) - DIFF) > 0:
+        yield f"  ... {beyond:,} more lines"
+
+
+@dataclass
+class Totals:
+    """How many histories there were, and what came out."""
+
+    histories: int = 0
+    interactions: int = 0
+    same: int = 0
+    differ: int = 0
+    drift: int = 0
+    """Those that go the same way, but whose prompts would be others."""
+    unreadable: int = 0
+    skipped: int = 0
+    """Interactions that were not judged."""
+
+    def add(self, found: Replayed) -> None:
+        """Takes one more history."""
+        self.histories += 1
+        self.interactions += found.interactions
+        self.skipped += found.unjudged
+        if found.error:
+            self.unreadable += 1
+        elif found.goes_another_way:
+            self.differ += 1
+        elif found.drifts:
+            self.drift += 1
+        else:
+            self.same += 1
+
+    def counted(self) -> dict[str, int]:
+        """All of it by name."""
+        return asdict(self)
+
+    def line(self) -> str:
+        """All of it on one line."""
+        parts = [f"{self.same:,} the same"]
+        parts += [f"{self.differ:,} different"] if self.differ else []
+        parts += [f"{self.drift:,} the same but for the prompts"] if self.drift else []
+        parts += [f"{self.unreadable:,} unreadable"] if self.unreadable else []
+        skipped = f" ({self.skipped:,} of them skipped)" if self.skipped else ""
+        histories = "1 history" if self.histories == 1 else f"{self.histories:,} histories"
+        return f"{histories}, {_count(self.interactions, 'interaction')}{skipped}: {', '.join(parts)}"
+
+
+@dataclass
+class Junit:
+    """A JUnit report that grows by a test case a history. It has no times: a replay reads no clock."""
+
+    prompts: bool
+    """Whether a prompt that drifts is a failure."""
+    _cases: list[str] = field(default_factory=list)
+    _failures: int = 0
+    _errors: int = 0
+
+    def add(self, found: Replayed) -> None:
+        """Takes one more history."""
+        text = "\n".join([*lines(found), *found.skipped, *found.notes])
+        case = f'<testcase classname="logist.replay" name={_attribute(found.name)} time="0"'
+        if found.error:
+            self._errors += 1
+            inner = f"<error type={_attribute(found.error.code)} message={_attribute(verdict(found))}>{_xml(text)}</error>"
+        elif found.fails(prompts=self.prompts):
+            self._failures += 1
+            kind = "replay_differs" if found.goes_another_way else "prompt_drifts"
+            inner = f'<failure type="{kind}" message={_attribute(verdict(found))}>{_xml(text)}</failure>'
+        elif found.drifts or found.skipped or found.notes:
+            inner = f"<system-out>{_xml(text)}</system-out>"
+        else:
+            inner = ""
+        self._cases.append(f"{case}>{inner}</testcase>" if inner else f"{case}/>")
+
+    def document(self) -> Iterator[bytes]:
+        """The report as it is written, piece by piece."""
+        counts = f'tests="{len(self._cases)}" failures="{self._failures}" errors="{self._errors}" skipped="0"'
+        yield b'<?xml version="1.0" encoding="UTF-8"?>\n'
+        yield f'<testsuites>\n<testsuite name="logist replay" {counts} time="0">\n'.encode()
+        yield from (f"{case}\n".encode() for case in self._cases)
+        yield b"</testsuite>\n</testsuites>\n"
+
+
+def _xml(text: str) -> str:
+    return escape(_NOT_XML.sub(_named, text), quote=False)
+
+
+def _attribute(text: str) -> str:
+    text = escape(_NOT_XML.sub(_named, text)).replace("\n", "&#10;").replace("\t", "&#9;")
+    return f'"{text}"'
+
+
+def _named(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _go(number: int) -> str:
+    return "goes" if number == 1 else "go"

@@ -1,0 +1,200 @@
+"""Replaying recorded jobs: each history through today's rules, with one interaction in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from logist.core import fold, newer
+from logist.core.difference import Difference
+from logist.core.drift import Drift
+from logist.core.model import Interaction, JsonObject, Kind
+from logist.core.replay import Prompts, replay
+from logist.errors import Damaged, LogistError, Refused, Stopped
+from logist.jobs import archives, fixtures
+from logist.jobs.archives import Archive
+from logist.jobs.project import Project
+from logist.store import JobDir
+
+NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""How the rules fail over a history that was written by hand, or by a defect."""
+KEPT = 1_000
+"""Findings of one history that are kept, of each kind; what is beyond is counted. So many are in memory."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What the replay of one history found."""
+
+    interactions: int
+    """How many were read, those that were not judged too."""
+    differences: tuple[Difference, ...]
+    skipped: tuple[str, ...] = ()
+    """Why an interaction was not judged, one by one: only a newer Logist knows it whole."""
+    unjudged: int = 0
+    """How many those are, all of them."""
+    drifts: tuple[Drift, ...] = ()
+    """What agents would be told today that differs from what they were told."""
+    more: int = 0
+    """Findings beyond those kept."""
+    disagreements: tuple[str, ...] = ()
+    """Of a fixture: where its history is not the one that its manifest vouches for."""
+    notes: tuple[str, ...] = ()
+    """What had to be rebuilt to read it."""
+    name: str = ""
+    error: LogistError | None = None
+    """Why it was not read to its end; the findings are those until there."""
+
+    def fails(self, *, prompts: bool = False) -> bool:
+        """Whether it does not replay; `prompts` says that a drift counts."""
+        return bool(self.error or self.goes_another_way or (prompts and self.drifts))
+
+    @property
+    def goes_another_way(self) -> bool:
+        """Whether it does not go as it was recorded, prompts apart."""
+        return bool(self.differences or self.disagreements)
+
+
+def replay_job(project: Project, job: JobDir, *, prompts: Prompts | None = None) -> Replayed:
+    """The job's history through today's rules. Raises what the reading of it raises."""
+    return _whole(replay_archive(Archive.of(job), project.schema, prompts=prompts))
+
+
+def replay_file(schema: JsonObject, path: Path) -> Replayed:
+    """An archived history, or a directory that holds one. Raises what the reading of it raises."""
+    return _whole(replay_archive(archives.one(path), schema))
+
+
+def _whole(found: Replayed) -> Replayed:
+    if found.error:
+        raise found.error
+    return found
+
+
+def replay_all(
+    found: Iterable[Archive],
+    schema: JsonObject,
+    *,
+    prompts: Prompts | None = None,
+    each: Callable[[], None] = lambda: None,
+) -> Iterator[Replayed]:
+    """One result a history, as each is done; a damaged one stops no other. `each` hears of every interaction."""
+    return (replay_archive(archive, schema, prompts=prompts, each=each) for archive in found)
+
+
+def replay_archive(
+    archive: Archive,
+    schema: JsonObject,
+    *,
+    prompts: Prompts | None = None,
+    each: Callable[[], None] = lambda: None,
+) -> Replayed:
+    """One history; what keeps it from being read is in the result. `each` hears of every interaction."""
+    reading = _Reading(archive, each)
+    try:
+        reading.read(schema, prompts)
+    except Stopped:
+        raise
+    except LogistError as error:
+        reading.error = error
+    except (OSError, RecursionError) as error:
+        reading.error = Damaged(f"it can't be read: {error}", where=str(archive.path))
+    except NONSENSE as error:  # fields that read well, but that no rule expects: one history stops no other
+        message = f"what it says makes no sense to the rules, at interaction {reading.count}: {error!r}"
+        reading.error = Damaged(message, where=str(archive.path), fix="was it edited by hand?")
+    return reading.result()
+
+
+class _AppendedError(Exception):
+    """A restep was recorded after the history was looked through for them."""
+
+    def __init__(self, target: int) -> None:
+        super().__init__(target)
+        self.target = target
+
+
+class _Reading:
+    """One history on its way through the rules, and what was found so far."""
+
+    def __init__(self, archive: Archive, each: Callable[[], None]) -> None:
+        self.error: LogistError | None = None
+        self.count = 0
+        """Interactions that were read."""
+        self._notes: tuple[str, ...] = ()
+        self._disagreements: tuple[str, ...] = ()
+        self._archive = archive
+        self._each = each
+        self._targets: set[int] = set()
+        self._start()
+
+    def _start(self) -> None:
+        self.count = self._unjudged = self._more = 0
+        self._differences: list[Difference] = []
+        self._drifts: list[Drift] = []
+        self._skipped: list[str] = []
+
+    def read(self, schema: JsonObject, prompts: Prompts | None) -> None:
+        self._targets = self._archive.restep_targets()
+        while True:
+            try:
+                for found in replay(self._entries(), schema, self._targets, prompts=prompts):
+                    self._keep(found)
+                break
+            except _AppendedError as later:
+                self._targets.add(later.target)
+                self._start()
+        if not self.count:
+            raise Damaged("the history is empty", where=str(self._archive.path))
+        self._notes = (*self._archive.notes(), *self._ending())
+        if self._archive.path.name == fixtures.HISTORY:
+            self._disagreements = fixtures.check(self._archive.path.parent)
+        if self._unjudged == self.count:
+            raise Refused("only a newer Logist knows its interactions: none was judged", fix=newer.FIX)
+
+    def _ending(self) -> Iterator[str]:
+        """A word on an end that is cut off. Beside a state.json, which knows the last one, no interaction is lost;
+        without it there may have been any number, and what was replayed is not all of it."""
+        if not self._archive.is_cut_off():
+            return
+        if not os.path.lexists(self._archive.job.state_file):
+            message = f"its end is cut off: there may have been more than {self.count} interactions"
+            raise Damaged(message, where=str(self._archive.path), fix="restore it from a backup")
+        yield "the history ends in an append that was cut off; the next change mends it"
+
+    def _entries(self) -> Iterator[Interaction]:
+        for entry in self._archive.interactions():
+            self.count += 1
+            self._each()
+            for warning in newer.warnings([entry]):
+                self._unjudged += 1
+                if len(self._skipped) < KEPT:
+                    self._skipped.append(warning)
+            if entry.kind is Kind.RESTEP:
+                target = fold.restep_target(entry)
+                if 0 < target < entry.sequence and target not in self._targets:
+                    raise _AppendedError(target)
+            yield entry
+
+    def _keep(self, found: Difference | Drift) -> None:
+        if len(self._drifts if isinstance(found, Drift) else self._differences) >= KEPT:
+            self._more += 1
+        elif isinstance(found, Drift):
+            self._drifts.append(found)
+        else:
+            self._differences.append(found)
+
+    def result(self) -> Replayed:
+        return Replayed(
+            interactions=self.count,
+            differences=tuple(self._differences),
+            skipped=tuple(self._skipped),
+            unjudged=self._unjudged,
+            drifts=tuple(self._drifts),
+            more=self._more,
+            disagreements=self._disagreements,
+            notes=self._notes,
+            name=self._archive.name,
+            error=self.error,
+        )

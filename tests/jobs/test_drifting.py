@@ -1,0 +1,191 @@
+"""Recorded requests against today's files: what has changed since is named, with the file that it is in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logist import __version__
+from logist.config.environment import Environment
+from logist.core import fold
+from logist.core.drift import Drift
+from logist.core.drift_causes import schema_hash
+from logist.core.model import Kind
+from logist.jobs import drifting, planning, replaying
+from logist.jobs.planning import Choice
+from logist.resources import resource
+from logist.roles import load_roles
+from tests.jobs.bench import Bench, answer, command
+from tests.jobs.conftest import MakeBench
+
+POET = {"name": "Poet", "description": "d", "instructions": "Rhyme.", "llm_model": "m"}
+LETTER = """\
+name: letter
+steps:
+  - {id: draft, prompt: "Write {{.title}}.", agentRole: You write short letters., role: Poet}
+  - {id: send, prompt: Send it., guidance: [be quick], role: Poet}
+"""
+
+
+def write(bench: Bench, name: str, text: str) -> None:
+    """A file of the project, and the roles as they are then."""
+    place = bench.project.home / name
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(text, "utf-8")
+    bench.change(roles=load_roles([resource("roles"), bench.project.home / "roles"]))
+
+
+def drifts(bench: Bench) -> tuple[Drift, ...]:
+    replayed = replaying.replay_job(
+        bench.project, bench.project.job("j"), prompts=drifting.prompts(bench.project)
+    )
+    assert replayed.differences == ()
+    return replayed.drifts
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A letter that was drafted, at the second attempt, and sent by a poet of the project."""
+    one = Bench(
+        tmp_path_factory.mktemp("recorded"), [answer(command("RETRY", summary="No.")), answer(), answer()]
+    )
+    write(one, "roles/Poet.json", json.dumps(POET))
+    write(one, "workflows/letter.yaml", LETTER)
+    one.create(prompt="Write.", title="Spring", workflow="letter", approval="none")
+    one.run()
+    assert sum(entry.kind is Kind.ASK for entry in one.history()) == 3
+    return one
+
+
+@pytest.fixture
+def written(recorded: Bench, tmp_path: Path) -> Bench:
+    """Another project with the same files, in which that job is replayed."""
+    one = Bench(tmp_path)
+    write(one, "roles/Poet.json", json.dumps(POET))
+    write(one, "workflows/letter.yaml", LETTER)
+    one.change(jobs_dir=recorded.project.jobs_dir)
+    return one
+
+
+def test_nothing_has_changed(written: Bench) -> None:
+    assert drifts(written) == ()
+
+
+FILE = "the role file Poet (.logist/roles/Poet.json)"
+
+
+@pytest.mark.parametrize(
+    ("role", "told"),
+    [
+        ({"instructions": "Sing."}, {("role:Poet", f"{FILE} has changed")}),
+        (
+            {"permissions": {"can_read_files": True}},
+            {("permissions", "the permissions of the role Poet have changed (.logist/roles/Poet.json)")},
+        ),
+        (
+            {"context_requirements": []},
+            {("listing", f"{FILE} asks for other parts of the surroundings")},
+        ),
+        ({"description": "other", "llm_model": "another"}, set()),
+    ],
+)
+def test_a_role_file_that_has_changed(
+    written: Bench, role: dict[str, Any], told: set[tuple[str, str]]
+) -> None:
+    write(written, "roles/Poet.json", json.dumps(POET | role))
+    found = drifts(written)
+    assert {(drift.source, drift.cause) for drift in found} == told
+    assert {drift.sequence for drift in found} == ({2, 3, 4} if told else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (None, "there is no role Poet today"),
+        ("{", "the role file Poet (.logist/roles/Poet.json:1:2) is broken today: "),
+    ],
+)
+def test_a_role_that_is_not_there(written: Bench, text: str | None, cause: str) -> None:
+    if text is None:
+        (written.project.home / "roles" / "Poet.json").unlink()
+        written.change(roles=load_roles([resource("roles")]))
+    else:
+        write(written, "roles/Poet.json", text)
+    found = drifts(written)
+    assert [(drift.sequence, drift.source, drift.change) for drift in found] == [
+        (number, "role:Poet", "gone") for number in (2, 3, 4)
+    ]
+    assert {drift.cause[: len(cause)] for drift in found} == {cause}
+
+
+def test_a_step_that_its_workflow_tells_in_another_way(written: Bench) -> None:
+    write(written, "workflows/letter.yaml", LETTER.replace("Send it.", "Burn it.").replace("short", "long"))
+    cause = "of the workflow letter (.logist/workflows/letter.yaml) has changed"
+    assert [(drift.sequence, drift.source, drift.cause) for drift in drifts(written)] == [
+        (2, "agent_role", f"the step `draft` {cause}"),
+        (3, "agent_role", f"the step `draft` {cause}"),
+        (4, "workflow_step", f"the step `send` {cause}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", [None, "steps: [", LETTER.replace("id: draft", "id: first"), LETTER + "# later\n"]
+)
+def test_a_workflow_that_does_not_tell_the_step_says_nothing(written: Bench, text: str | None) -> None:
+    place = written.project.home / "workflows" / "letter.yaml"
+    place.write_text(text or "", "utf-8")
+    if text is None:
+        place.unlink()
+    assert drifts(written) == ()
+
+
+def test_a_workflow_is_no_path(written: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "letter.yaml").write_text(LETTER.replace("Send it.", "Burn it."), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    asks = drifting.prompts(written.project)
+    entries = written.history()
+    for name in ("letter.yaml", "./letter.yaml", str(tmp_path / "letter.yaml"), "letter.yaml#letter", ""):
+        spec = entries[0].spec
+        assert spec is not None
+        assert spec.workflow is not None
+        spec = spec.model_copy(update={"workflow": spec.workflow.model_copy(update={"name": name})})
+        state = written.state().model_copy(update={"step": "send", "last": None})
+        assert "workflow_step" not in {drift.source for drift in asks(spec, state, entries[-1])}
+
+
+def test_a_step_that_was_filled_when_the_job_was_made_is_not_compared_with_its_template(
+    written: Bench,
+) -> None:
+    write(written, "workflows/letter.yaml", LETTER.replace("Send it.", "Burn it."))
+    first, *_, last = written.history()
+    flow = first.spec.workflow if first.spec else None
+    assert first.spec is not None
+    assert flow is not None
+    filled = [step.model_copy(update={"rendered": True}) for step in flow.steps]
+    spec = first.spec.model_copy(update={"workflow": flow.model_copy(update={"steps": tuple(filled)})})
+    state = fold.state_before(written.history(), last.sequence)
+    assert drifting.prompts(written.project)(first.spec, state, last)
+    assert drifting.prompts(written.project)(spec, state, last) == []
+
+
+def test_a_secret_of_today_is_not_told(written: Bench) -> None:
+    write(written, "roles/Poet.json", json.dumps(POET | {"instructions": "Sing hunter-two-hunter."}))
+    environment = Environment({"HOME": "/", "MY_API_KEY": "hunter-two-hunter"})
+    written.change(environment=environment)
+    assert {drift.diff for drift in drifts(written)} == {("-Rhyme.", "+Sing [redacted].")}
+
+
+def test_a_request_says_which_logist_made_it_and_by_which_schema(bench: MakeBench) -> None:
+    one = bench([answer()])
+    one.create()
+    _, plan = planning.preview(one.project, "j", Choice())
+    one.step()
+    sent = one.history()[-1].request
+    assert getattr(plan, "request", None) == sent
+    assert (sent.metadata["logist"], sent.metadata["schema"]) == (
+        __version__,
+        schema_hash(one.project.schema),
+    )

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections import Counter
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -102,16 +101,25 @@ def _slip(piece: str, position: int) -> str:
 
 def faults(document: JsonObject, schema: JsonObject) -> list[str]:
     """What keeps `document` from being valid by `schema`, one fault a field and the first few; empty if it is."""
-    errors = _validator(json.dumps(schema)).iter_errors(document)
+    errors = _validator(schema).iter_errors(document)
     first: dict[tuple[str | int, ...], str] = {}
     for error in islice(errors, MAX_READ):
         first.setdefault(tuple(error.absolute_path), _words(error))
     return list(first.values())[:MAX_NAMED]
 
 
-@lru_cache(maxsize=4)
-def _validator(schema: str) -> Draft202012Validator:
-    return Draft202012Validator(json.loads(schema))
+_validators: list[tuple[JsonObject, Draft202012Validator]] = []
+"""The last few, each with the schema that it is of: looked up for every answer, and made but once."""
+
+
+def _validator(schema: JsonObject) -> Draft202012Validator:
+    for known, validator in _validators:
+        if known == schema:
+            return validator
+    copied: JsonObject = json.loads(json.dumps(schema))  # whoever changes theirs gets another validator
+    made = Draft202012Validator(copied)
+    _validators[:] = [(copied, made), *_validators[:3]]
+    return made
 
 
 def _words(error: ValidationError) -> str:
@@ -125,20 +133,21 @@ def _words(error: ValidationError) -> str:
             missing = [key for key in limit if key not in value]
             return "; ".join(f"{name} has no `{key}`{_expected(key)}" for key in missing)
         case "additionalProperties":
-            extra = next(key for key in value if key not in error.schema["properties"])
+            extra = next(key for key in value if key not in error.schema.get("properties", {}))
             return f"{name} has the unknown key {shown(extra)}; more data belongs into `metadata`"
         case "enum":
-            return f"{name} is {shown(value)}; expected exactly one of {', '.join(limit)}"
+            return f"{name} is {shown(value)}; expected exactly one of {', '.join(map(str, limit))}"
         case "type":
-            return (
-                f"{name} is {shown(value)}{_expected(inside[-1]) or f'; expected {_TYPES.get(limit, limit)}'}"
-            )
+            wanted = _expected(inside[-1] if inside else "") or f"; expected {_TYPES.get(str(limit), limit)}"
+            return f"{name} is {shown(value)}{wanted}"
         case "maxLength":
             return f"{name} has {len(value)} characters; at most {limit} are allowed"
         case "maxItems":
             return f"{name} has {len(value)} items; at most {limit} are allowed"
-        case "minLength":
+        case "minLength" if inside[:1] == ["evidence_files"]:
             return f"{name} is empty; expected a path in the workspace"
+        case "minLength":
+            return f"{name} has {len(value)} characters; at least {limit} are expected"
         case "pattern" if inside[:1] == ["evidence_files"]:
             return f"{name} is {shown(value)}, {_path_fault(value)}; expected a path in the workspace"
     return f"{name} is {shown(value)}, which the schema does not allow"

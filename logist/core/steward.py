@@ -15,6 +15,8 @@ from logist.core.model import (
     Place,
     State,
     Status,
+    Step,
+    StepType,
     StuckKind,
     Workflow,
 )
@@ -38,6 +40,8 @@ ACTIONS = {
     Kind.COLLECT: Action.COLLECT,
     Kind.MERGE: Action.MERGE,
 }
+STANDING = frozenset({Kind.SPEC, Kind.FORK})
+"""Kinds that the state machine is not asked about: the job stands where it stood."""
 SYSTEM = frozenset({Kind.HALT, Kind.SPAWN, Kind.COLLECT})
 STARTS = frozenset({Kind.CREATE, Kind.ACTIVATE, Kind.RERUN})
 GATHERED = ("reached", "share", "conflict")
@@ -61,7 +65,7 @@ def decide(
     if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it.
     Raises Refused, UsageError.
     """
-    if kind is Kind.SPEC:
+    if kind in STANDING:
         assert here is not None
         return here
     limit = str(command.get("limit"))
@@ -134,6 +138,15 @@ def fitting(command: JsonObject) -> list[JsonObject]:
     children, left_out = command.get("children") or [], command.get("left_out") or {}
     good = (child for child in children if child.get("status") == Status.SUCCESS)
     return [child for child in good if child.get("id") not in left_out]
+
+
+def share_wanted(flow: Workflow | None, step: Step) -> float:
+    """Percent of the children that have to succeed: the step says so, or the join that follows it."""
+    if flow is None or step.step_type is StepType.SUBFLOW:
+        return 100.0
+    following = [flow.step(edge.target) for edge in flow.leaving(step.id)]
+    joins = [each for each in following if each is not None and each.step_type is StepType.JOIN]
+    return min(each.min_success_percent for each in (step, *joins))
 
 
 def _put(flow: Workflow, state: State, command: JsonObject, spec: EffectiveSpec) -> Routed | None:

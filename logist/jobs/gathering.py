@@ -88,21 +88,11 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
 
 def _lack(spec: EffectiveSpec, step: Step, kin: Sequence[Kin], good: int) -> str:
     """Why it is not enough, "" where it is."""
-    percent = _share(spec, step)
+    percent = steward.share_wanted(spec.workflow, step)
     if 100 * good >= percent * len(kin):
         return ""
     failed = ", ".join(f"{child.id} ({standing(child)})" for child in kin if not child.succeeded)
     return f"{good} of {len(kin)} succeeded, and {percent:g} % have to: {failed}"
-
-
-def _share(spec: EffectiveSpec, step: Step) -> float:
-    """Percent of the children that have to succeed: the step says so, or the join that follows it."""
-    flow = spec.workflow
-    if flow is None or step.step_type is StepType.SUBFLOW:
-        return 100.0
-    following = [flow.step(edge.target) for edge in flow.leaving(step.id)]
-    joins = [each for each in following if each is not None and each.step_type is StepType.JOIN]
-    return min(each.min_success_percent for each in (step, *joins))
 
 
 def _work(project: Project, good: Sequence[Kin], spawned: Spawned) -> list[Theirs]:

@@ -1,0 +1,149 @@
+"""The changed rules, and what they make of a recorded spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from logist.core.model import (
+    Approval,
+    Check,
+    Doer,
+    EffectiveSpec,
+    JsonObject,
+    Permissions,
+    Step,
+    StepType,
+    Workflow,
+)
+from logist.core.review import checks_of, mode_of
+from logist.core.whatif.keys import check_of
+
+BROUGHT: dict[Literal["strict", "normal", "yolo"], Approval] = {
+    "strict": Approval.EACH,
+    "normal": Approval.END,
+    "yolo": Approval.NONE,
+}
+"""The approval that a mode of the review brings along."""
+_LIMITS = "limits."
+_OWN = {"review.enabled": "review", "approval": "approval", "on_doubt": "on_doubt"}
+"""Keys that are a field of the spec as they are."""
+_OF_THE_WHOLE = frozenset(
+    {
+        *("limits.cost_threshold", "limits.time_threshold_minutes", "limits.max_allowed_iterations"),
+        *("approval", "review.auto_merge"),
+    }
+)
+"""Keys that say nothing of a job that does a part of another: that one shares out its limits, and has the last word."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is to hold; all but the schema is left as it was recorded where nothing is said."""
+
+    schema: JsonObject
+    """Of the exit command."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """By key, as `read_settings` gives them."""
+    workflow: Workflow | None = None
+    """In place of the one of that name, in all jobs that follow it."""
+    permissions: Mapping[str, Permissions] = field(default_factory=dict)
+    """By role."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """sha256 of each role that has another file, by name."""
+    today: JsonObject | None = None
+    """The schema that holds now, if another is tried out."""
+
+    def unchanged(self) -> Rules:
+        """The rules of today."""
+        return Rules(self.schema if self.today is None else self.today)
+
+    def spec(self, recorded: EffectiveSpec) -> EffectiveSpec:
+        """The recorded spec as it would have been."""
+        changes = {**self._set(recorded), **self._flow(recorded)}
+        return recorded.model_copy(update=changes) if changes else recorded
+
+    def _set(self, recorded: EffectiveSpec) -> dict[str, Any]:
+        part = recorded.parent is not None
+        given = {key: value for key, value in self.settings.items() if not (part and key in _OF_THE_WHOLE)}
+        changes: dict[str, Any] = {_OWN[key]: value for key, value in given.items() if key in _OWN}
+        limits = {key.removeprefix(_LIMITS): value for key, value in given.items() if key.startswith(_LIMITS)}
+        if limits:
+            changes["limits"] = recorded.limits.model_copy(update=limits)
+        if "review.mode" in given:
+            changes = {**_mode(recorded, given["review.mode"]), **changes}
+        if "review.auto_merge" in given:
+            changes["auto_merge"] = True if given["review.auto_merge"] else None
+        if "response_format" in given:
+            changes["response_format"] = None if given["response_format"] == "json" else "sections"
+        checks = _checks(recorded, given)
+        return {**changes, "checks": checks} if checks is not None else changes
+
+    def _flow(self, recorded: EffectiveSpec) -> dict[str, Any]:
+        if self.workflow is None or recorded.workflow is None:
+            return {}
+        flow = replaced(recorded.workflow, self.workflow, is_part=recorded.parent is not None)
+        if flow is recorded.workflow:
+            return {}
+        doers = {step.id: _doer(recorded, step.id, step.role) for step in flow.steps if step.role}
+        return {"workflow": flow, "doers": doers}
+
+
+def _doer(recorded: EffectiveSpec, step_id: str, role: str) -> Doer:
+    known = (recorded.doers or {}).get(step_id)
+    return known if known is not None and known.role == role else Doer(role=role, source="step")
+
+
+def _mode(recorded: EffectiveSpec, mode: Literal["strict", "normal", "yolo"]) -> dict[str, Any]:
+    """The mode, with the approval and the merge where the recorded ones are those that its mode brought along."""
+    before = mode_of(recorded)
+    changes: dict[str, Any] = {"review_mode": None if mode == "normal" else mode}
+    if recorded.parent is not None:
+        return changes
+    if recorded.approval == BROUGHT[before]:
+        changes["approval"] = BROUGHT[mode]
+    if mode != before and bool(recorded.auto_merge) == (before == "yolo"):
+        changes["auto_merge"] = True if mode == "yolo" else None
+    return changes
+
+
+def _checks(recorded: EffectiveSpec, given: Mapping[str, Any]) -> dict[str, Check] | None:
+    checks = dict(checks_of(recorded))
+    changed = False
+    for key, value in given.items():
+        if about := check_of(key):
+            name, field_name = about
+            checks[name] = checks.get(name, Check()).model_copy(update={field_name: value})
+            changed = True
+    return checks if changed else None
+
+
+def replaced(flow: Workflow, other: Workflow, *, is_part: bool) -> Workflow:
+    """`flow` with `other` for the workflow of that name, be it the outermost or one within; itself without one.
+
+    `is_part`: the job does a part of another, which may be a single step of a workflow.
+    """
+    if flow.name == other.name:
+        alone = flow.steps[0] if is_part and len(flow.steps) == 1 and flow.steps[0].rendered else None
+        return other if alone is None else _part(flow, alone, other)
+    if other.name not in flow.subflows:
+        return flow
+    bare = other.model_copy(update={"subflows": {}})
+    return flow.model_copy(update={"subflows": {**flow.subflows, **other.subflows, other.name: bare}})
+
+
+def _part(flow: Workflow, alone: Step, other: Workflow) -> Workflow:
+    """The one step that a child does, as that of the other workflow would be given to it."""
+    step = other.step(alone.id)
+    if step is None:
+        return flow
+    given = {
+        "step_type": StepType.TASK,
+        "prompt": alone.prompt,
+        "rendered": True,
+        "when": None,
+        "confirm": False,
+        "items_path": None,
+    }
+    return flow.model_copy(update={"steps": (step.model_copy(update=given),)})

@@ -1,0 +1,163 @@
+"""What was observed of a recorded answer, as it would have been observed under other rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from logist.core import permissions, step, steward
+from logist.core.model import (
+    EVERYTHING,
+    EffectiveSpec,
+    Evidence,
+    Interaction,
+    JsonObject,
+    Observed,
+    Permission,
+    Permissions,
+    Reply,
+    State,
+    Status,
+)
+from logist.core.review import checks_of
+from logist.core.tools import TOOLS
+from logist.core.whatif.rules import Rules
+
+DELETED = "deleted"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What `conclude` is given besides the answer."""
+
+    observed: Observed
+    notes: tuple[str, ...] = ()
+    cut_short: str = ""
+    """The tool that would have been run, and was refused: what the agent would have answered is not recorded."""
+
+
+def seen(rules: Rules, spec: EffectiveSpec, state: State, entry: Interaction, reply: Reply) -> Seen:
+    """The same as recorded, but for what the rules say otherwise: refusals, checks, and evidence nobody looked for."""
+    recorded = entry.observed or Observed()
+    found = _with_permissions(rules, entry, recorded)
+    observed = found.observed
+    checks = [result for result in observed.checks if _is_on(spec, result)]
+    if len(checks) != len(observed.checks):
+        observed = observed.model_copy(update={"checks": checks})
+    was_valid = bool(entry.response.actions)  # then all that it names was looked for
+    named = () if was_valid or observed.refusals else step.named_files(spec, state, reply, rules.schema)
+    unseen = [path for path in named if path not in {item.path for item in observed.evidence}]
+    if not unseen:
+        return Seen(observed, found.notes, found.cut_short)
+    there = {change.path: change.kind != DELETED for change in observed.changes}
+    more = [Evidence(path=path, exists=there.get(path, True)) for path in unseen]
+    unknown = [path for path in unseen if path not in there]
+    note = f"whether {', '.join(unknown)} was there is not recorded: taken as there"
+    observed = observed.model_copy(update={"evidence": [*observed.evidence, *more]})
+    return Seen(observed, (*found.notes, *([note] if unknown else [])), found.cut_short)
+
+
+def _is_on(spec: EffectiveSpec, result: JsonObject) -> bool:
+    check = checks_of(spec).get(str(result.get("check", "")))
+    return check is None or check.enabled
+
+
+def _with_permissions(rules: Rules, entry: Interaction, recorded: Observed) -> Seen:
+    may = rules.permissions.get(recorded.role)
+    if may is None or entry.simulated or may == _recorded(entry):
+        return Seen(recorded)
+    kept, lifted = _judged_again(recorded, may)
+    tools = {refusal.get("tool") for refusal in kept}
+    refused = [*kept, *(one for one in _tools(entry, recorded, may) if one["tool"] not in tools)]
+    breaches = [
+        permissions.breach(change, recorded.role, undone=True)
+        for change in recorded.changes
+        if permissions.forbids(may, change)
+    ]
+    refusals = [*refused, *breaches]
+    notes = _omitted(recorded, may)
+    observed = recorded.model_copy(update={"refusals": refusals, "evidence": _evidence(recorded, refusals)})
+    return Seen(observed, notes, "" if refusals else lifted)
+
+
+def _recorded(entry: Interaction) -> Permissions:
+    """What the role could do then; an earlier Logist does not say."""
+    names = entry.request.metadata.get("permissions")
+    known = {permission.value for permission in Permission}
+    if not isinstance(names, list):
+        return EVERYTHING
+    return Permissions.of(str(name) for name in names if name in known)
+
+
+def _judged_again(recorded: Observed, may: Permissions) -> tuple[list[JsonObject], str]:
+    """The refusals of tools that would be so again, and the first tool that would now be run.
+
+    Those of changes in the workspace are left out: the changes themselves tell.
+    """
+    kept: list[JsonObject] = []
+    lifted = ""
+    for refusal in recorded.refusals:
+        if refusal.get("kind") == "workspace":
+            continue
+        lacked = _permissions_of(refusal)
+        still = may.missing(lacked)
+        if lacked and not still:
+            lifted = lifted or str(refusal.get("tool", "a tool"))
+        else:
+            kept.append(permissions.tool_refusal(_tool(refusal), recorded.role, still) if still else refusal)
+    return kept, lifted
+
+
+def _tool(refusal: JsonObject) -> str:
+    return str(refusal.get("tool", ""))
+
+
+def _permissions_of(refusal: JsonObject) -> tuple[Permission, ...]:
+    named = refusal.get("missing")
+    known = {permission.value: permission for permission in Permission}
+    return tuple(known[name] for name in named if name in known) if isinstance(named, list) else ()
+
+
+def _tools(entry: Interaction, recorded: Observed, may: Permissions) -> Iterator[JsonObject]:
+    """The tools that were called and are not for the role."""
+    for name in sorted(entry.response.tools):
+        tool = TOOLS.get(name)
+        missing = may.missing(tool.required_permissions) if tool else ()
+        if missing:
+            yield permissions.tool_refusal(name, recorded.role, missing)
+
+
+def _evidence(recorded: Observed, refusals: list[JsonObject]) -> list[Evidence]:
+    """With what was undone then and would stay now."""
+    if refusals or not any(refusal.get("kind") == "workspace" for refusal in recorded.refusals):
+        return list(recorded.evidence)
+    there = {change.path for change in recorded.changes if change.kind != DELETED}
+    return [
+        item.model_copy(update={"exists": True}) if item.path in there else item for item in recorded.evidence
+    ]
+
+
+def _omitted(recorded: Observed, may: Permissions) -> tuple[str, ...]:
+    if not recorded.changes_omitted or not permissions.forbidden(may):
+        return ()
+    return (f"{recorded.changes_omitted} changes of the workspace are not recorded one by one",)
+
+
+def gathered(spec: EffectiveSpec, own: State, command: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+    """What a collect records where another share of the children has to succeed, with notes."""
+    doing = spec.workflow.step(own.step) if spec.workflow else None
+    children = command.get("children") or []
+    if doing is None or own.forced or command.get("gathered") not in ("reached", "share"):
+        return command, ()
+    good = sum(child.get("status") == Status.SUCCESS for child in children)
+    percent = steward.share_wanted(spec.workflow, doing)
+    enough = 100 * good >= percent * len(children)
+    if enough == (command["gathered"] == "reached"):
+        return command, ()
+    if not enough:
+        lack = f"{good} of {len(children)} succeeded, and {percent:g} % have to"
+        return {**command, "gathered": "share", "lack": lack}, ()
+    kept = {name: value for name, value in command.items() if name != "lack"}
+    return {**kept, "gathered": "reached"}, (
+        "whether the work of the children fits is not recorded: taken so",
+    )

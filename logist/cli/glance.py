@@ -64,6 +64,13 @@ def role_span(name: str, badge: object = "", color: object = None) -> Span:
     return Span(name, style, badge if isinstance(badge, str) else "")
 
 
+def fork_lines(forked: object) -> list[str]:
+    """What a job was forked from, in a line; none for a job that is no fork."""
+    if not isinstance(forked, dict):
+        return []
+    return [f"forked from {forked.get('job')} at {forked.get('at')}"]
+
+
 def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
     """A job in a listing, as JSON. Raises KeyError or TypeError for a state that Logist did not write."""
     if "color" not in state:

@@ -127,6 +127,8 @@ def _deed(entry: Interaction) -> str:
     """What a steward or the system did; of a switch of role, from which to which."""
     if entry.kind == "approve" and entry.command.get("override"):
         return "approve, against the review"
+    if entry.kind == "fork":
+        return f"fork of {entry.command.get('from')} at {entry.command.get('at')}"
     roles = entry.command.get("from"), entry.command.get("to")
     return " ".join(
         [entry.kind.value, " -> ".join(map(str, roles))] if entry.kind == "role" else [entry.kind]

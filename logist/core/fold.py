@@ -14,6 +14,7 @@ from logist.core.model import (
     EffectiveSpec,
     ErrorKind,
     ExitAction,
+    Forked,
     Interaction,
     JsonObject,
     Kind,
@@ -27,10 +28,10 @@ from logist.core.model import (
     Usage,
 )
 
-NOTED = frozenset({Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT, Kind.RESTEP, Kind.RERUN, Kind.RESUME})
+NOTED = frozenset({Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT, Kind.RESTEP, Kind.RERUN, Kind.RESUME, Kind.FORK})
 """Kinds whose note goes into the next prompt."""
 
-UNMOVED = frozenset({Kind.SPEC, Kind.ROLE})
+UNMOVED = frozenset({Kind.SPEC, Kind.ROLE, Kind.FORK})
 """Kinds that leave the job where it stands, and so the reason why it stands there."""
 
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
@@ -45,7 +46,7 @@ _LATER = (
 """Fields that specs recorded by an earlier Logist do not have."""
 _AS_ASKED = (
     *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent"),
-    *("agent_role", "agent_role_source", "badge", "color", "source", "merges"),
+    *("agent_role", "agent_role_source", "badge", "color", "source", "merges", "forked"),
 )
 """What is asked for stays asked for, wherever the job goes back to."""
 
@@ -122,6 +123,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "usage": _totals(base.usage, entry),
         **_placed(entry.after),
         **_noted(base, entry),
+        **_forked(entry),
     }
     if entry.checkpoint_after:
         changes["checkpoint"] = entry.checkpoint_after
@@ -211,6 +213,16 @@ def _switched(command: JsonObject) -> dict[str, Any]:
         "badge": badge if isinstance(badge, str) else BADGES.get(role, ""),
         "color": color if isinstance(color, str) else None,
     }
+
+
+def _forked(entry: Interaction) -> dict[str, Any]:
+    """What a job was forked from, if that is what the interaction says."""
+    job, at, head = (entry.command.get(name) for name in ("from", "at", "head"))
+    if entry.kind is not Kind.FORK or not (
+        isinstance(job, str) and isinstance(at, int) and isinstance(head, str)
+    ):
+        return {}
+    return {"forked": Forked(job=job, at=at, head=head)}
 
 
 def _answered(base: State, entry: Interaction) -> dict[str, Any]:

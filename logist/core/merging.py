@@ -43,7 +43,7 @@ def _merge(base: State, merges: bool | None, entry: Interaction) -> str | None:
     if entry.kind is Kind.MERGE:
         return "merged"
     if base.status is Status.SUCCESS:
-        return base.merge
+        return None if entry.kind is Kind.FORK and base.merge == "due" else base.merge
     return "due" if merges and _accepted(base, entry) else None
 
 

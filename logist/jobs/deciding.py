@@ -138,6 +138,7 @@ def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -
                 f"no interaction {to} to go back before", where="--to", fix=f"2 to {session.state.revision}"
             )
         back = fold.state_before(session.history(), to)
+        _require_own_children(session.state, back, to)
         used = gathering.used_since(session)
         command = {"to": to, **used.command}
         request = {"action": "restep", "job_id": job_id, "options": {"resume": to}}
@@ -145,6 +146,14 @@ def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -
         result = _return(session, Kind.RESTEP, command, request, back.checkpoint, note, back, used.usage)
     dismiss(project, sorted(waited_for), f"{job_id} went back to before interaction {to}")
     return result
+
+
+def _require_own_children(state: State, back: State, to: int) -> None:
+    """Raises Refused where a fork would wait for the children of the job that it was forked from."""
+    if state.forked is not None and to <= state.forked.at and back.children:
+        message = f"before interaction {to} it was {state.forked.job} that waited for jobs of its own"
+        spawned = back.spawned.sequence if back.spawned else 2
+        raise Refused(message, where="--to", fix=f"--to {spawned} has them made anew for this job")
 
 
 def rerun(

@@ -1,4 +1,4 @@
-"""Reading a job: history, replay, verify. Nothing here writes or locks."""
+"""Reading a job: its history, and whether its files verify. Nothing here writes or locks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from logist.core import fold, newer, replay
+from logist.core import newer
+from logist.core.folding import Folding
 from logist.core.model import Interaction, JsonObject, Kind, State
 from logist.errors import Damaged, InvalidFile, UsageError
 from logist.jobs import specs
@@ -37,40 +38,6 @@ def interaction(job: JobDir, sequence: int) -> Interaction:
         if entry.sequence == sequence:
             return entry
     raise UsageError(f"no interaction {sequence} in {job.id}", fix="logist job history")
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """What a replay found."""
-
-    interactions: int
-    differences: tuple[replay.Difference, ...]
-    skipped: tuple[str, ...] = ()
-    """Why an interaction was not judged, one by one: only a newer Logist knows it whole."""
-
-
-def replay_job(project: Project, job: JobDir) -> Replayed:
-    """The job's history through today's rules."""
-    return _replay(project.schema, list(interactions(job)))
-
-
-def replay_file(schema: JsonObject, path: Path) -> Replayed:
-    """An archived `jobHistory.json`, or a directory that holds one."""
-    return _replay(schema, list(interactions(archived(path))))
-
-
-def archived(path: Path) -> JobDir:
-    """The directory of an archived history, as a job to read. Raises UsageError when there is none."""
-    folder = path if path.is_dir() else path.parent
-    job = JobDir(folder, folder.name)
-    if not job.history_file.is_file():
-        raise UsageError(f"no jobHistory.json in {path}", fix="name a job directory or its jobHistory.json")
-    return job
-
-
-def _replay(schema: JsonObject, entries: list[Interaction]) -> Replayed:
-    differences = tuple(replay.replay(entries, schema))
-    return Replayed(len(entries), differences, tuple(newer.warnings(entries)))
 
 
 @dataclass(frozen=True)
@@ -172,15 +139,11 @@ def folded(entries: Iterable[Interaction], targets: set[int], warned: list[str])
 
     `warned` gets what a newer Logist wrote.
     """
-    kept: dict[int, State] = {}
-    state: State | None = None
+    folding = Folding(targets)
     for entry in entries:
         warned += newer.warnings([entry])
-        if entry.sequence in targets and state is not None:
-            kept[entry.sequence] = state
-        back = kept.get(fold.restep_target(entry)) if entry.kind is Kind.RESTEP else None
-        state = fold.apply(state, entry, back)
-    return state
+        folding.take(entry)
+    return folding.state
 
 
 def _spec_notes(job: JobDir) -> Iterator[str]:

@@ -189,8 +189,7 @@ def _note_target(entry: JsonObject, targets: set[int]) -> None:
 
 def _history(job: JobDir) -> Iterator[Interaction]:
     """Every entry, whatever state.json is."""
-    with history.opened(job.history_file) as file:
-        yield from map(interaction_of, history.scan(file, job.history_file))
+    yield from map(interaction_of, history.whole(job.history_file))
 
 
 def _respell(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
@@ -201,7 +200,7 @@ def _respell(project: Project, job: JobDir | None, remedy: Remedy, backup: Backu
         recorded = entry.spec or recorded
     if recorded is None:
         raise Damaged("the history does not say what was asked", fix="write job.yaml again")
-    told = _in_short(project, _as_asked(recorded), recorded.workflow)
+    told = in_short(project, as_asked(recorded), recorded.workflow)
     backup.note(f"making {job.spec_file} again")
     files.replace_file(job.spec_file, documents.dumped({"id": job.id, **told}).encode("utf-8"))
     specs.read(job, draft=True)
@@ -219,7 +218,7 @@ def _freeze(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup
     specs.freeze(job, flow)
 
 
-def _in_short(project: Project, told: JsonObject, flow: Workflow | None) -> JsonObject:
+def in_short(project: Project, told: JsonObject, flow: Workflow | None) -> JsonObject:
     """The same spec without what its defaults say as well."""
     wanted = specs.effective(project, JobSpec.model_validate(told), flow)
     for key in list(told):
@@ -229,7 +228,7 @@ def _in_short(project: Project, told: JsonObject, flow: Workflow | None) -> Json
     return told
 
 
-def _as_asked(spec: EffectiveSpec) -> JsonObject:
+def as_asked(spec: EffectiveSpec) -> JsonObject:
     """The job.yaml that leads to this spec again."""
     asked = JobSpec.model_validate(
         {
@@ -249,6 +248,8 @@ def _as_asked(spec: EffectiveSpec) -> JsonObject:
             "workflow": spec.workflow.name if spec.workflow else None,
             "input": spec.input,
             "parent": spec.parent,
+            "review_mode": spec.review_mode or "normal",
+            "auto_merge": bool(spec.auto_merge),
         }
     )
     return asked.model_dump(mode="json", exclude_none=True, exclude_defaults=True)

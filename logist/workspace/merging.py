@@ -14,7 +14,7 @@ from logist.workspace.scan import CACHE, DIRECTORY_MODE, Unstored
 
 MERGED = "refs/logist/merged"
 _CHILDREN = "refs/children/"
-_SENDER = UPLOAD_PACK.replace("upload-pack", "-c uploadpack.allowAnySHA1InWant=true upload-pack")
+SENDER = UPLOAD_PACK.replace("upload-pack", "-c uploadpack.allowAnySHA1InWant=true upload-pack")
 """Gives a commit by its name, whether or not a reference leads to it."""
 NAMED = 100
 """Of what one child made and no checkpoint holds."""
@@ -143,7 +143,7 @@ def fetch_commit(git: Git, repository: Path, commit: str, reference: str, *optio
         "--no-write-fetch-head",
         "--no-auto-maintenance",
         "--no-recurse-submodules",
-        f"--upload-pack={_SENDER}",
+        f"--upload-pack={SENDER}",
         "--",
         repository,
         f"+{commit}:{reference}",

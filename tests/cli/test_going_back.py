@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.cli.desk import Desk, answer, command
@@ -74,3 +76,29 @@ def test_rerun_wakes_an_ended_job(reviewed: Desk) -> None:
     reviewed("job", "cancel", "j1")
     assert reviewed("job", "rerun", "j1", "--note", "Once more.").code == 0
     assert reviewed.state()["status"] == "PENDING"
+
+
+def test_a_fork_says_where_it_is_from_wherever_it_is_shown(reviewed: Desk) -> None:
+    ran = reviewed("job", "fork", "j1", "--at", "3")
+    assert ran.code == 0
+    assert ran.out.splitlines()[:2] == ["j1-fork-1 is PENDING", "forked from j1 at 3"]
+    assert ran.out.splitlines()[-1] == "next: logist job step --job j1-fork-1"
+    assert ran.err.startswith("what was used up to there counts for the new job as well")
+    assert "forked from j1 at 3\n" in reviewed("job", "show", "j1-fork-1").out
+    assert "  forked from j1 at 3\n" in reviewed("job", "status", "j1-fork-1").out
+    told = reviewed("job", "history", "j1-fork-1").out
+    assert told.endswith("#4 steward: fork of j1 at 3, PENDING -> PENDING\n")
+    assert "forked" not in reviewed("job", "status", "j1").out
+    assert reviewed.state("j1-fork-1")["usage"]["cumulative_cost"] == 5
+
+
+def test_what_was_imported_is_told(reviewed: Desk) -> None:
+    answered = {"action": "STUCK", "evidence_files": [], "summary_for_supervisor": "Which one?"}
+    (reviewed.place / "old.json").write_text(json.dumps([{"sequence": 0, "response": answered}]), "utf-8")
+    ran = reviewed("job", "import", "old.json")
+    assert ran.code == 0
+    assert ran.out.splitlines()[:2] == ["old is STUCK", "imported: 2 interactions of old.json"]
+    assert "`raw_response` was rebuilt from the fields of the response (interaction 2)\n" in ran.err
+    assert reviewed("job", "verify", "old").code == 0
+    assert reviewed("job", "replay", "old").code == 0
+    assert "Which one?" in reviewed("job", "status", "old").out

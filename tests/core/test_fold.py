@@ -354,7 +354,7 @@ class TestSwitch:
         job.decide(Kind.ROLE, **self.PLANNER)
         job.answer("nothing valid")
         job.decide(Kind.ROLE, **{"from": "Planner", "to": "Worker", "source": "default"})
-        assert list(replay.replay(read_back(job), job.schema)) == []
+        assert list(replay.differences(read_back(job), job.schema)) == []
         assert fold.fold(read_back(job)) == job.state
 
 

@@ -54,6 +54,7 @@ def show(
         "answers": answers,
         "artefacts": state.artefacts,
         "outputs": state.outputs,
+        "forked": state.forked.model_dump(mode="json") if state.forked else None,
         "paths": _paths(job),
         "workflow": None,
         "mermaid": None,
@@ -104,11 +105,12 @@ def _paths(job: JobDir) -> dict[str, str]:
 
 
 def _lines(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Line]:
-    from logist.cli.glance import status_span
+    from logist.cli import glance
 
     lines: list[Line] = [
-        (Span(data["job"], "bold"), ": ", data["title"], " (", status_span(data["status"]), ")")
+        (Span(data["job"], "bold"), ": ", data["title"], " (", glance.status_span(data["status"]), ")")
     ]
+    lines += glance.fork_lines(data["forked"])
     spec = {key: value for key, value in data["spec"].items() if not (followed and key == "workflow")}
     lines += [line for key, value in spec.items() for line in _field(key, value)]
     lines += followed

@@ -159,6 +159,7 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "artefacts": state["artefacts"],
         "revision": state["revision"],
         "path": folder,
+        "forked": state.get("forked"),
         "workflow": None,
     }
 
@@ -189,6 +190,7 @@ def _limit(name: str, used: float, limit: float, unit: str) -> State:
 
 def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line]:
     lines: list[Line] = [_first(data), ("  ", Span(data["title"], "bold")), *_role_lines(data)]
+    lines += [f"  {line}" for line in glance.fork_lines(data["forked"])]
     if data["reason"]:
         lines.append(f"  reason: {_flat(data['reason'])}")
     if data["held_by"]:

@@ -36,7 +36,7 @@ from logist.core.model.spec import (
     PartialLimits,
     Role,
 )
-from logist.core.model.state import Head, Last, Spawned, State
+from logist.core.model.state import Forked, Head, Last, Spawned, State
 from logist.core.model.words import (
     HALTED,
     TERMINAL,
@@ -78,6 +78,7 @@ __all__ = [
     "Evidence",
     "Execution",
     "ExitAction",
+    "Forked",
     "Frozen",
     "Head",
     "Interaction",

@@ -48,6 +48,16 @@ class Spawned(Recorded):
     """The step whose output held their items, for when they are made anew."""
 
 
+class Forked(Recorded):
+    """The job whose beginning another one has, and up to where."""
+
+    job: str
+    at: int
+    """The last interaction that both have."""
+    head: str
+    """Its checksum."""
+
+
 class State(Recorded):
     """state.json: a projection of the history."""
 
@@ -87,6 +97,8 @@ class State(Recorded):
     outputs: dict[str, Any] = {}
     parent: str | None = None
     """The job that this one does a part of."""
+    forked: Forked | None = None
+    """Of a fork: what it was forked from."""
     children: list[str] = []
     """Of a job that waits: the jobs it waits for."""
     spawned: Spawned | None = None

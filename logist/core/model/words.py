@@ -23,7 +23,7 @@ class Word(StrEnum):
     @property
     def known(self) -> bool:
         """Whether it is a word of this Logist."""
-        return type(self).__members__.get(self._name_) is self
+        return type(self)._member_map_.get(self._name_) is self
 
 
 class Status(Word):

@@ -1,0 +1,50 @@
+"""`logist job import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from logist.cli.options import jobs_dir_option, json_option, utf8
+from logist.cli.output import Output, Span, notes
+from logist.config.environment import Environment
+
+
+@click.command("import")
+@click.argument("path", metavar="FILE", type=click.Path())
+@click.option("--id", "new_id", metavar="ID", help="The job's id  [default: by the name of the file]")
+@jobs_dir_option
+@json_option
+@click.pass_obj
+def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: str | None) -> Output:
+    """Make a job of a recorded history: a jobHistory.json, of an older shape too, or the directory it is in.
+
+    The file is only read, and kept in the job's attachments/. The job goes on where the history ends, with
+    an empty workspace; what had to be rebuilt is told.
+    """
+    from logist.cli.context import project
+    from logist.cli.glance import status_span
+    from logist.core.machine import next_command
+    from logist.jobs.importing import import_history
+
+    file = Path(utf8(path, "the path", "rename it"))
+    made = import_history(project(environment, jobs_dir), file.absolute(), new_id=new_id)
+    name, state = made.job.id, made.state
+    data = {
+        "job": name,
+        "path": str(made.job.path),
+        "status": state.status.value,
+        "title": state.title,
+        "interactions": made.interactions,
+        "imported": made.sha256,
+        "notes": list(made.notes),
+        "next_command": next_command(state.place(), name),
+    }
+    lines = (
+        (Span(name, "bold"), " is ", status_span(state.status.value)),
+        (Span(f"imported: {made.interactions} interactions of {file}", "dim"),),
+        (Span(f"directory: {made.job.path}", "dim"),),
+        (Span(f"next: {data['next_command']}", "dim"),),
+    )
+    return Output(data, lines, notes(made.notes))

@@ -1,0 +1,26 @@
+"""The fold of a history an interaction at a time, with the states that a restep goes back to and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from logist.core import fold
+from logist.core.model import Interaction, Kind, State
+
+
+@dataclass
+class Folding:
+    """Where a job stands after what was taken so far; `targets` are the interactions that a restep goes back before."""
+
+    targets: Collection[int]
+    state: State | None = None
+    _kept: dict[int, State] = field(default_factory=dict)
+
+    def take(self, entry: Interaction) -> State:
+        """The state after the next interaction."""
+        if self.state is not None and entry.sequence in self.targets:
+            self._kept[entry.sequence] = self.state
+        back = self._kept.get(fold.restep_target(entry)) if entry.kind is Kind.RESTEP else None
+        self.state = fold.apply(self.state, entry, back)
+        return self.state

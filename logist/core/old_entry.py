@@ -1,0 +1,181 @@
+"""One entry of a history of another shape, read as far as it says something: `action`, no `raw_response`, other states."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from logist.core import step
+from logist.core.model import JsonObject, Phase, Request, Status, Usage
+from logist.errors import Damaged
+
+STATES = {
+    "RUNNING": Status.PENDING,
+    "REVIEWING": Status.REVIEW_REQUIRED,
+    "IN_PROGRESS": Status.PENDING,
+    "INTERVENTION_REQUIRED": Status.STUCK,
+    "ON_HOLD": Status.STUCK,
+    "BLOCKED": Status.STUCK,
+    "PENDING_MERGE": Status.APPROVAL_REQUIRED,
+    "COMPLETED": Status.SUCCESS,
+    "CANCELLED": Status.CANCELED,
+}
+"""Names of states that others have, or that only were shown."""
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(?:Z|\+00:?00)?")
+_REVIEWERS = frozenset({"supervisor", "reviewer"})
+_ANSWER = ("evidence_files", "summary_for_supervisor", "output", "metadata")
+
+
+def is_ours(entry: JsonObject) -> bool:
+    """Whether it is an interaction of Logist, as the files hold them."""
+    return isinstance(entry.get("kind"), str) and "after" in entry
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry as it was read: what is None was not there."""
+
+    where: str
+    """Its place in the file, for people."""
+    number: int | None
+    raw: JsonObject
+    timestamp: str | None
+    before: Status | None
+    after: Status | None
+    request: Request
+    response: JsonObject
+    actions: list[str] | None
+    """By `actions`, or the older `action`."""
+    usage: Usage | None
+
+    @property
+    def role(self) -> str:
+        return text(self.request.metadata.get("role"))
+
+    @property
+    def phase(self) -> Phase:
+        """Who answered: the phase says it, or the state, or the name of the role."""
+        said = text(self.request.metadata.get("phase")).upper()
+        if said in ("DOER", "REVIEWER"):
+            return Phase(said.lower())
+        state = _status(said) or self.before
+        if state in (Status.PENDING, Status.REVIEW_REQUIRED):
+            return step.PHASES[state]
+        return Phase.REVIEWER if self.role.lower() in _REVIEWERS else Phase.DOER
+
+
+def read(raw: JsonObject, place: int, last: Entry | None) -> Entry:
+    """The entry at `place` (from 1) of the file. Raises Damaged for one that tells of no answer, or is out of order."""
+    number = raw.get("sequence")
+    number = number if isinstance(number, int) and not isinstance(number, bool) else None
+    where = f"entry {place}" + (f" (sequence {number})" if number is not None else "")
+    if is_ours(raw):
+        raise Damaged(f"{where} is an interaction of Logist, and those before it are not")
+    if last is not None and None not in (number, last.number) and number <= last.number:  # type: ignore[operator]
+        raise Damaged(f"{where} follows {last.where}: they are out of order")
+    response, request = raw.get("response"), raw.get("request", {})
+    if not isinstance(response, dict) or not isinstance(request, dict):
+        raise Damaged(f"{where}: `{'request' if isinstance(response, dict) else 'response'}` is no object")
+    return Entry(
+        where,
+        number,
+        raw,
+        _timestamp(raw.get("timestamp")),
+        _state(raw, "state_before", where),
+        _state(raw, "state_after", where),
+        _request(request),
+        response,
+        _actions(response, where),
+        _usage(raw.get("usage", response.get("usage"))),
+    )
+
+
+def _status(word: str) -> Status | None:
+    known = Status.__members__.get(word)
+    return known or STATES.get(word)
+
+
+def _state(raw: JsonObject, name: str, where: str) -> Status | None:
+    told = raw.get(name)
+    if told is None:
+        return None
+    found = _status(told.strip().upper().replace(" ", "_")) if isinstance(told, str) else None
+    if found is None:
+        raise Damaged(f"{where}: `{name}` is {short(told)}, and that is no state")
+    return found
+
+
+def short(value: object) -> str:
+    """The value as JSON, as much of it as an error shows."""
+    told = json.dumps(value, ensure_ascii=False)
+    return told if len(told) <= 60 else f"{told[:57]}..."
+
+
+def text(value: object) -> str:
+    """The value, if it is a text; else ""."""
+    return value if isinstance(value, str) else ""
+
+
+def texts(value: object) -> list[str] | None:
+    """A list of texts, or one text as such a list; None for anything else."""
+    if isinstance(value, str):
+        return [value]
+    return value if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
+
+
+def _timestamp(told: object) -> str | None:
+    found = _TIME.fullmatch(told.strip()) if isinstance(told, str) else None
+    if found:
+        return f"{found[1]}T{found[2]}Z"
+    return told.strip() if isinstance(told, str) and told.strip() else None
+
+
+def _request(told: JsonObject) -> Request:
+    metadata = told.get("metadata")
+    return Request(
+        prompt=text(told.get("prompt")),
+        files_context=texts(told.get("files_context")) or [],
+        metadata=metadata if isinstance(metadata, dict) else {},
+    )
+
+
+def _actions(response: JsonObject, where: str) -> list[str] | None:
+    """What the agent did, by `actions` or by the older `action`; None where neither is there."""
+    told = response.get("actions", response.get("action"))
+    if told is None:
+        return None
+    found = texts(told)
+    if found is None:
+        raise Damaged(f"{where}: `actions` is {short(told)}, and no list of texts")
+    return found
+
+
+def _usage(told: object) -> Usage | None:
+    if not isinstance(told, dict):
+        return None
+    try:
+        return Usage.model_validate({name: told[name] for name in Usage.model_fields if name in told})
+    except ValidationError:
+        return None
+
+
+def answer_of(response: JsonObject) -> tuple[str, bool]:
+    """What the agent wrote: `(text, whether it was rebuilt)`. "" where there is nothing to rebuild it from.
+
+    It is rebuilt as the exit command that the fields of the response say.
+    """
+    raw = response.get("raw_response")
+    if isinstance(raw, str):
+        return raw, False
+    if isinstance(raw, dict | list):
+        return json.dumps(raw, ensure_ascii=False), True
+    actions = texts(response.get("actions", response.get("action")))
+    if not actions:
+        return "", False
+    told = {name: response[name] for name in _ANSWER if response.get(name) is not None}
+    needed = {"action": actions[0], "evidence_files": [], "summary_for_supervisor": ""}
+    return json.dumps({**needed, **told}, ensure_ascii=False), True

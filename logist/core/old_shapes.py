@@ -1,0 +1,327 @@
+"""Histories of other shapes as interactions: what they do not say is rebuilt, and what was rebuilt is said.
+
+An entry is what an agent was asked and what it answered: `request`, `response`, and, if they were kept, the
+states before and after. What a history of Logist has beside that is put there by today's rules: the `create`
+at its begin, the place after each answer, and what a steward must have decided where the states leave a gap.
+Entries that are interactions of Logist already (in a file that was written anew) stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from logist.core import fold, step, steward
+from logist.core.model import (
+    HALTED,
+    TERMINAL,
+    Actor,
+    Approval,
+    EffectiveSpec,
+    ErrorKind,
+    Evidence,
+    ExitAction,
+    Interaction,
+    JsonObject,
+    Kind,
+    Observed,
+    Phase,
+    Place,
+    Reply,
+    Response,
+    State,
+    Status,
+    Steward,
+    Stuck,
+    StuckKind,
+    TransportError,
+    Usage,
+)
+from logist.core.old_entry import Entry, answer_of, read, short, text, texts
+from logist.errors import Damaged, LogistError
+
+NOBODY = "(not recorded)"
+"""The steward of a decision that the file does not tell of."""
+NO_TIME = "1970-01-01T00:00:00Z"
+SHOWN = 5
+"""Interactions that a note names."""
+
+_KNOWN = frozenset(
+    {"sequence", "timestamp", "state_before", "state_after", "workspace_path", "request", "response", "usage"}
+)
+
+
+@dataclass
+class Notes:
+    """What had to be rebuilt, with the interactions it was rebuilt in."""
+
+    found: dict[str, list[int]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, what: str, sequence: int | None = None) -> None:
+        """Remembers the first SHOWN interactions, and how many there were; without one it is of them all."""
+        if sequence is None:
+            self.found.setdefault(what, [])
+            return
+        self.counts[what] = self.counts.get(what, 0) + 1
+        if self.counts[what] <= SHOWN:
+            self.found.setdefault(what, []).append(sequence)
+
+    def lines(self) -> Iterator[str]:
+        """A line for each thing that was rebuilt, in the order they were met."""
+        for what, sequences in self.found.items():
+            if not sequences:
+                yield what
+                continue
+            more = self.counts[what] - len(sequences)
+            shown = ", ".join(map(str, sequences)) + (f" and {more} more" if more else "")
+            yield (
+                f"{what} (interaction {shown})"
+                if self.counts[what] == 1
+                else f"{what} (interactions {shown})"
+            )
+
+
+def settings(entries: Iterable[JsonObject]) -> JsonObject:
+    """What the states that were recorded say of the job: whether there was a review, and an approval; {} if nothing.
+
+    Raises what `interactions` does.
+    """
+    found: JsonObject = {}
+    last: Entry | None = None
+    for place, raw in enumerate(entries, 1):
+        last = read(raw, place, last)
+        if (last.actions or [""])[0] != ExitAction.COMPLETED:
+            continue
+        if last.after is Status.SUCCESS:
+            found["approval"] = Approval.NONE
+        if last.phase is Phase.DOER and last.after in (Status.SUCCESS, Status.APPROVAL_REQUIRED):
+            found["review"] = False
+    return found
+
+
+def interactions(
+    entries: Iterable[JsonObject],
+    schema: JsonObject,
+    notes: Notes,
+    beside: JsonObject | None = None,
+    known: JsonObject | None = None,
+) -> Iterator[Interaction]:
+    """The history that these entries tell, from `create` on; one entry ahead is in memory.
+
+    `schema` judges the answers; `beside` is what the file says of the job itself, `known` what `settings` found. They are numbered anew, from
+    1. Raises Damaged, with the place in the file, for an entry that tells of no answer, is out of order, or
+    stands among interactions of Logist.
+    """
+    teller = _Teller(schema, notes, beside or {}, known or {})
+    ahead: Entry | None = None
+    for place, raw in enumerate(entries, 1):
+        current = read(raw, place, ahead)
+        if ahead is None:
+            yield from teller.begin(current)
+        else:
+            yield from teller.tell(ahead, current)
+        ahead = current
+    if ahead is None:
+        raise Damaged("the history is empty")
+    yield from teller.tell(ahead, None)
+
+
+@dataclass
+class _Teller:
+    """Puts interactions after each other, and knows where the job stands."""
+
+    schema: JsonObject
+    notes: Notes
+    beside: JsonObject
+    known: JsonObject
+    spec: EffectiveSpec = field(default_factory=lambda: EffectiveSpec(title=""))
+    state: State | None = None
+    timestamp: str = NO_TIME
+
+    @property
+    def next(self) -> int:
+        return self.state.revision + 1 if self.state else 1
+
+    def begin(self, first: Entry) -> Iterator[Interaction]:
+        """The `create` that no such history has."""
+        but = ", ".join(f"{name} {json.dumps(value)}" for name, value in sorted(self.known.items()))
+        more = f"; but {but}, as its states say" if but else ""
+        self.notes.add(f"made up: the job was created with the settings that are the default{more}")
+        if first.number is not None:
+            self.notes.add(
+                f"numbered anew: the entry with sequence {first.number} is interaction {self.next + 1}"
+            )
+        self.timestamp = first.timestamp or NO_TIME
+        self.spec = _spec(self.beside, first).model_copy(update=self.known)
+        yield self._put(
+            Kind.CREATE,
+            Place(status=Status.PENDING),
+            first,
+            spec=self.spec,
+            command={"draft": False, "rebuilt": True},
+        )
+
+    def tell(self, entry: Entry, following: Entry | None) -> Iterator[Interaction]:
+        """The answer, and what must have been decided before the next one."""
+        yield self._answered(entry, following)
+        if following is not None and following.before is not None:
+            yield from self._decided(following)
+
+    def _put(self, kind: Kind, after: Place, entry: Entry, **more: Any) -> Interaction:
+        self.timestamp = entry.timestamp or self.timestamp
+        before = self.state.status if self.state else after.status
+        fields = {"actor": Actor.STEWARD, "state_before": before, "step": "task", **more}
+        workspace = text(entry.raw.get("workspace_path"))
+        made = Interaction(
+            sequence=self.next,
+            timestamp=self.timestamp,
+            kind=kind,
+            state_after=after.status,
+            workspace_path=workspace,
+            after=after,
+            **fields,
+        )
+        self.state = fold.apply(self.state, made)
+        return made
+
+    def _answered(self, entry: Entry, following: Entry | None) -> Interaction:
+        assert self.state is not None
+        reply, rebuilt = self._reply(entry)
+        evidence = texts(entry.response.get("evidence_files")) or []
+        observed = Observed(
+            phase=entry.phase,
+            role=entry.role or ("Supervisor" if entry.phase is Phase.REVIEWER else "Worker"),
+            evidence=[Evidence(path=path, exists=True) for path in evidence],
+        )
+        today = self._judged(reply, observed)
+        after = self._after(entry, following, today)
+        self._note(entry, rebuilt, evidence)
+        return self._put(
+            Kind.ASK,
+            after,
+            entry,
+            actor=Actor.AGENT,
+            state_before=entry.before or self.state.status,
+            reason=today.reason if today and today.place.status is after.status else "",
+            request=entry.request,
+            response=_recorded(entry, reply, today),
+            usage=entry.usage or Usage(),
+            observed=observed,
+        )
+
+    def _reply(self, entry: Entry) -> tuple[Reply, bool]:
+        """The answer, and whether it was rebuilt; why there is none, where it says so."""
+        answer, rebuilt = answer_of(entry.response)
+        status = text(entry.response.get("status")).upper()
+        error = None
+        if status == "TIMEOUT" or (status not in ("", "SUCCESS") and not answer):
+            kind = ErrorKind.TIMEOUT if status == "TIMEOUT" else ErrorKind.TRANSIENT
+            error = TransportError(kind=kind, message=f"the archived answer is {status}")
+        finish = entry.response.get("finish")
+        usage = entry.usage or Usage()
+        return Reply(text=answer, usage=usage, error=error, finish=text(finish) or None), rebuilt
+
+    def _judged(self, reply: Reply, observed: Observed) -> step.Outcome | None:
+        """What today's rules make of it; None where they have no place for an answer."""
+        assert self.state is not None
+        try:
+            return step.conclude(self.spec, self.state, reply, observed, self.schema)
+        except LogistError:
+            return None
+
+    def _after(self, entry: Entry, following: Entry | None, today: step.Outcome | None) -> Place:
+        """Where the job stood after it: as recorded; else as the next entry found it; else as today."""
+        assert self.state is not None
+        here = today.place if today else self.state.place()
+        told = entry.after
+        if told is None and following is not None and following.before not in (None, here.status):
+            told = None if _bridge(here.status, following.before) else following.before
+        if told is None or told is here.status:
+            return here
+        return _place(told, self.state, entry)
+
+    def _note(self, entry: Entry, rebuilt: bool, evidence: list[str]) -> None:
+        number, response = self.next, entry.response
+        if rebuilt:
+            self.notes.add("`raw_response` was rebuilt from the fields of the response", number)
+        if "actions" not in response and "action" in response:
+            self.notes.add("`action` was read as `actions`", number)
+        if len(entry.actions or []) > 1:
+            self.notes.add("of several actions the first counts", number)
+        if entry.timestamp is None:
+            self.notes.add("it says no time: that of the entry before it stands there", number)
+        if evidence:
+            self.notes.add("evidence is taken to have been there: the file does not say so", number)
+        if entry.before is None:
+            self.notes.add("the state before it is by today's rules: the file does not say it", number)
+        if unread := sorted(entry.raw.keys() - _KNOWN):
+            self.notes.add(f"not read: {', '.join(map(short, unread[:SHOWN]))}", number)
+
+    def _decided(self, following: Entry) -> Iterator[Interaction]:
+        """What a steward must have decided, for the job to stand where the next entry found it."""
+        assert self.state is not None
+        assert following.before is not None
+        bridge = _bridge(self.state.status, following.before)
+        if bridge is None:
+            return
+        kind, command = bridge
+        try:
+            after = steward.decide(kind, self.state.place(), command, self.spec)
+        except LogistError:
+            return  # then it is a difference, and the replay says so
+        self.notes.add(
+            f"made up: `{kind}`, since {following.where} found the job {following.before}", self.next
+        )
+        yield self._put(kind, after, following, steward=Steward(name=NOBODY), command=command)
+
+
+def _spec(beside: JsonObject, first: Entry) -> EffectiveSpec:
+    """What was asked for, as far as the file says it."""
+    prompt = text(beside.get("prompt")) or first.request.prompt
+    title = text(beside.get("title")) or next(filter(str.strip, prompt.splitlines()), "imported")
+    description = text(beside.get("description")) or None
+    return EffectiveSpec(title=" ".join(title.split())[:60], prompt=prompt, description=description)
+
+
+def _bridge(here: Status, there: Status | None) -> tuple[Kind, JsonObject] | None:
+    """The decision of a steward that leads from one state to the other, if there is one."""
+    if here is Status.STUCK and there in step.PHASES:
+        return Kind.RESUBMIT, {"review": True} if there is Status.REVIEW_REQUIRED else {}
+    if here is Status.APPROVAL_REQUIRED and there in (Status.PENDING, Status.SUCCESS):
+        return (Kind.REJECT if there is Status.PENDING else Kind.APPROVE), {}
+    if here in TERMINAL and there is Status.PENDING:
+        return Kind.RERUN, {}
+    return None
+
+
+def _place(status: Status, state: State, entry: Entry) -> Place:
+    """A place of that status, with what it needs to be left again."""
+    if status is Status.STUCK:
+        why = text(entry.response.get("summary_for_supervisor"))
+        stuck = Stuck(kind=StuckKind.AGENT, step=state.step, role=entry.role, phase=entry.phase, reason=why)
+        return Place(status=status, stuck=stuck, step=state.step, attempts=state.attempts)
+    awaiting = "end" if status is Status.APPROVAL_REQUIRED else None
+    before = state.place() if status in HALTED or status is Status.SUSPENDED else None
+    return Place(status=status, awaiting=awaiting, step=state.step, before=before)
+
+
+def _recorded(entry: Entry, reply: Reply, today: step.Outcome | None) -> Response:
+    """The response as the file has it; what it does not say is as today's rules read the answer."""
+    told = entry.response
+    status = text(told.get("status")).upper()
+    said: dict[str, Any] = {
+        "raw_response": reply.text,
+        "status": status if status in ("SUCCESS", "ERROR", "TIMEOUT") else None,
+        "actions": entry.actions,
+        "evidence_files": texts(told.get("evidence_files")),
+        "summary_for_supervisor": told.get("summary_for_supervisor"),
+        "output": told.get("output"),
+        "metadata": told.get("metadata") if isinstance(told.get("metadata"), dict) else None,
+    }
+    if not isinstance(said["summary_for_supervisor"], str):
+        del said["summary_for_supervisor"]
+    base = today.response if today else Response(error=reply.error, finish=reply.finish)
+    return base.model_copy(update={name: value for name, value in said.items() if value is not None})

@@ -1,0 +1,200 @@
+"""Importing a history: a job that has it as its past, and can go on from there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from logist import documents
+from logist.core import newer
+from logist.core.folding import Folding
+from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, State
+from logist.core.old_shapes import Notes
+from logist.errors import Damaged, Refused
+from logist.jobs import archives, home, mending, rebuilding, specs
+from logist.jobs.archives import HISTORY, Archive
+from logist.jobs.project import Project
+from logist.jobs.session import dump, dump_state, interaction_of
+from logist.store import JobDir, files, history, replace_file, taking
+
+MOST_NAMES = 1_000
+LONGEST_ID = 128
+NOTED = 50
+"""Notes that the history keeps."""
+
+_ELSEWHERE = ("checkpoint_before", "checkpoint_after", "exchange")
+"""What an entry says of the directory that it came from."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A job that was made of a history."""
+
+    job: JobDir
+    state: State
+    sha256: str
+    """Of the file."""
+    interactions: int
+    notes: tuple[str, ...]
+    """What had to be rebuilt, and what did not come along."""
+
+
+@dataclass
+class _Past:
+    """The history as it is written, and what it comes to."""
+
+    project: Project
+    archive: Archive
+    create: JsonObject
+    """What the `create` interaction says beside what it said."""
+    start: str
+    """The checkpoint that the job begins with: an empty workspace."""
+    folding: Folding
+    spec: EffectiveSpec | None = None
+    redacted: int = 0
+
+    def entries(self) -> Iterator[JsonObject]:
+        """The interactions as the new job has them."""
+        for place, entry in enumerate(self.archive.interactions(), 1):
+            if entry.sequence != place or (place == 1) != (entry.kind is Kind.CREATE):
+                what = f"interaction {entry.sequence} ({entry.kind}) stands at place {place}"
+                fix = "a history begins with its create interaction, and leaves out none"
+                raise Damaged(what, where=str(self.archive.path), fix=fix)
+            yield self._own(entry)
+
+    def _own(self, entry: Interaction) -> JsonObject:
+        told = dump(entry)
+        clean: JsonObject = specs.redacted_values(self.project, told)
+        if clean != told:
+            self.redacted += 1
+            clean["request"] = {**clean["request"], "parts": []}  # they count characters that are gone
+        clean = {name: value for name, value in clean.items() if name not in _ELSEWHERE}
+        if entry.spec is not None and entry.spec.parent:
+            clean["spec"] = {**clean["spec"], "parent": None}
+        if entry.kind is Kind.CREATE:
+            command = {name: value for name, value in clean["command"].items() if name != "source"}
+            clean |= {"command": {**command, **self.create}, "checkpoint_after": self.start}
+        return clean
+
+    def look(self, complete: JsonObject) -> None:
+        """Takes an entry as it was written."""
+        entry = interaction_of(complete)
+        self.spec = entry.spec or self.spec
+        self.folding.take(entry)
+
+
+def import_history(project: Project, path: Path, *, new_id: str | None = None) -> Imported:
+    """Makes a job of the history at `path`, a file or the directory that holds it; of any shape that replays.
+
+    It gets a chain of its own and an empty workspace; the file is only read, and kept in `attachments/`
+    byte for byte, unless it holds a secret. Whole, or not there. Raises UsageError, Damaged for what is no
+    history, Refused for an id that is taken and for a job that waits for others.
+    """
+    archive = archives.one(Path(os.path.realpath(path)))
+    _require_history(archive.path)
+    told = Notes()
+    if rebuilding.is_foreign(archive.path):
+        for _ in rebuilding.interactions(archive.path, told):
+            pass
+    notes = list(told.lines())
+    for name in [new_id] if new_id else _free_names(archive.path):
+        try:
+            return _make(project, archive, name, notes)
+        except Refused:
+            if new_id or not (project.jobs_dir / name).exists():
+                raise
+    raise Refused(f"{MOST_NAMES} jobs with names like that are there", fix="choose an --id")
+
+
+def _require_history(path: Path) -> None:
+    """Raises Damaged for a file that does not even begin as a history does, damaged ones included."""
+    with history.opened(path) as file:
+        begin = file.read(1)
+    if begin not in (b"[", b"{") and path.name != HISTORY and not rebuilding.is_foreign(path):
+        fix = "a history is a jobHistory.json, a list of interactions, or an object that holds it as `interactions`"
+        raise Damaged("this is no history", where=str(path), fix=fix)
+
+
+def _free_names(path: Path) -> Iterator[str]:
+    """Ids by the name of the file, or of its directory, the first that may be free first."""
+    name = path.parent.name if path.name == HISTORY else path.stem
+    stem = re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-") or "imported"
+    for number in range(1, MOST_NAMES + 1):
+        ending = f"-{number}" if number > 1 else ""
+        yield stem[: LONGEST_ID - len(ending)] + ending
+
+
+def _make(project: Project, archive: Archive, name: str, notes: list[str]) -> Imported:
+    if project.jobs_dir.is_relative_to(project.home):
+        home.ensure(project.home)
+    with JobDir.creating(project.jobs_dir, name) as job:
+        start = project.workspace(job).populate(None)
+        digest = _digest(archive.path)
+        create: JsonObject = {"imported": digest, **({"notes": notes[:NOTED]} if notes else {})}
+        past = _Past(project, archive, create, start, Folding(archive.restep_targets()))
+        end = taking.chained(job.history_file, past.entries(), past.look)
+        state = past.folding.state
+        if state is None or past.spec is None:
+            raise Damaged("the history is empty", where=str(archive.path))
+        _require_alone(state, archive.path)
+        newer.refuse_to_move(state)
+        replace_file(job.spec_file, _asked(project, name, past.spec).encode("utf-8"))
+        if past.spec.workflow is not None:
+            specs.freeze(job, past.spec.workflow)
+        if not past.redacted and _kept(job, archive.path) != digest:
+            raise Refused("the file was changed while it was read", where=str(archive.path), fix="try again")
+        job.write_state(dump_state(state, end))
+    made = project.job(name)
+    return Imported(made, state, digest, end.sequence, (*notes, *_lacking(past)))
+
+
+def _require_alone(state: State, path: Path) -> None:
+    if state.children:
+        message = f"it waits for jobs that are not here: {', '.join(state.children[:3])}"
+        raise Refused(message, where=str(path), fix="'logist replay' and 'logist stats' read it as it is")
+
+
+def _asked(project: Project, name: str, spec: EffectiveSpec) -> str:
+    """The job.yaml that leads to what was asked last."""
+    told = mending.in_short(project, mending.as_asked(spec), spec.workflow)
+    JobSpec.model_validate(told)
+    return documents.dumped({"id": name, **told})
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    for piece in _pieces(path):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with history.opened(path) as file:
+        while piece := file.read(1 << 20):
+            yield piece
+
+
+def _kept(job: JobDir, path: Path) -> str:
+    """Copies the file as it is to attachments/; the sha256 of the copy."""
+    files.ensure_directory(job.attachments)
+    target = job.attachments / path.name
+    files.replace_chunks(target, _pieces(path))
+    return _digest(target)
+
+
+def _lacking(past: _Past) -> Iterator[str]:
+    """What the new job does not have of the one that the history is of."""
+    yield "its workspace is empty: the files that the agents left are not in a history"
+    if past.redacted:
+        yield f"secrets were taken out of {past.redacted} interactions, and so the file itself was not kept"
+    older = [
+        name
+        for name in os.listdir(past.archive.path.parent)
+        if re.fullmatch(r"jobHistory\.\d+\.json\.gz", name)
+    ]
+    if older and past.archive.path.name == HISTORY and not past.redacted:
+        yield "of the files of the history only the last was kept in attachments/; the entries of all are there"

@@ -1,0 +1,64 @@
+"""The checkpoints of one job into the repository of another: those a fork begins with, and nothing that came later."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from logist.errors import Damaged
+from logist.workspace import checkpoint, objects, packs, source
+from logist.workspace.git import Git
+from logist.workspace.merging import SENDER
+from logist.workspace.workspace import Workspace
+
+KEPT = "refs/kept/"
+"""Leads to checkpoints that do not lead to the last one: those that a restep or a rerun has left behind."""
+
+
+def populate(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
+    """Makes the repository with these checkpoints of `original`, and the workspace as `at`, one of them, holds it.
+
+    `original` is the repository of another job; it is only read, and somebody may be at work on that job.
+    Durable when it returns. Raises Damaged for a checkpoint that is not there, StorageError.
+    """
+    git = workspace.git
+    _require(original, {*commits, at})
+    source.make_repository(git, "sha256" if len(at) == 64 else "sha1")
+    kept = _ends(Git(original, git.path), {*commits, at})
+    wanted = [f"+{at}:{objects.BRANCH}", *(f"+{commit}:{KEPT}{commit}" for commit in sorted(kept - {at}))]
+    git.feed(
+        "".join(f"{line}\n" for line in wanted).encode("ascii"),
+        "fetch",
+        "--quiet",
+        "--stdin",
+        "--update-shallow",  # the first checkpoint may be a commit of the user's, without those before it
+        "--update-head-ok",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-auto-maintenance",
+        "--no-recurse-submodules",
+        f"--upload-pack={SENDER}",
+        "--",
+        original,
+    )
+    checkpoint.make_durable(git)
+    workspace.restore(at)
+    checkpoint.make_whole_durable(git)
+
+
+def _require(original: Path, commits: Collection[str]) -> None:
+    """Raises Damaged unless the repository has all of them."""
+    git = Git(original)
+    lost = packs.lacking(original, {objects.checked(commit, git) for commit in commits})
+    if lost:
+        more = f", nor {len(lost) - 1} others" if len(lost) > 1 else ""
+        message = f"the checkpoint repository lacks {min(lost)}{more}"
+        fix = "put the git directory of the job back from a backup"
+        raise Damaged(message, where=str(original), fix=fix)
+
+
+def _ends(git: Git, commits: Collection[str]) -> set[str]:
+    """Those of the commits that no other of them comes from: with them come all."""
+    asked = "".join(f"{commit}\n" for commit in sorted(commits)).encode("ascii")
+    lines = git.feed(asked, "rev-list", "--parents", "--stdin").decode("ascii").splitlines()
+    return set(commits) - {parent for line in lines for parent in line.split()[1:]}

@@ -1,0 +1,302 @@
+"""Histories of other shapes: what they say stays, what they do not say is rebuilt and told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as settings_
+from hypothesis import strategies as st
+
+from logist.core import replay
+from logist.core.model import Interaction, Kind, Phase, Status
+from logist.core.old_entry import answer_of
+from logist.core.old_shapes import NOBODY, Notes, interactions, settings
+from logist.errors import Damaged
+from logist.resources import schema
+
+Json = dict[str, Any]
+SCHEMA = schema("llm-chat-schema")
+
+
+def entry(role: str = "Worker", action: str = "COMPLETED", **more: Any) -> Json:
+    """An entry that says as little as one can."""
+    response = {"action": action, "evidence_files": [], "summary_for_supervisor": "Done."}
+    return {
+        "request": {"prompt": "Do it.", "metadata": {"role": role}},
+        "response": response | more.pop("response", {}),
+        **more,
+    }
+
+
+def told(
+    *entries: Json, beside: Json | None = None, known: Json | None = None
+) -> tuple[list[Interaction], list[str]]:
+    notes = Notes()
+    found = list(interactions(entries, SCHEMA, notes, beside, known))
+    return found, list(notes.lines())
+
+
+def way(found: list[Interaction]) -> list[tuple[str, str]]:
+    return [(one.kind.value, one.state_after.value) for one in found]
+
+
+def differs(found: list[Interaction]) -> list[tuple[int, str]]:
+    return [(one.sequence, one.field) for one in replay.replay(found, SCHEMA, set())]
+
+
+def test_what_such_an_entry_looks_like() -> None:
+    """The shape that the first histories had, `raw_response` and all."""
+    answer = {"action": "COMPLETED", "evidence_files": ["r.py"], "summary_for_supervisor": "It works."}
+    old = {
+        "sequence": 1,
+        "timestamp": "2025-01-29T14:30:45Z",
+        "state_before": "PENDING",
+        "workspace_path": "${JOB_DIR}/workspace",
+        "request": {
+            "prompt": "The whole prompt.",
+            "files_context": ["a.md"],
+            "metadata": {"role": "Worker", "phase": "PENDING", "model": "m", "temperature": 0.7},
+        },
+        "response": {
+            "status": "SUCCESS",
+            "actions": ["COMPLETED"],
+            **{name: answer[name] for name in ("evidence_files", "summary_for_supervisor")},
+            "raw_response": json.dumps(answer),
+        },
+    }
+    found, notes = told(old)
+    assert way(found) == [("create", "PENDING"), ("ask", "REVIEW_REQUIRED")]
+    ask = found[1]
+    assert (ask.sequence, ask.timestamp, ask.workspace_path) == (
+        2,
+        "2025-01-29T14:30:45Z",
+        "${JOB_DIR}/workspace",
+    )
+    assert (ask.request.prompt, ask.request.files_context) == ("The whole prompt.", ["a.md"])
+    assert ask.request.metadata["temperature"] == 0.7
+    assert ask.response.raw_response == json.dumps(answer)
+    assert (ask.response.actions, ask.response.evidence_files) == (["COMPLETED"], ["r.py"])
+    assert differs(found) == []
+    assert notes == [
+        "made up: the job was created with the settings that are the default",
+        "numbered anew: the entry with sequence 1 is interaction 2",
+        "evidence is taken to have been there: the file does not say so (interaction 2)",
+    ]
+
+
+def test_it_goes_from_zero_says_action_and_has_no_answers() -> None:
+    found, notes = told(
+        entry(sequence=0, state_before="RUNNING"),
+        entry("Supervisor", "RETRY", sequence=1, state_before="REVIEWING"),
+        entry(sequence=2, state_before="PENDING"),
+    )
+    assert way(found)[1:] == [("ask", "REVIEW_REQUIRED"), ("ask", "PENDING"), ("ask", "REVIEW_REQUIRED")]
+    assert [one.observed.phase for one in found[1:] if one.observed] == [
+        Phase.DOER,
+        Phase.REVIEWER,
+        Phase.DOER,
+    ]
+    assert json.loads(found[2].response.raw_response) == {
+        "action": "RETRY",
+        "evidence_files": [],
+        "summary_for_supervisor": "Done.",
+    }
+    assert found[2].response.actions == ["RETRY"]
+    assert differs(found) == []
+    assert "numbered anew: the entry with sequence 0 is interaction 2" in notes
+    assert "`raw_response` was rebuilt from the fields of the response (interactions 2, 3, 4)" in notes
+    assert "`action` was read as `actions` (interactions 2, 3, 4)" in notes
+
+
+@pytest.mark.parametrize(
+    ("first", "found_at", "kinds"),
+    [
+        (entry(action="STUCK"), "PENDING", ["resubmit"]),
+        (entry(action="STUCK"), "REVIEW_REQUIRED", ["resubmit"]),
+        (entry(state_after="APPROVAL_REQUIRED"), "PENDING", ["reject"]),
+        (entry(state_after="CANCELED"), "PENDING", ["rerun"]),
+        (entry(), "REVIEW_REQUIRED", []),
+        (entry(action="RETRY"), "RUNNING", []),
+        (entry(state_after="intervention_required"), "pending", ["resubmit"]),
+    ],
+)
+def test_what_a_steward_must_have_decided_is_put_between(
+    first: Json, found_at: str, kinds: list[str]
+) -> None:
+    found, notes = told(first, entry("Supervisor", state_before=found_at))
+    between = found[2:-1]
+    assert [one.kind for one in between] == kinds
+    assert all(one.steward and one.steward.name == NOBODY for one in between)
+    assert [one for one in notes if "entry 2 found the job" in one] == [
+        f"made up: `{kind}`, since entry 2 found the job {found[-1].state_before} (interaction 3)"
+        for kind in kinds
+    ]
+    assert ("state_before" in [field for _, field in differs(found)]) is False
+
+
+def test_a_state_that_was_recorded_is_compared_with_todays() -> None:
+    found, _ = told(entry(state_after="SUCCESS"))
+    assert differs(found) == [(2, "state_after")]
+    found, _ = told(entry(), entry("Supervisor", state_before="PENDING"))
+    assert differs(found)[0] == (2, "state_after")
+    found, _ = told(entry(state_before="REVIEW_REQUIRED"))
+    assert (2, "state_before") in differs(found)
+
+
+@pytest.mark.parametrize(
+    ("entries", "known"),
+    [
+        ([entry(state_after="REVIEW_REQUIRED")], {}),
+        ([entry(), entry("Supervisor", state_after="APPROVAL_REQUIRED")], {}),
+        ([entry(), entry("Supervisor", state_after="SUCCESS")], {"approval": "none"}),
+        ([entry(state_after="APPROVAL_REQUIRED")], {"review": False}),
+        ([entry(state_after="completed")], {"review": False, "approval": "none"}),
+        ([entry(action="STUCK", state_after="SUCCESS")], {}),
+    ],
+)
+def test_whether_there_was_a_review_and_an_approval_is_seen_by_the_states(
+    entries: list[Json], known: Json
+) -> None:
+    assert settings(entries) == known
+    found, notes = told(*entries, known=settings(entries))
+    said = ", ".join(f"{name} {json.dumps(known[name])}" for name in sorted(known))
+    assert notes[0].endswith(f"; but {said}, as its states say" if known else "are the default")
+    assert (differs(found) == []) is (entries[0]["response"]["action"] != "STUCK")
+
+
+def test_an_answer_that_reads_in_another_way_today_is_found() -> None:
+    found, _ = told(entry(response={"raw_response": "I am done.", "actions": ["COMPLETED"]}))
+    assert found[1].state_after is Status.STUCK
+    assert [field for _, field in differs(found)] == ["response.actions", "response.summary_for_supervisor"]
+
+
+@pytest.mark.parametrize(
+    ("response", "text", "rebuilt"),
+    [
+        ({"raw_response": "as it is"}, "as it is", False),
+        ({"raw_response": {"action": "RETRY"}}, '{"action": "RETRY"}', True),
+        (
+            {"action": "STUCK"},
+            '{"action": "STUCK", "evidence_files": [], "summary_for_supervisor": ""}',
+            True,
+        ),
+        (
+            {"actions": ["COMPLETED"], "evidence_files": ["a"], "output": {"é": 1}},
+            '{"action": "COMPLETED", "evidence_files": ["a"], "summary_for_supervisor": "", "output": {"é": 1}}',
+            True,
+        ),
+        ({"actions": []}, "", False),
+        ({}, "", False),
+        ({"raw_response": None, "action": 3}, "", False),
+    ],
+)
+def test_the_answer_of_a_response(response: Json, text: str, rebuilt: bool) -> None:
+    assert answer_of(response) == (text, rebuilt)
+
+
+@pytest.mark.parametrize(
+    ("status", "raw", "after"),
+    [("TIMEOUT", "", "PENDING"), ("ERROR", "", "PENDING"), ("ERROR", "nothing", "STUCK")],
+)
+def test_why_there_is_no_answer(status: str, raw: str, after: str) -> None:
+    found, _ = told({"response": {"status": status, "raw_response": raw, "actions": []}})
+    assert found[1].state_after == after
+    assert differs(found) == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([], "the history is empty"),
+        ([{}], "entry 1: `response` is no object"),
+        ([{"sequence": 4, "response": []}], r"entry 1 \(sequence 4\): `response` is no object"),
+        ([entry(request=3)], "entry 1: `request` is no object"),
+        ([entry(state_before="ASLEEP")], 'entry 1: `state_before` is "ASLEEP", and that is no state'),
+        ([entry(state_after=[])], r"entry 1: `state_after` is \[\], and that is no state"),
+        ([entry(response={"actions": 3})], "entry 1: `actions` is 3, and no list of texts"),
+        (
+            [entry(sequence=2), entry(sequence=2)],
+            r"entry 2 \(sequence 2\) follows entry 1 \(sequence 2\): they are out of order",
+        ),
+        ([entry(), {"kind": "ask", "after": {}}], "entry 2 is an interaction of Logist"),
+    ],
+)
+def test_what_is_no_such_history(entries: list[Json], said: str) -> None:
+    with pytest.raises(Damaged, match=said):
+        told(*entries)
+
+
+def test_what_the_file_says_of_the_job_is_what_was_asked() -> None:
+    found, _ = told(entry(), beside={"title": "A  title", "prompt": "Build it.", "description": 3})
+    spec = found[0].spec
+    assert spec is not None
+    assert (spec.title, spec.prompt, spec.description) == ("A title", "Build it.", None)
+    found, _ = told(entry(request={"prompt": "\n\nLine one\nmore"}))
+    assert found[0].spec is not None
+    assert found[0].spec.title == "Line one"
+
+
+@pytest.mark.parametrize(
+    ("told_time", "read"),
+    [
+        ("2025-01-29 14:30:45.123", "2025-01-29T14:30:45Z"),
+        ("2025-01-29T14:30:45+00:00", "2025-01-29T14:30:45Z"),
+        ("2025-01-29T14:30:45+02:00", "2025-01-29T14:30:45+02:00"),
+        (17, "1970-01-01T00:00:00Z"),
+    ],
+)
+def test_times(told_time: Any, read: str) -> None:
+    assert told(entry(timestamp=told_time))[0][1].timestamp == read
+
+
+def test_notes_of_many_entries_are_a_line_each() -> None:
+    _, notes = told(*(entry(action="RETRY", extra=1) for _ in range(100)))
+    assert len(notes) < 10
+    assert any(line.endswith("and 95 more)") for line in notes)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=5,
+)
+FIELDS = (
+    "sequence",
+    "timestamp",
+    "state_before",
+    "state_after",
+    "request",
+    "response",
+    "usage",
+    "workspace_path",
+)
+INNER = (
+    "status",
+    "actions",
+    "action",
+    "evidence_files",
+    "raw_response",
+    "metadata",
+    "output",
+    "finish",
+    "role",
+)
+WORDS = st.sampled_from(["PENDING", "STUCK", "SUCCESS", "COMPLETED", "REVIEW_REQUIRED", "TIMEOUT", "RETRY"])
+OBJECTS = st.dictionaries(st.sampled_from(INNER), JSON | WORDS | st.lists(WORDS, max_size=2), max_size=5)
+
+
+@settings_(max_examples=40)
+@given(st.lists(st.dictionaries(st.sampled_from(FIELDS), OBJECTS | WORDS | JSON, max_size=6), max_size=4))
+def test_whatever_it_holds_it_is_read_or_refused(entries: list[Json]) -> None:
+    try:
+        found, notes = told(*entries)
+    except Damaged:
+        return
+    assert [one.sequence for one in found] == list(range(1, len(found) + 1))
+    assert found[0].kind is Kind.CREATE
+    assert sum(one.kind is Kind.ASK for one in found) == len(entries)
+    assert notes
+    list(replay.replay(found, SCHEMA, set()))

@@ -1,0 +1,212 @@
+"""Old histories read where they lie, and `job import`: a job that has one as its past."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logist.agents.scripted import Scripted
+from logist.core.model import Kind, Status
+from logist.errors import Damaged, LogistError, Refused, UsageError
+from logist.jobs import archives, deciding
+from logist.jobs.archives import Archive
+from logist.jobs.importing import Imported, import_history
+from logist.jobs.replaying import replay_job
+from tests import support
+from tests.jobs.bench import Bench, Json, answer
+from tests.jobs.conftest import MakeBench
+
+MAIN = support.ROOT / "fixtures" / "jobs" / "main-job" / "jobHistory.json"
+OURS: list[Json] = json.loads(MAIN.read_bytes())["interactions"]
+
+
+def old(action: str = "COMPLETED", role: str = "Worker", **more: Any) -> Json:
+    response = {"action": action, "evidence_files": ["a.py"], "summary_for_supervisor": "Done."}
+    return {
+        "timestamp": "2025-01-29T14:30:45Z",
+        "request": {"prompt": "Do it.", "metadata": {"role": role}},
+        "response": response,
+        **more,
+    }
+
+
+OLD = [
+    old(sequence=0, state_before="PENDING"),
+    old("RETRY", "Supervisor", sequence=1, state_before="REVIEW_REQUIRED"),
+]
+
+
+def written(place: Path, document: object, name: str = "jobHistory.json", **layout: Any) -> Path:
+    place.mkdir(exist_ok=True)
+    (place / name).write_text(json.dumps(document, **layout), "utf-8")
+    return place / name
+
+
+@pytest.mark.parametrize(
+    ("document", "layout"),
+    [
+        (OURS, {}),
+        ({"interactions": OURS}, {"indent": 1}),
+        (json.loads(MAIN.read_bytes()), {"indent": 2}),
+    ],
+)
+def test_a_history_of_ours_that_was_written_anew_is_read(
+    tmp_path: Path, document: object, layout: dict[str, Any]
+) -> None:
+    archive = archives.one(written(tmp_path, document, **layout))
+    expected = list(archives.one(MAIN).interactions())
+    assert list(archive.interactions()) == expected
+    assert list(archive.notes()) == [
+        "the file was written anew since Logist wrote it: that nobody changed it can't be proven"
+    ]
+
+
+def test_a_change_in_it_is_noted(tmp_path: Path) -> None:
+    changed = [*OURS[:2], {**OURS[2], "timestamp": "2000-01-01T00:00:00Z"}, *OURS[3:]]
+    notes = list(archives.one(written(tmp_path, changed)).notes())
+    assert notes[1].startswith("its checksum does not hold")
+    assert notes[1].endswith("(interaction 3)")
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ([], "the history is empty"),
+        ([*OLD, OURS[1]], "entry 3 .sequence 2. is an interaction of Logist"),
+        ([OURS[0], OLD[0]], "entry 2 is no interaction of Logist"),
+        ([OURS[0], {**OURS[1], "usage": 3}], "interaction 2 does not read: usage"),
+        ([{**OLD[0], "response": None}], "entry 1 .sequence 0.: `response` is no object"),
+        ([{**OLD[0], "x": json.loads("[" * 900 + "]" * 900)}], "nested too deeply"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_entry(tmp_path: Path, document: object, said: str) -> None:
+    archive = archives.one(written(tmp_path, document))
+    with pytest.raises(Damaged, match=said) as raised:
+        list(archive.interactions())
+    assert raised.value.where == str(tmp_path / "jobHistory.json")
+
+
+def test_it_is_found_and_nothing_is_written(tmp_path: Path) -> None:
+    written(tmp_path / "a", OLD)
+    before = support.tree(tmp_path)
+    (archive,) = archives.find([str(tmp_path)])
+    assert [one.kind for one in archive.interactions()] == [Kind.CREATE, Kind.ASK, Kind.ASK]
+    assert [entry["kind"] for entry in archive.entries()] == ["create", "ask", "ask"]
+    assert archive.restep_targets() == set()
+    assert support.tree(tmp_path) == before
+
+
+def test_a_script_may_be_such_a_history(tmp_path: Path) -> None:
+    told = Scripted.load(written(tmp_path, OLD))
+    assert [json.loads(one.text or "")["action"] for one in told.answers] == ["COMPLETED", "RETRY"]
+
+
+# --- job import ---
+
+
+def imported(b: Bench, path: Path, new_id: str | None = None) -> Imported:
+    before = path.read_bytes()
+    made = import_history(b.project, path, new_id=new_id)
+    assert path.read_bytes() == before
+    return made
+
+
+def test_an_old_history_becomes_a_job_that_goes_on(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench([answer(), answer(), answer(files={"new.txt": "new"}), answer()])
+    path = written(tmp_path / "Old Job", OLD)
+    made = imported(b, path)
+    assert (made.job.id, made.state.status, made.interactions) == ("Old-Job", Status.PENDING, 3)
+    assert made.notes[-1].startswith("its workspace is empty")
+    assert (b.folder("Old-Job") / "attachments" / "jobHistory.json").read_bytes() == path.read_bytes()
+    create = b.history("Old-Job")[0]
+    assert create.command["imported"] == made.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert create.command["notes"] == list(made.notes[:-1])
+    assert (b.folder("Old-Job") / "job.yaml").read_text("utf-8") == "id: Old-Job\nprompt: Do it.\n"
+    assert replay_job(b.project, b.project.job("Old-Job")).differences == ()
+    assert b.step("Old-Job").state.status is Status.REVIEW_REQUIRED
+    assert (b.workspace("Old-Job") / "new.txt").exists()
+    assert deciding.restep(b.project, "Old-Job", 3).state.status is Status.REVIEW_REQUIRED
+    assert list(b.workspace("Old-Job").glob("*.txt")) == []
+
+
+def test_a_history_of_ours_becomes_a_job(bench: MakeBench) -> None:
+    b = bench()
+    b.drifts = True  # it is older than some words of the prompts
+    made = imported(b, MAIN)
+    assert (made.job.id, made.state.status) == ("main-job", Status.SUCCESS)
+    ours = [one.model_dump(exclude=NOT_THE_SAME) for one in archives.one(MAIN).interactions()]
+    assert [one.model_dump(exclude=NOT_THE_SAME) for one in b.history("main-job")] == ours
+    assert imported(b, MAIN).job.id == "main-job-2"
+    assert imported(b, MAIN, "mine").job.id == "mine"
+
+
+NOT_THE_SAME = {"command", "previous", "checksum", "checkpoint_before", "checkpoint_after"}
+
+
+def test_a_link_to_a_history_is_followed(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    b.drifts = True
+    (tmp_path / "link.json").symlink_to(MAIN)
+    made = imported(b, tmp_path / "link.json")
+    assert (made.job.id, made.interactions) == ("main-job", len(OURS))
+
+
+def test_secrets_stay_behind(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    secret = "sk-" + "a1B2c3D4" * 6
+    first, second = old(request={"prompt": f"Use {secret}."}), old("RETRY", "Supervisor")
+    second["response"]["summary_for_supervisor"] = f"It needs {secret}."
+    made = imported(b, written(tmp_path, [first, second]))
+    assert made.notes[-1] == ("secrets were taken out of 3 interactions, and so the file itself was not kept")
+    assert not (b.folder(made.job.id) / "attachments").exists()
+    for name, content in b.files(made.job.id).items():
+        assert secret.encode() not in content, name
+
+
+@pytest.mark.parametrize(
+    ("document", "new_id", "said", "error"),
+    [
+        (OURS[1:], None, "interaction 2 .ask. stands at place 1", Damaged),
+        ([OURS[0], OURS[2]], None, "interaction 3 .ask. stands at place 2", Damaged),
+        ([], None, "the history is empty", Damaged),
+        (OLD, "../x", "is not a job id", UsageError),
+        (OLD, "there", "exists already", Refused),
+        (None, None, "no jobHistory.json in", UsageError),
+        ("words", None, "this is no history", Damaged),
+    ],
+)
+def test_what_can_not_be_imported(
+    bench: MakeBench,
+    tmp_path: Path,
+    document: object,
+    new_id: str | None,
+    said: str,
+    error: type[LogistError],
+) -> None:
+    b = bench()
+    (b.project.jobs_dir / "there").mkdir(parents=True)
+    (b.project.jobs_dir / "there" / "damaged-on-purpose").touch()
+    name = "notes.txt" if document == "words" else "jobHistory.json"
+    path = tmp_path / "x" if document is None else written(tmp_path / "x", document, name)
+    with pytest.raises(error, match=said):
+        import_history(b.project, path, new_id=new_id)
+    assert [each.name for each in b.project.jobs_dir.iterdir()] == ["there"]
+
+
+def test_of_a_job_from_a_repository_the_source_stays_behind(bench: MakeBench, tmp_path: Path) -> None:
+    support.make_repository(tmp_path / "repo")
+    b = bench()
+    b.create(repo=str(tmp_path / "repo"))
+    made = import_history(b.project, b.folder(), new_id="other")
+    assert (b.state().source, made.state.source) == (str(tmp_path / "repo"), None)
+    assert [path.name for path in b.workspace("other").iterdir()] == [".git"]
+
+
+def test_what_was_read_has_a_name() -> None:
+    found: Iterator[Archive] = archives.find([str(MAIN)])
+    assert [one.name for one in found] == [str(MAIN)]

@@ -1,0 +1,94 @@
+"""`logist job export`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from logist.cli.options import here, job_options
+from logist.cli.output import Line, Output, Span, notes, warnings
+from logist.config.environment import Environment
+from logist.errors import UsageError
+
+if TYPE_CHECKING:
+    from logist.jobs.exporting import Exported
+
+KINDS = {
+    "secret": "secrets",
+    "pattern": "matches of redact.patterns",
+    "user": "names of users",
+    "host": "names of hosts",
+    "address": "addresses",
+    "path": "names in paths",
+}
+
+
+@click.command("export")
+@click.option("--fixture", metavar="DIR", required=True, help="Write a fixture to DIR, which is made.")
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Replace secrets, names of users and hosts, absolute paths, and what redact.patterns finds.",
+)
+@click.option("--force", is_flag=True, help="Write it again where DIR holds a fixture of this job.")
+@job_options
+@click.pass_obj
+def export(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    fixture: str,
+    redact: bool,
+    force: bool,
+) -> Output:
+    """Write the job's history as a fixture: a directory that replays anywhere, without the job.
+
+    It holds jobHistory.json, with ${JOB_DIR} for the job's paths, and fixture.json, which says how each
+    interaction moved the job. With --redact what is private is replaced, as long as it was, and by the
+    same everywhere. The result is replayed before it is written; one that goes another way (exit code 9),
+    or in which a secret is still found (8), is not.
+    """
+    from pathlib import Path
+
+    from logist.cli.context import open_job, project
+    from logist.jobs.exporting import export as write
+
+    if not fixture:
+        raise UsageError("it has no name", where="--fixture", fix="--fixture DIR")
+    job = open_job(environment, job_argument, job_option, jobs_dir)
+    done = write(project(environment, jobs_dir), job, Path(here(), fixture), redacted=redact, force=force)
+    made = done.manifest
+    data = {
+        "job": job.id,
+        "path": str(done.path),
+        "interactions": made.interactions,
+        "head": made.head,
+        "redacted": made.redacted,
+        "replaced": made.replaced,
+        "certified": made.certified,
+        "differences": done.differences,
+        "skipped": done.skipped,
+    }
+    told = () if redact else ("prompts and answers are in it as they were; --redact makes it fit to share",)
+    return Output(data, tuple(_lines(job.id, done)), (*warnings(_doubts(done)), *notes(told)))
+
+
+def _lines(name: str, done: Exported) -> Iterator[Line]:
+    made = done.manifest
+    count = f"{made.interactions} interactions" if made.interactions > 1 else "1 interaction"
+    yield (Span(name, "bold"), f": a fixture of {count}, which replay as the original's")
+    if made.redacted:
+        many = ", ".join(f"{KINDS.get(kind, kind)} {count}" for kind, count in made.replaced.items())
+        yield f"replaced: {many or 'nothing'}"
+    yield (Span(f"directory: {done.path}", "dim"),)
+    yield (Span(f"next: logist replay {done.path}", "dim"),)
+
+
+def _doubts(done: Exported) -> Iterator[str]:
+    if done.differences:
+        yield f"{done.differences} interactions go another way today, in the original as in the fixture"
+    if done.skipped:
+        yield f"{done.skipped} interactions were not replayed: only a newer Logist knows them whole"

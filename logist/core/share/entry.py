@@ -1,0 +1,139 @@
+"""What in an interaction is text, and what has to stay for it to read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from logist.core import redact
+from logist.core.model import JsonObject
+from logist.core.share import literals
+from logist.core.share.replacing import Replacing
+from logist.core.share.words import KEPT
+
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(?:Z|[+-][0-9:]{5})")
+_HASHES = frozenset(
+    {"checkpoint_before", "checkpoint_after", "exchange", "previous", "checksum", "sha256", "found", "schema"}
+)
+"""Fields that hold the name of a commit or a hash."""
+
+
+class Field(NamedTuple):
+    """A text of an interaction, and where it stands: `response.raw_response`."""
+
+    path: str
+    text: str
+
+
+def texts(value: Any, path: str = "") -> Iterator[Field]:
+    """Every text in a value, the keys of its objects too, and the numbers as they are written."""
+    if isinstance(value, str):
+        yield Field(path, value)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in KEPT:
+                yield Field(f"{path}, the name of a field" if path else "the name of a field", key)
+            shown = key if key in KEPT else "*"
+            yield from texts(inner, f"{path}.{shown}" if path else shown)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from texts(inner, f"{path}[{number}]")
+    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) >= 1e7:
+        yield Field(path, str(value))
+
+
+def leaks(entry: JsonObject, line: str, secrets: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each secret in an interaction that is written as `line`: the field it is in, and what it is. No secret itself."""
+    told: set[tuple[str, str]] = set()
+    secrets = literals.spelled(secrets)
+    deep = [field for field in texts(entry) if not literals.is_plain(field.text)]
+    for field in deep:
+        for match in redact.found(field.text, secrets):
+            told.add((field.path, match.kind))
+    for match in redact.found(line, secrets):
+        place = _place_of(entry, literals.unescaped(line[match.start : match.end]))
+        if place or not any(kind == match.kind for _, kind in told):
+            told.add((place or "the whole of it", match.kind))
+    yield from sorted(told)
+
+
+def _place_of(entry: JsonObject, secret: str) -> str | None:
+    return next((field.path for field in texts(entry) if secret in field.text), None)
+
+
+def changed(entry: JsonObject, replacing: Replacing, hashes: Mapping[str, str]) -> JsonObject:
+    """The interaction as it is shared; `hashes` are those of its history that have changed, by the old one.
+
+    The parts of its prompt are where they were in it, with new hashes. The store has yet to seal it.
+    """
+    if replacing.redacts:
+        replacing.look(json.dumps(entry, ensure_ascii=False))
+    request = entry.get("request")
+    rest = {name: value for name, value in entry.items() if name != "request"}
+    done: JsonObject = _value(rest, "", replacing)
+    steward = entry.get("steward")
+    if isinstance(steward, dict) and isinstance(steward.get("name"), str):
+        done["steward"] = {**done["steward"], "name": replacing.name(steward["name"])}
+    exchange = entry.get("exchange")
+    if isinstance(exchange, str) and exchange in hashes:
+        done["exchange"] = hashes[exchange]
+    if request is not None:
+        done["request"] = _request(request, replacing)
+    return {name: done[name] for name in entry if name in done} | done
+
+
+def _request(request: Any, replacing: Replacing) -> Any:
+    if not (isinstance(request, dict) and isinstance(request.get("prompt"), str)):
+        return _value(request, "request", replacing)
+    others = {name: value for name, value in request.items() if name != "prompt"}
+    done: JsonObject = dict.fromkeys(request) | _value(others, "request", replacing)
+    parts = [part for part in _list(request.get("parts")) if isinstance(part, dict)]
+    metadata = request.get("metadata")
+    start = metadata.get("user_start") if isinstance(metadata, dict) else None
+    places = [place for part in parts for place in (part.get("start"), part.get("end"))]
+    marks = [place for place in places if isinstance(place, int)]
+    if len(marks) < len(places) or not isinstance(start, int | None):
+        marks, start = [], None
+    done["prompt"], moved = replacing.marked(request["prompt"], [*marks, start or 0])
+    if isinstance(start, int):
+        done["metadata"]["user_start"] = moved[-1]
+    for number in range(len(marks) // 2):
+        part = done["parts"][number]
+        part["start"], part["end"] = moved[2 * number : 2 * number + 2]
+        text = done["prompt"][part["start"] : part["end"]]
+        part["sha256"] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return done
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _value(value: Any, name: str, replacing: Replacing) -> Any:
+    """Any value of JSON, changed; `name` is that of the field it is in."""
+    if isinstance(value, str):
+        return _text(value, name, replacing)
+    if isinstance(value, dict):
+        return {_key(key, replacing.text): _value(inner, key, replacing) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_value(inner, name, replacing) for inner in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**7:
+        new = replacing.text(str(value))
+        return int(new) if new.lstrip("-").isdecimal() else value
+    return value
+
+
+def _key(key: str, text: Callable[[str], str]) -> str:
+    return key if key in KEPT else text(key)
+
+
+def _text(text: str, name: str, replacing: Replacing) -> str:
+    if text in KEPT or (name == "timestamp" and _TIME.fullmatch(text)):
+        return text
+    if name in _HASHES and _HASH.fullmatch(text):
+        return replacing.hash(text) if name == "sha256" else text
+    return replacing.text(text)

@@ -1,0 +1,213 @@
+"""The second reading: every private value gives way to its stand-in."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from logist.core import redact
+from logist.core.share import literals, looks
+from logist.core.share.collecting import Private, secret_of
+from logist.core.share.standins import StandIns
+
+CACHED = 4096
+LONGEST_CACHED = 500
+"""How many texts are remembered, and of how many characters: names and paths come again and again."""
+
+
+class Change(NamedTuple):
+    """`text[start:end]` becomes `new`."""
+
+    start: int
+    end: int
+    new: str
+
+
+Pass = Callable[[str, int], Iterable[Change]]
+
+
+class Replacing:
+    """Takes out of texts what is private in one history. Without `private` only the paths of `places`."""
+
+    def __init__(self, places: Mapping[str, str], private: Private | None = None) -> None:
+        """`places` are directories, each with what is written for it; the longest wins."""
+        longest = sorted(places, key=lambda place: (-len(place), place))
+        either = "|".join(map(re.escape, longest))
+        self.redacts = private is not None
+        """Whether more than the paths of the job is taken out."""
+        self._quiet = False
+        self._places = dict(places)
+        self._place = re.compile(rf"(?<![\w.-])(?:{either})(?![\w-]|\.\w)") if longest else None
+        self.stand_ins = StandIns(frozenset(private.values()) if private else ())
+        self._passes: list[Pass] = [self._in_places]
+        if private is not None:
+            self._private = private
+            self._labels = {value: f"#{number}" for number, value in enumerate(private.secrets)}
+            self._values = {label: value for value, label in self._labels.items()}
+            self._labels = literals.spelled(self._labels)
+            self._user = looks.any_of(iter(private.users))
+            self._host = looks.any_of(host for host in private.hosts if looks.is_host(host))
+            self._found = _either(private.found)
+            self._passes += [
+                self._in_literals,
+                self._secrets,
+                self._patterns,
+                self._hosts,
+                self._named_hosts,
+                self._paths,
+                self._users,
+            ]
+        self._short = lru_cache(maxsize=CACHED)(lambda text: self.marked(text, ())[0])
+
+    @property
+    def known(self) -> dict[str, str]:
+        """Every secret that must not be in the result, with what it is."""
+        return self._private.secrets if self.redacts else {}
+
+    def look(self, line: str) -> None:
+        """Looks through the JSON of all the texts that come next: where no secret is in it, none of them is asked."""
+        self._quiet = self.redacts and not redact.found(line, self._labels)
+
+    def text(self, text: str) -> str:
+        """The text without what is private."""
+        return self._short(text) if len(text) <= LONGEST_CACHED else self.marked(text, ())[0]
+
+    def name(self, text: str) -> str:
+        """The same of a field that holds nothing but the name of a person."""
+        if not self.redacts:
+            return text
+        return self.text(looks.WORD.sub(lambda found: self.stand_ins.word("user", found[0]), text))
+
+    def hash(self, digest: str) -> str:
+        """Another hash for that of a file, which could be guessed from a short one."""
+        return digest if not self.redacts else self.stand_ins.hash(digest)
+
+    def marked(self, text: str, marks: Sequence[int], depth: int = 0) -> tuple[str, list[int]]:
+        """The same, and where the places `marks` of the text are in the result."""
+        moved = list(marks)
+        for run in self._passes:
+            text, moved = _apply(text, run(text, depth), moved)
+        return text, moved
+
+    def _in_places(self, text: str, depth: int) -> Iterator[Change]:
+        if self._place is not None and "/" in text:
+            for found in self._place.finditer(text):
+                yield Change(found.start(), found.end(), self._places[found[0]])
+
+    def _in_literals(self, text: str, depth: int) -> Iterator[Change]:
+        if depth >= literals.DEEPEST:
+            return
+        for start, end, value in literals.escaped(text):
+            new = self.marked(value, (), depth + 1)[0]
+            if new != value:
+                yield Change(start, end, literals.encoded(new, text[start:end]))
+
+    def _secrets(self, text: str, depth: int) -> Iterator[Change]:
+        if self._quiet and literals.is_plain(text) and not depth:
+            return
+        for start, end, kind in redact.found(text, self._labels):
+            spelled = text[start:end]
+            value = self._values.get(kind, spelled)
+            if spelled == value:
+                yield Change(start, end, self.stand_ins.secret(value))
+            elif (plain := literals.unescaped(spelled)) == value or kind not in self._values:
+                yield Change(start, end, literals.encoded(self.stand_ins.secret(plain), spelled)[1:-1])
+            else:
+                yield Change(start, end, self.stand_ins.fill(value, spelled))
+
+    def _patterns(self, text: str, depth: int) -> Iterator[Change]:
+        changes = [
+            Change(*found.span(secret_of(found)), self.stand_ins.phrase("pattern", found[secret_of(found)]))
+            for pattern in self._private.patterns
+            for found in pattern.finditer(text)
+        ]
+        if self._found is not None:
+            for found in self._found.finditer(text):
+                changes.append(Change(*found.span(), self.stand_ins.phrase("pattern", found[0])))
+        return _apart(changes)
+
+    def _hosts(self, text: str, depth: int) -> Iterator[Change]:
+        for start, end, kind, name in looks.hosts(text):
+            if kind == "host":
+                yield Change(start, end, self._of_host(name))
+            elif kind == "address":
+                yield Change(start, end, name if name in looks.LOCAL else self.stand_ins.address(name))
+            elif name != "git" and not name.startswith("$"):
+                yield Change(start, end, self._words("user", name))
+
+    def _of_host(self, name: str) -> str:
+        if name.lower() in looks.LOCAL:
+            return name
+        front, dot, top = name.rpartition(".")
+        return f"{self._words('host', front)}.{top}" if dot else self._words("host", name)
+
+    def _named_hosts(self, text: str, depth: int) -> Iterator[Change]:
+        if self._host is not None:
+            for found in self._host.finditer(text):
+                yield Change(*found.span(), self._of_host(found[0]))
+
+    def _paths(self, text: str, depth: int) -> Iterator[Change]:
+        if "/" in text:
+            for found in looks.PATH.finditer(text):
+                front, extension = looks.without_extension(found[0])
+                yield Change(*found.span(), self._words("path", front) + extension)
+        if ":\\" in text or ":/" in text:
+            for found in looks.DRIVE.finditer(text):
+                front, extension = looks.without_extension(found[0][2:])
+                yield Change(*found.span(), found[0][:2] + self._words("path", front) + extension)
+
+    def _users(self, text: str, depth: int) -> Iterator[Change]:
+        if self._user is not None:
+            for found in self._user.finditer(text):
+                yield Change(*found.span(), self.stand_ins.word("user", found[0]))
+
+    def _words(self, kind: str, text: str) -> str:
+        """Each word of a name on its own, as what it is known for already."""
+        return looks.WORD.sub(lambda found: self._word(kind, found[0]), text)
+
+    def _word(self, kind: str, word: str) -> str:
+        is_user = kind == "user" or word.lower() in self._private.users
+        return self.stand_ins.word("user" if is_user else "host" if kind == "host" else "path", word)
+
+
+def _either(values: Iterable[str]) -> re.Pattern[str] | None:
+    longest = sorted(values, key=lambda value: (-len(value), value))
+    return re.compile("|".join(map(re.escape, longest))) if longest else None
+
+
+def _apart(changes: list[Change]) -> Iterator[Change]:
+    """In order, of those that overlap only the first, and of two at one place the longer."""
+    end = 0
+    for change in sorted(changes, key=lambda each: (each.start, -each.end)):
+        if change.start >= end and change.end > change.start:
+            yield change
+            end = change.end
+
+
+def _apply(text: str, changes: Iterable[Change], marks: list[int]) -> tuple[str, list[int]]:
+    """The changed text, and where `marks` are in it; one inside a change is moved with its start."""
+    pieces: list[str] = []
+    starts: list[int] = []
+    shifts: list[tuple[int, int, int]] = []
+    at = shift = 0
+    for start, end, new in changes:
+        if text[start:end] == new:
+            continue
+        pieces += (text[at:start], new)
+        starts.append(start)
+        shifts.append((end, shift, shift + len(new) - (end - start)))
+        shift, at = shifts[-1][2], end
+    if not pieces:
+        return text, marks
+    return "".join([*pieces, text[at:]]), [_moved(mark, starts, shifts) for mark in marks]
+
+
+def _moved(mark: int, starts: list[int], shifts: list[tuple[int, int, int]]) -> int:
+    last = bisect_right(starts, mark) - 1
+    if last < 0:
+        return mark
+    end, before, after = shifts[last]
+    return mark + after if mark >= end else min(mark + before, end + after)

@@ -1,0 +1,144 @@
+"""What stands for a private value: as long as it, another for each, the same wherever it is.
+
+Stand-ins are numbers in the order of first use, written in letters; nothing of a value can be read back from
+one but its length. Those of secrets look like what forms hold in the place of a password, so that no later
+search takes them for one.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Container
+from typing import Literal
+
+Kind = Literal["secret", "pattern", "user", "host", "address", "path"]
+
+FILLERS: dict[str, str] = {"pattern": "x", "user": "u", "host": "h", "path": "p"}
+"""The letter that a stand-in is filled up with, by kind."""
+_MORE = 0x4E00
+"""Where the characters begin that are used when a value is too short for letters."""
+_GROUP = 8
+"""Every so many characters of a long secret a dot stands: no key has such."""
+
+
+class StandIns:
+    """Gives each value its stand-in; `avoided` are values that none of them may be."""
+
+    def __init__(self, avoided: Container[str] = ()) -> None:
+        self._avoided = avoided
+        self._of: dict[str, str] = {}
+        self._used: set[str] = set()
+        self._next: dict[tuple[str, int], int] = {}
+        self.counts: dict[str, int] = {}
+        """How many values of each kind have one."""
+
+    def word(self, kind: Kind, value: str) -> str:
+        """For a run of letters and digits; written in capitals where the value is."""
+        key = value.lower() if len(value.lower()) == len(value) else value
+        if key in self._used:
+            return value  # it stands for something already: a text may be looked through twice
+        found = self._of.get(key) or self._made(kind, key)
+        if key == value:
+            return found
+        return found.upper() if value.isupper() and len(value) > 1 else found[:1].upper() + found[1:]
+
+    def phrase(self, kind: Kind, value: str) -> str:
+        """For a value with spaces and signs, which stay where they are."""
+        if value in self._used:
+            return value
+        found = self._of.get(value)
+        if found is None:
+            own = [at for at, sign in enumerate(value) if sign.isalnum()]
+            core = self._made(kind, "".join(value[at] for at in own), under=value) if own else ""
+            signs = list(value)
+            for at, sign in zip(own, core, strict=True):
+                signs[at] = sign
+            found = self._of[value] = "".join(signs)
+            self._used.add(found)
+        return found
+
+    def secret(self, value: str) -> str:
+        """For a secret: of its characters only the line breaks stay."""
+        return self._of.get(value) or self._made("secret", value)
+
+    def fill(self, value: str, spelled: str) -> str:
+        """For another spelling of a secret, as long as that; line breaks and what quotes a line stay."""
+        code = self.secret(value).replace("\r", "x").replace("\n", "x")
+        return "".join(
+            sign if sign in "\r\n\t >|#*" else code[at % len(code)] for at, sign in enumerate(spelled)
+        )
+
+    def address(self, value: str) -> str:
+        """For an address of the internet protocol: its digits are a number."""
+        if value in self._used:
+            return value
+        found = self._of.get(value)
+        if found is None:
+            digits = sum(sign.isalnum() for sign in value)
+            number = self._numbered("address", digits)
+            code = iter(str(number).zfill(digits)[-digits:])
+            found = "".join(next(code) if sign.isalnum() else sign for sign in value)
+            self._keep("address", value, found)
+        return found
+
+    def hash(self, value: str) -> str:
+        """For a digest that could be guessed back; it is not counted."""
+        if value in self._used:
+            return value
+        found = self._of.get(value)
+        if found is None:
+            found = self._of[value] = f"{self._numbered('hash', len(value)) + 1:0{len(value)}x}"
+            self._used.add(found)
+        return found
+
+    def _made(self, kind: Kind, value: str, *, under: str | None = None) -> str:
+        while True:
+            number = self._numbered(kind, len(value))
+            made = _digits(number, len(value)) if value.isdecimal() else None
+            if made is None:
+                made = (
+                    _secret(number, len(value), value)
+                    if kind == "secret"
+                    else _letters(FILLERS.get(kind, "x"), number, len(value))
+                )
+            # Of what is too short for another one, several may have the same.
+            if number > 4096 or (made != value and made not in self._used and made not in self._avoided):
+                self._keep(kind, value if under is None else under, made)
+                return made
+
+    def _numbered(self, kind: str, length: int) -> int:
+        number = self._next.get((kind, length), 0)
+        self._next[kind, length] = number + 1
+        return number
+
+    def _keep(self, kind: str, value: str, made: str) -> None:
+        self._of[value] = made
+        self._used.add(made)
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+
+def _letters(filler: str, number: int, length: int) -> str:
+    """`number` in letters, filled up from the left."""
+    letters = string.ascii_lowercase.replace(filler, "")
+    code, rest = letters[number % 25], number // 25
+    while rest:
+        code, rest = letters[rest % 25] + code, rest // 25
+    if len(code) > length:
+        code = chr(_MORE + number % 20_000)
+    return code.rjust(length, filler)[:length]
+
+
+def _secret(number: int, length: int, value: str = "") -> str:
+    """`number` in the signs of a placeholder."""
+    dots = set(range(_GROUP - 1, length - 1, _GROUP)) if length > _GROUP else set()
+    free = length - len(dots)
+    bits = iter(f"{number % (1 << min(free, 64)):0{free}b}".replace("0", "x").replace("1", "0"))
+    breaks = {at for at, sign in enumerate(value) if sign in "\r\n"}
+    signs = ["." if at in dots else next(bits) for at in range(length)]
+    return "".join(value[at] if at in breaks else sign for at, sign in enumerate(signs))
+
+
+def _digits(number: int, length: int) -> str:
+    """Digits for digits, of which JSON reads a number: in twos, which nobody takes for a secret."""
+    room = max(length - 1, 0)
+    return ("1" + f"{number % (1 << min(room, 64)):b}".zfill(room))[:length] if room else "1"

@@ -1,0 +1,55 @@
+"""The words of the format: they are no names of anybody, even where somebody is called like one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+
+from pydantic import BaseModel
+
+from logist.core.model import record, spec, words
+from logist.core.model.flow import Edge, Step, Workflow
+
+_LISTED = re.compile(r"\S+")
+_MODELS: tuple[type[BaseModel], ...] = (
+    *(record.Interaction, record.Request, record.Part, record.Response, record.TransportError),
+    *(record.Usage, record.Observed, record.Evidence, record.Change, record.Place, record.Stuck),
+    *(record.Steward, spec.EffectiveSpec, spec.Limits, spec.Check, spec.Doer, Workflow, Step, Edge),
+)
+_WORDS: tuple[type[StrEnum], ...] = (
+    *(words.Status, words.Kind, words.Actor, words.Phase, words.StepType, words.Execution),
+    *(words.ExitAction, words.StuckKind, words.ErrorKind, words.Approval),
+)
+_COMMANDS = _LISTED.findall(
+    "action allow children conflicts doubt draft fault findings force gathered given given_up keep_files lack "
+    "left_out limit lost needed needed_runs note output override released released_of results review runs single "
+    "source spawn step tag to unsure verdict used from at head id index item items input role phase model "
+    "temperature user_start logist schema options path severity message check name decision branch values error "
+    "skipped line suggestion confidence suggested_next_stage suggested_tags status next_action aggregatedResults "
+    "steps parentId total PASS FAIL rule given none provider worst_case SUCCESS ERROR TIMEOUT created modified "
+    "deleted mode JOB_DIR"
+)
+_GENERIC = _LISTED.findall(
+    "you your user users username somebody someone nobody people person home shared public guest index default "
+    "root admin administrator runner ubuntu debian node git www app api web main test tests src the and for all "
+    "null true false work workspace file files data code"
+)
+"""Names of accounts, and words that stand behind `/home/`, that say nothing about anybody."""
+
+
+def _names() -> Iterator[str]:
+    for model in _MODELS:
+        yield from model.model_fields
+    for enumeration in _WORDS:
+        yield from enumeration
+    yield from _COMMANDS
+
+
+KEPT = frozenset(map(str, _names()))
+"""A key or a whole value that is one of these stays as it is."""
+
+NO_NAMES = frozenset(
+    part.lower() for name in (*KEPT, *_GENERIC) for part in (name, *name.replace("-", "_").split("_"))
+)
+"""No name of anybody in running text; in small letters."""

@@ -1,0 +1,23 @@
+"""The words of statistics: what runs are told apart by, how they end, what they are compared by. Loads nothing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+BY = ("role", "model", "phase", "step", "workflow", "prompt-size", "day", "job")
+"""What runs can be told apart by."""
+IN_ORDER = frozenset({"prompt-size", "day"})
+"""Those of BY whose values have an order of their own."""
+MEASURES = ("runs", "cost", "time", "tokens")
+"""What groups can be compared by."""
+
+
+class Ended(StrEnum):
+    """How a run ended; every run in one of these ways."""
+
+    COMPLETED = "completed"
+    RETRY = "retry"
+    STUCK = "stuck"
+    """Whatever was answered: the job waited for a steward afterwards."""
+    UNANSWERED = "unanswered"
+    """There was no answer, and the job went on or halted."""

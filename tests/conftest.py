@@ -14,6 +14,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from tests import support
 from tests.guarded.sitecustomize import Fence
 
+pytest_plugins = ["pytester"]
 FENCE = Fence()
 KEPT = {"LANG", "PATH", "VIRTUAL_ENV"}
 HYPOTHESIS = Path(tempfile.gettempdir(), f"logist-hypothesis-{os.getuid()}")

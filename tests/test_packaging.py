@@ -79,6 +79,12 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(dist: Dist) -
     assert [name for name in held if name.startswith("logist/_data/roles/")]
 
 
+def test_pytest_finds_the_plugin_of_the_wheel(dist: Dist) -> None:
+    with zipfile.ZipFile(dist.wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/entry_points.txt"))
+        assert "[pytest11]\nlogist = logist.pytest_plugin\n" in archive.read(name).decode()
+
+
 def test_the_wheel_says_what_it_is(elsewhere: Path) -> None:
     from logist import __version__
 

@@ -1,0 +1,174 @@
+"""The pytest plugin `logist`: recorded histories as tests, and a job with scripted answers for one's own.
+
+It is loaded with every pytest of an environment that Logist is installed in, so it imports nothing of
+Logist before it is asked for something.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from logist.testing import LogistJob
+
+PROMPTS = ("fail", "warn", "accept")
+RECORD = ("none", "rewrite")
+HISTORY = "jobHistory.json"
+_ASKED = pytest.StashKey[bool]()
+"""Set where histories are looked for; else none of the hooks below imports anything."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("logist", "recorded jobs as tests (Logist)")
+    group.addoption(
+        "--logist-fixtures",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="replay every history below PATH, a test for each: a job directory, a history file, a folder of them"
+        " or a glob; may be given more than once",
+    )
+    group.addoption(
+        "--logist-prompts",
+        choices=PROMPTS,
+        default="warn",
+        help="what it is when an agent would be told something else today than it was told then: a failure,"
+        " a warning (as it comes), or nothing",
+    )
+    group.addoption(
+        "--logist-record",
+        choices=RECORD,
+        default="none",
+        help="rewrite: ask the configured agent again, which may cost money and uses the network, and put"
+        " new histories in the place of the old ones; never by default",
+    )
+    parser.addini(
+        "logist_fixtures",
+        type="linelist",
+        help="like --logist-fixtures, a line each, relative to the rootdir; part of a run without arguments,"
+        " and of one whose arguments lead there",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "logist: the replay of a recorded history, made by --logist-fixtures")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Looks for the histories, where any are asked for, before anything is collected."""
+    config = session.config
+    given, listed = config.getoption("--logist-fixtures"), config.getini("logist_fixtures")
+    if config.getoption("--logist-record") != "none":
+        _require_alone(config)
+    if given or (listed and _leads_there(config, listed)):
+        _require_pytest()
+        from logist.testing import collecting
+
+        collecting.look(config, given, listed)
+        config.stash[_ASKED] = True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if _ASKED not in config.stash:
+        return None
+    from logist.testing import collecting
+
+    plugins = config.pluginmanager
+    others = plugins.subset_hook_caller("pytest_ignore_collect", [sys.modules[__name__]])
+    return collecting.ignored(collection_path, config, others)
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if _ASKED not in parent.config.stash:
+        return None
+    from logist.testing import collecting
+
+    return collecting.folder(path, parent)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A history that was asked for, or one that is named outright: so a test can be run again by its id."""
+    if _ASKED not in parent.config.stash and file_path.name != HISTORY:
+        return None
+    from logist.testing import collecting
+
+    return collecting.history(file_path, parent)
+
+
+def _leads_there(config: pytest.Config, listed: list[str]) -> bool:
+    """Whether a run visits what the ini file lists: a run of something else looks for nothing."""
+    if config.args_source is not config.ArgsSource.ARGS:
+        return True
+    here = config.invocation_params.dir
+    visited = [os.path.abspath(here / argument.split("::")[0]) for argument in config.args]
+    places = [os.path.abspath(config.rootpath / _before_magic(place)) for place in listed]
+    return any(os.path.commonpath([one, other]) in (one, other) for one in visited for other in places)
+
+
+def _before_magic(place: str) -> str:
+    """The part of a glob that names a directory."""
+    return re.split(r"[*?\[]", place, maxsplit=1)[0]
+
+
+def _require_pytest() -> None:
+    if not hasattr(pytest, "Directory"):
+        raise pytest.UsageError(
+            f"logist: histories are replayed by pytest 8 or newer, this is {pytest.__version__}"
+        )
+
+
+def _require_alone(config: pytest.Config) -> None:
+    """Histories are recorded one after the other: a run that is stopped leaves whole ones, and costs no more."""
+    if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
+        raise pytest.UsageError(
+            "logist: --logist-record rewrite works without xdist: add -p no:xdist or -n 0"
+        )
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """What was recorded again, and what it has cost."""
+    if config.getoption("--logist-record") == "none":
+        return
+    from logist.testing.recording import TOLD
+
+    terminalreporter.section("Logist")
+    for line in config.stash.get(TOLD, ["no history was recorded again"]):
+        terminalreporter.line(line)
+
+
+@pytest.fixture
+def logist_job(tmp_path: Path) -> Callable[..., LogistJob]:
+    """Makes a job whose answers the test says; all else is as in life, and nothing is asked of a model.
+
+        def test_the_worker_needs_evidence(logist_job):
+            job = logist_job(prompt="Write notes.md.", answers=[answer(files={"notes.md": "..."})])
+            job.run()
+            assert job.status == "REVIEW_REQUIRED"
+
+    `answers` are texts, exit commands, or answers as a script file has them, in the order of the asks; `steps`
+    those at the steps of a workflow. `files` are in the workspace before the first step; `roles` are role files by
+    name (fields, a text or a path), `config` is what config.yaml says, `workflow` a file, a name or what a
+    file would say, `project` a directory whose .logist the test takes its config, roles and workflows from.
+    All other arguments are fields of job.yaml.
+    """
+    from logist.testing.job import make
+
+    made: list[LogistJob] = []
+
+    def logist_job(**given: Any) -> LogistJob:
+        place = tmp_path / f"logist-{len(made) + 1}"
+        made.append(make(place, **given))
+        return made[-1]
+
+    return logist_job

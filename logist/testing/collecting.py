@@ -1,0 +1,163 @@
+"""Recorded histories as tests: which there are, how pytest walks to them, and what one of them is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logist.errors import UsageError
+from logist.jobs import archives
+from logist.jobs.archives import HISTORY, Archive
+from logist.testing.replayed import Replay, prompts
+
+
+@dataclass
+class Histories:
+    """The histories that were named, and the folders on the way to them."""
+
+    by_file: dict[Path, Archive] = field(default_factory=dict)
+    """With the names that tests are called by: the path below what was named."""
+    jobs: set[Path] = field(default_factory=set)
+    """Folders of which nothing but the history is looked at: the rest is what agents have made."""
+    below: dict[Path, list[Path]] = field(default_factory=dict)
+    """What lies in each folder on a way: histories, and folders that lead to some."""
+    shut: set[Path] = field(default_factory=set)
+    """Folders that pytest would pass by, and that are entered for what leads to a history alone."""
+    places: list[str] = field(default_factory=list)
+    """What pytest is to visit, of what was named; absolute."""
+
+    def add(self, place: str) -> None:
+        """All that lie at `place`, an absolute path or a glob. Raises UsageError where there is none."""
+        is_glob = not os.path.lexists(place)
+        if not is_glob:
+            self.places.append(place)
+        for archive in archives.find([place]):
+            path = archive.path
+            if is_glob:
+                self.places.append(str(path.parent if path.name == HISTORY else path))
+            if path not in self.by_file:
+                self.by_file[path] = Archive(_name(path, Path(place)), path)
+                self._open_way(path)
+
+    def _open_way(self, path: Path) -> None:
+        if path.name == HISTORY:
+            self.jobs.add(path.parent)
+        for parent in path.parents:
+            self.below.setdefault(parent, []).append(path)
+            if len(self.below[parent]) > 1:
+                return
+            path = parent
+
+    def is_on_a_way(self, path: Path) -> bool:
+        """Whether it is a folder below which a history lies, or a history."""
+        return path in self.below or path in self.by_file
+
+
+def _name(path: Path, place: Path) -> str:
+    """What a person tells it from others by: the path of the job below what was named."""
+    what = path.parent if path.name == HISTORY else path
+    return str(what.relative_to(place)) if what != place and what.is_relative_to(place) else what.name
+
+
+KEY = pytest.StashKey[Histories]()
+
+
+def look(config: pytest.Config, given: Sequence[str], listed: Sequence[str]) -> None:
+    """Finds what was asked for, and has pytest visit it: `given` on the command line, `listed` in the ini file.
+
+    What is listed is visited where no argument says what to run, and else only if an argument leads there.
+    Raises pytest.UsageError for a place without a history.
+    """
+    histories = config.stash[KEY] = Histories()
+    everything = config.args_source is not config.ArgsSource.ARGS
+    for base, places in ((config.rootpath, listed), (config.invocation_params.dir, given)):
+        visited = everything or places is given
+        for place in places:
+            _look(histories, os.path.abspath(base / os.path.expanduser(place)), visited)
+    config.args = [*config.args, *histories.places]
+
+
+def _look(histories: Histories, place: str, visited: bool) -> None:
+    before = [*histories.places]
+    try:
+        histories.add(place)
+    except UsageError as error:
+        if visited:
+            raise pytest.UsageError(f"logist: {error.message} ({error.fix})") from error
+    if not visited:
+        histories.places = before
+    for each in histories.places[len(before) :]:
+        if "[" in each or "::" in each:
+            raise pytest.UsageError(
+                f"logist: pytest takes no path with `[` or `::`: {each} (name a folder above it)"
+            )
+
+
+def ignored(path: Path, config: pytest.Config, by_others: Callable[..., object]) -> bool | None:
+    """Whether the walk passes by `path`; None where it is for others to say, whom `by_others` asks."""
+    histories = config.stash[KEY]
+    if not histories.is_on_a_way(path):
+        return None
+    if path in {Path(os.path.abspath(each)) for each in config.getoption("ignore") or ()}:
+        return True
+    if path not in histories.jobs and by_others(collection_path=path, config=config):
+        histories.shut.add(path)
+    return False
+
+
+def folder(path: Path, parent: pytest.Collector) -> Folder | None:
+    """The folder as one that is entered for its histories alone; None where it is like any other."""
+    histories = parent.config.stash[KEY]
+    if path not in histories.jobs and path not in histories.shut:
+        return None
+    named_below = parent.session.isinitpath(path, with_parents=True) and not parent.session.isinitpath(path)
+    return None if named_below else Folder.from_parent(parent, path=path)
+
+
+def history(path: Path, parent: pytest.Collector) -> History | None:
+    """The file as a history: one of those that were asked for, or one that a person named outright."""
+    histories = parent.config.stash.get(KEY, None)
+    known = histories.by_file.get(path) if histories else None
+    if known is None and path.name == HISTORY and parent.session.isinitpath(path):
+        known = Archive(path.parent.name, path)
+    return History.from_parent(parent, path=path, archive=known) if known else None
+
+
+class Folder(pytest.File):
+    """A folder of which pytest sees the histories and nothing else.
+
+    It is a File to pytest, which would run the conftest.py of a Directory: nobody's code comes out of a job.
+    """
+
+    def collect(self) -> Iterator[pytest.Collector]:
+        histories = self.config.stash[KEY]
+        for path in sorted(histories.below[self.path]):
+            archive = histories.by_file.get(path)
+            if archive:
+                yield History.from_parent(self, path=path, archive=archive)
+            else:
+                yield Folder.from_parent(self, path=path)
+
+
+class History(pytest.File):
+    """A history file; its one test is that it replays."""
+
+    def __init__(self, *, archive: Archive, parent: pytest.Collector, **rest: Any) -> None:
+        root = parent.config.rootpath
+        if not archive.path.is_relative_to(root):  # pytest would name it by the argument, and find it no more
+            rest["nodeid"] = os.path.relpath(archive.path, root)
+        super().__init__(parent=parent, **rest)
+        self.archive = archive
+
+    def collect(self) -> Iterator[pytest.Item]:
+        kind = Replay
+        if self.config.getoption("--logist-record") == "rewrite":
+            from logist.testing.recording import Rewrite  # noqa: PLC0415 - it needs most of Logist
+
+            kind = Rewrite
+        yield kind.from_parent(self, name="replay", archive=self.archive, prompts=prompts(self.config))

@@ -1,0 +1,296 @@
+"""A job for a test: its answers come from the test, and the rest is as in life, files and git too."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from logist import documents
+from logist.config.environment import PROJECT_DIRECTORY, Environment, layers
+from logist.config.layering import merged
+from logist.config.settings import CONFIG_FILE, load_settings
+from logist.core.model import Interaction, JobSpec, Kind, State, Status
+from logist.errors import UsageError
+from logist.jobs import deciding, exporting, looking, queue, replaying
+from logist.jobs.create import create
+from logist.jobs.planning import Choice
+from logist.jobs.project import SCRIPTED, Clock, Project
+from logist.jobs.result import Result
+from logist.jobs.session import load
+from logist.jobs.stepping import Answer, do_step, poststep
+from logist.resources import resource
+from logist.roles import load_roles
+from logist.testing.offline import offline
+
+Given: TypeAlias = str | Mapping[str, Any]
+"""An answer: the text of one, an exit command, or an answer as a script file has it."""
+
+BESIDE = frozenset({"files", "role", "usage", "finish"})
+"""What may stand beside the fields of an exit command: an answer's, not the agent's words."""
+WHOLE = frozenset({"text", "exit", "error"})
+"""What shows an answer as a script file has it."""
+STEWARD = "tester"
+KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
+"""What a job of a test sees of the environment; no key is among them."""
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+"""When every test takes place: a history is the same in each run."""
+
+
+def answer(
+    action: str = "COMPLETED",
+    summary: str = "Done.",
+    evidence: Iterable[str] = (),
+    *,
+    files: Mapping[str, str | None] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """An exit command, and the files that the agent leaves behind; None deletes one.
+
+    `more` are other fields of the command (`output`, `metadata`), or of the answer (`role`, `usage`, `finish`).
+    """
+    told = {"action": action, "evidence_files": list(evidence), "summary_for_supervisor": summary}
+    return {**told, **({"files": dict(files)} if files else {}), **more}
+
+
+def scripted(given: Given) -> dict[str, Any]:
+    """The answer as a script file has it."""
+    if isinstance(given, str):
+        return {"text": given}
+    if WHOLE & given.keys():
+        return dict(given)
+    exit_command = {name: value for name, value in given.items() if name not in BESIDE}
+    return {"exit": exit_command, **{name: given[name] for name in given if name in BESIDE}}
+
+
+@dataclass
+class Ticking:
+    """A clock that moves one second with every look."""
+
+    looks: int = 0
+
+    def now(self) -> datetime:
+        return BEGAN + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return float(self.looks)
+
+
+@dataclass
+class LogistJob:
+    """A job with the verbs of `logist job`. Whatever goes wrong is raised as the LogistError that it is."""
+
+    id: str
+    project: Project
+    said: list[str] = field(default_factory=list)
+    """What a person at the terminal would have been told meanwhile."""
+
+    @property
+    def folder(self) -> Path:
+        """The directory of the job."""
+        return self.project.jobs_dir / self.id
+
+    @property
+    def workspace(self) -> Path:
+        """Where the agent works."""
+        return self.folder / "workspace"
+
+    @property
+    def state(self) -> State:
+        """Where the job stands, as its history gives it."""
+        return load(self.project, self.project.job(self.id)).state
+
+    @property
+    def status(self) -> Status:
+        return self.state.status
+
+    @property
+    def history(self) -> list[Interaction]:
+        """All that happened, the newest last."""
+        return list(looking.interactions(self.project.job(self.id)))
+
+    @property
+    def prompts(self) -> list[str]:
+        """What agents were told so far, one prompt for each ask."""
+        return [entry.request.prompt for entry in self.history if entry.kind is Kind.ASK]
+
+    def script(self, *answers: Given, steps: Mapping[str, Sequence[Given]] | None = None) -> None:
+        """Other answers from here on: an ask takes the one of its number, counted from the job's first ask.
+
+        `steps` are those at the steps of a workflow, by their ids. Raises InvalidFile for what is no answer.
+        """
+        path = Path(self.project.agent.removeprefix(SCRIPTED))
+        by_step = {step: [*map(scripted, given)] for step, given in (steps or {}).items()}
+        _write(path, {"answers": [*map(scripted, answers)], "steps": by_step})
+        self.project = replace(self.project)  # which has not read its script yet
+        assert self.project.script
+
+    def step(self, **choice: Any) -> Result:
+        """One step: `job step`. `choice` is what its options choose: `role`, `model`."""
+        with offline():
+            return do_step(self.project, self.id, Choice(**choice))
+
+    def run(self) -> Result:
+        """Steps until the job waits for a person or has ended: `run`."""
+        with offline():
+            return queue.run_job(self.project, self.id, lambda _: None)
+
+    def poststep(self, given: Given, *, dry_run: bool = False, **choice: Any) -> Result:
+        """A step with an answer that is given instead of asked for: `job poststep`."""
+        told = scripted(given)
+        text = json.dumps(told["exit"], ensure_ascii=False) if "exit" in told else str(told.get("text", ""))
+        with offline():
+            return poststep(self.project, self.id, Answer(text), Choice(**choice), dry_run=dry_run)
+
+    def decide(self, kind: Kind | str, note: str | None = None, **command: Any) -> Result:
+        """What a steward decides: `approve`, `reject`, `resubmit`, `suspend`, `resume`, `cancel`, `fail`, ...
+
+        `command` holds the options as the history records them.
+        """
+        with offline():
+            return deciding.decide(self.project, self.id, Kind(kind), note=note, command=command)
+
+    def approve(self, note: str | None = None, **command: Any) -> Result:
+        """`job approve`."""
+        return self.decide(Kind.APPROVE, note, **command)
+
+    def reject(self, note: str | None = None, **command: Any) -> Result:
+        """`job reject`."""
+        return self.decide(Kind.REJECT, note, **command)
+
+    def resubmit(self, note: str | None = None, **command: Any) -> Result:
+        """`job resubmit`."""
+        return self.decide(Kind.RESUBMIT, note, **command)
+
+    def restep(self, to: int, note: str | None = None) -> Result:
+        """`job restep`: back to what interaction `to` found."""
+        with offline():
+            return deciding.restep(self.project, self.id, to, note=note)
+
+    def rerun(self, **options: Any) -> Result:
+        """`job rerun`: from the start, with nothing used."""
+        with offline():
+            return deciding.rerun(self.project, self.id, **options)
+
+    def replay(self) -> replaying.Replayed:
+        """The history so far through today's rules: what goes another way is in `.differences`."""
+        with offline():
+            return replaying.replay_job(self.project, self.project.job(self.id))
+
+    def export(
+        self, folder: str | Path, *, redacted: bool = False, force: bool = False
+    ) -> exporting.Exported:
+        """The history so far as a fixture in `folder`: `job export --fixture`."""
+        folder = Path(folder)
+        return exporting.export(
+            self.project, self.project.job(self.id), folder, redacted=redacted, force=force
+        )
+
+    def verify(self) -> looking.Verified:
+        """Whether the files of the job are whole: `job verify`."""
+        return looking.verify(self.project, self.project.job(self.id))
+
+
+def make(
+    place: Path,
+    *,
+    prompt: str | None = "Do it.",
+    answers: Sequence[Given] = (),
+    steps: Mapping[str, Sequence[Given]] | None = None,
+    files: Mapping[str, str] | None = None,
+    roles: Mapping[str, Mapping[str, Any] | str | Path] | None = None,
+    workflow: Mapping[str, Any] | str | Path | None = None,
+    config: Mapping[str, Any] | None = None,
+    project: str | Path | None = None,
+    job_id: str = "job",
+    **spec: Any,
+) -> LogistJob:
+    """A job in a project of its own at `place`; see the fixture `logist_job` for what it is made from."""
+    home = place / PROJECT_DIRECTORY
+    home.mkdir(parents=True)
+    if project is not None:
+        _take(Path(project), home)
+    for name, role in (roles or {}).items():
+        _write_role(home / "roles", name, role)
+    if config:
+        _configure(home, config)
+    if isinstance(workflow, Mapping):
+        _write(home / "workflows" / "of-the-test.json", workflow)
+        workflow = str(home / "workflows" / "of-the-test.json")
+    said: list[str] = []
+    job = LogistJob(job_id, _project(place, home, said), said)
+    job.script(*answers, steps=steps)
+    flow = {"workflow": str(workflow), "prompt": None if prompt == "Do it." else prompt} if workflow else {}
+    wanted = {"prompt": prompt, "repo": False, **flow, **spec}
+    create(job.project, job_id, JobSpec.model_validate(wanted), here=Path.cwd())
+    for name, text in (files or {}).items():
+        _put(job.workspace, name, text)
+    return job
+
+
+def _project(place: Path, home: Path, said: list[str]) -> Project:
+    clock = Ticking()
+    seen = {name: value for name, value in Environment.read().child().items() if name in KEPT}
+    environment = Environment(seen | {"HOME": str(place), "XDG_CONFIG_HOME": str(place / "no-config")})
+    folders = layers(home, environment.user_config_dir())
+    return Project(
+        home=home,
+        jobs_dir=home / "jobs",
+        settings=load_settings(home, environment.user_config_dir()).settings,
+        roles=load_roles([resource("roles"), *(folder / "roles" for folder in folders)]),
+        environment=environment,
+        clock=Clock(clock.now, clock.monotonic),
+        steward=STEWARD,
+        agent=f"{SCRIPTED}{place / 'answers.json'}",
+        say=said.append,
+    )
+
+
+def _take(project: Path, home: Path) -> None:
+    """Copies what a project says into the one of the test: config, roles and workflows, not its jobs."""
+    source = project if project.name == PROJECT_DIRECTORY else project / PROJECT_DIRECTORY
+    if not source.is_dir():
+        raise UsageError(f"no {PROJECT_DIRECTORY} in {project}", where="project", fix="name its directory")
+    if (source / CONFIG_FILE).is_file():
+        shutil.copyfile(source / CONFIG_FILE, home / CONFIG_FILE)
+    for folder in ("roles", "workflows"):
+        if (source / folder).is_dir():
+            shutil.copytree(source / folder, home / folder)
+
+
+def _write_role(folder: Path, name: str, role: Mapping[str, Any] | str | Path) -> None:
+    """A role as a file: its fields, the text of a file, or a file that is there."""
+    if isinstance(role, Mapping):
+        plain = {"description": name, "instructions": "Do what the task says.", "llm_model": "test"}
+        _write(folder / f"{name}.json", {"name": name, **({} if "base" in role else plain), **role})
+        return
+    text = role.read_text("utf-8") if isinstance(role, Path) else role
+    suffix = role.suffix if isinstance(role, Path) else ".md" if text.startswith("---") else ".yaml"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}{suffix}").write_text(text, "utf-8")
+
+
+def _configure(home: Path, config: Mapping[str, Any]) -> None:
+    """The config of the test over that of the project it was taken from."""
+    path = home / CONFIG_FILE
+    below = documents.read(path).data if path.is_file() else {}
+    _write(path, merged(below, dict(config)))
+
+
+def _put(workspace: Path, name: str, text: str) -> None:
+    """A file that is there before the first step; UsageError for a name that leads out of the workspace."""
+    path = workspace / name
+    if Path(name).is_absolute() or ".." in Path(name).parts or not Path(name).parts:
+        raise UsageError(f"{name!r} does not stay in the workspace", where="files", fix="a relative path")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def _write(path: Path, data: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(data, ensure_ascii=False, indent=1), "utf-8")

@@ -1,0 +1,37 @@
+"""No network while recorded answers stand in for a model: whoever makes a socket there fails the test."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+
+import pytest
+
+_OFFLINE: ContextVar[bool] = ContextVar("logist_offline", default=False)
+"""Of the thread that replays: what a test's other threads do, a server say, is its own business."""
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Inside, this thread makes no socket and looks up no host: the test fails at once, whoever tried."""
+    _watch()
+    before = _OFFLINE.set(True)
+    try:
+        yield
+    finally:
+        _OFFLINE.reset(before)
+
+
+@cache
+def _watch() -> None:
+    """An audit hook can't be taken away again, so there is one, and only where it is needed at all."""
+    sys.addaudithook(_refuse)
+
+
+def _refuse(event: str, _arguments: tuple[object, ...]) -> None:
+    if event.startswith("socket.") and _OFFLINE.get():
+        # Not an Exception: no handler on the way takes it for a failure of its own.
+        raise pytest.fail.Exception(f"the network was used ({event}), and a recorded answer needs none")

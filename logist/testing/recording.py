@@ -1,0 +1,308 @@
+"""`--logist-record rewrite`: the configured agent is asked again what a history asked, for a new one in its place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from logist.cli import context
+from logist.cli.render import clean
+from logist.config.environment import Environment
+from logist.core import fold
+from logist.core.amounts import dollars
+from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind
+from logist.errors import LogistError
+from logist.jobs import deciding, editing, exporting, fixtures, mending, switching
+from logist.jobs.archives import HISTORY, Archive
+from logist.jobs.create import create
+from logist.jobs.planning import Choice
+from logist.jobs.project import Project
+from logist.jobs.result import Result
+from logist.jobs.session import load
+from logist.jobs.stepping import Answer, do_step, poststep
+from logist.store import files
+from logist.testing.replayed import DiffersError, Replay
+
+BEFORE = "jobHistory.before.json"
+"""What the history was before it was recorded again; the next time it is written over."""
+START = "workspace"
+"""A folder beside the history: what the workspace holds at the start."""
+OWN = ("job.yaml", "state.json", "git")
+"""What shows a job itself, and no fixture made of one."""
+DECIDED = frozenset(
+    (
+        *(Kind.ACTIVATE, Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT),
+        *(Kind.SUSPEND, Kind.RESUME, Kind.CANCEL, Kind.FAIL),
+    )
+)
+ELSEWHERE = frozenset({Kind.SPAWN, Kind.COLLECT, Kind.MERGE, Kind.RECOVER, Kind.FORK})
+"""Kinds that need more than the history: other jobs, a repository, a call that was lost."""
+
+
+class NotRecordedError(Exception):
+    """Why the old history stays; the message is for a person."""
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A history that was recorded again."""
+
+    asks: int
+    microcents: int
+    """What they have cost."""
+    changes: tuple[str, ...]
+    """Which interactions lead elsewhere than in the old one, and what was left out, in words."""
+
+    def lines(self, name: str) -> Iterator[str]:
+        """All of it for a person."""
+        yield f"{name}: recorded again with {_count(self.asks)} ({dollars(self.microcents)}); the old one is {BEFORE}"
+        yield from (f"  {change}" for change in self.changes)
+
+
+@dataclass
+class _Course:
+    """The new job on its way along the old history."""
+
+    project: Project
+    job_id: str
+    start: Path | None
+    asked: dict[tuple[str, ...], object] = field(default_factory=dict)
+    """What the old job.yaml said so far, by the paths of its fields."""
+    numbers: dict[int, int] = field(default_factory=dict)
+    """The number of an old interaction in the new history."""
+    asks: int = 0
+    microcents: int = 0
+    changes: list[str] = field(default_factory=list)
+
+
+def rewrite(project: Project, archive: Archive, say: Callable[[str], None]) -> Rewritten:
+    """Asks what `archive` asked, with the prompts of today, and writes what came of it in its place.
+
+    The steps go as `job step`, what a person decided is decided again where the job stands as it stood then.
+    Raises NotRecordedError where that can't be; then the old history stays, and what was answered is kept.
+    """
+    entries = list(archive.interactions())
+    _require_fixture(archive, entries)
+    manifest = fixtures.read(archive.path.parent)
+    scratch = Path(tempfile.mkdtemp(prefix="logist-record-"))
+    start = archive.path.parent / START
+    course = _Course(
+        replace(project, jobs_dir=scratch / "jobs"),
+        manifest.job if manifest else archive.path.parent.name,
+        start if start.is_dir() else None,
+    )
+    try:
+        _follow(course, entries, scratch)
+        made = scratch / "fixture"
+        redacted = manifest.redacted if manifest else False
+        exporting.export(course.project, course.project.job(course.job_id), made, redacted=redacted)
+        _put(made, archive.path)
+    except (LogistError, NotRecordedError) as error:
+        raise NotRecordedError(f"{archive.name} stays as it was: {error}{_kept(course)}") from error
+    except BaseException:  # a run that is stopped
+        say(f"{archive.name} stays as it was: the run was stopped{_kept(course)}")
+        raise
+    shutil.rmtree(scratch)
+    return Rewritten(course.asks, course.microcents, tuple(course.changes))
+
+
+def _kept(course: _Course) -> str:
+    """Where the answers are that were paid for and lead to nothing, in words; "" if there are none."""
+    if not course.asks:
+        shutil.rmtree(course.project.jobs_dir.parent)
+        return ""
+    cost = f"{_count(course.asks)}, {dollars(course.microcents)}"
+    return f"; what was answered ({cost}) is kept in {course.project.jobs_dir}"
+
+
+def _count(asks: int) -> str:
+    return "1 ask" if asks == 1 else f"{asks:,} asks"
+
+
+def _require_fixture(archive: Archive, entries: list[Interaction]) -> None:
+    """Refuses what a history alone can't be recorded from."""
+    folder = archive.path.parent
+    if archive.path.name != HISTORY or any((folder / name).exists() for name in OWN):
+        fix = "make a fixture of it: logist job export JOB --fixture DIR"
+        raise NotRecordedError(f"{archive.name} is no fixture, and only such are recorded again; {fix}")
+    for entry in entries:
+        if entry.kind in ELSEWHERE:
+            raise NotRecordedError(
+                f"{archive.name} stays as it was: interaction {entry.sequence} ({entry.kind}) needs more than a history"
+            )
+    asks = [entry for entry in entries if entry.kind is Kind.ASK]
+    if not entries or entries[0].spec is None or not asks:
+        raise NotRecordedError(f"{archive.name} stays as it was: it asks nothing")
+    if not (folder / START).is_dir() and any(_listed(asks[0])):
+        first = ", ".join(list(_listed(asks[0]))[:3])
+        raise NotRecordedError(
+            f"{archive.name} stays as it was: its workspace held files at the start ({first}); "
+            f"put them into {folder / START}"
+        )
+
+
+def _listed(ask: Interaction) -> Iterator[str]:
+    """The files that an agent was told of."""
+    for part in ask.request.parts:
+        if part.source == "listing":
+            lines = ask.request.prompt[part.start : part.end].split("\n")
+            yield from (line.removeprefix("- ") for line in lines if line.startswith("- "))
+
+
+def _follow(course: _Course, entries: list[Interaction], scratch: Path) -> None:
+    first, spec = entries[0], entries[0].spec
+    assert spec
+    wanted = JobSpec.model_validate({**_asked(spec, scratch), "repo": False})
+    course.asked = _leaves(mending.as_asked(spec))
+    create(course.project, course.job_id, wanted, draft=bool(first.command.get("draft")))
+    _fill(course)
+    for entry in entries[1:]:
+        if not _goes_on(course, entry):
+            break
+
+
+def _asked(spec: EffectiveSpec, scratch: Path) -> JsonObject:
+    """The job.yaml that leads to the recorded spec; its workflow is the one that was frozen then."""
+    asked = mending.as_asked(spec)
+    if spec.workflow is not None:
+        path = scratch / f"{spec.workflow.name}.json"
+        told = spec.workflow.model_dump(mode="json", exclude_defaults=True)
+        path.write_text(json.dumps(told, ensure_ascii=False), "utf-8")
+        asked["workflow"] = str(path)
+    return asked
+
+
+def _fill(course: _Course) -> None:
+    if course.start is not None:
+        workspace = course.project.job(course.job_id).workspace
+        shutil.copytree(course.start, workspace, symlinks=True, dirs_exist_ok=True)
+
+
+def _goes_on(course: _Course, entry: Interaction) -> bool:
+    """Does again what `entry` did; False once the job asks nothing more."""
+    if entry.kind is Kind.SPEC:
+        _configure(course, entry)
+        return True
+    if entry.kind in (Kind.ASK, Kind.HALT) and not entry.simulated:
+        result = do_step(course.project, course.job_id, Choice())
+        if not result.entries:
+            course.changes.append(
+                f"it ended before interaction {entry.sequence}: it is {result.state.status} now"
+            )
+            return False
+    elif entry.kind is Kind.ASK:
+        given = Answer(entry.response.raw_response, broken=entry.response.finish == "broken_encoding")
+        result = poststep(course.project, course.job_id, given, Choice())
+    else:
+        result = _decided(course, entry)
+    _take(course, entry, result)
+    return True
+
+
+def _configure(course: _Course, entry: Interaction) -> None:
+    """What a person changed in job.yaml meanwhile, changed again; what changed in role files and config is today's."""
+    assert entry.spec
+    asked = _leaves(mending.as_asked(entry.spec))
+    changes = {
+        path: asked.get(path) for path in {*asked, *course.asked} if asked.get(path) != course.asked.get(path)
+    }
+    course.asked = asked
+    if changes:
+        editing.configure(course.project, course.job_id, changes)
+
+
+def _leaves(asked: JsonObject) -> dict[tuple[str, ...], object]:
+    """The fields of a job.yaml by their paths; of those that hold others, it is only the limits."""
+    limits = asked.get("limits") or {}
+    plain: dict[tuple[str, ...], object] = {
+        (key,): value for key, value in asked.items() if key not in ("limits", "workflow")
+    }
+    return {**plain, **{("limits", name): value for name, value in limits.items()}}
+
+
+def _take(course: _Course, entry: Interaction, result: Result) -> None:
+    """Notes what came of it, and raises for an ask that nobody answered."""
+    course.numbers[entry.sequence] = result.entries[-1].sequence
+    for made in result.entries:
+        if made.kind is Kind.ASK and not made.simulated:
+            course.asks += 1
+            course.microcents += fold.cost(made.usage)
+        error = made.response.error
+        if error is not None and entry.response.error is None:
+            raise NotRecordedError(f"interaction {entry.sequence} got no answer: {error.message}")
+    status = result.state.status
+    if status is not entry.state_after:
+        course.changes.append(f"interaction {entry.sequence}: {entry.state_after} then, {status} now")
+
+
+def _decided(course: _Course, entry: Interaction) -> Result:
+    """What a person decided, once more; only where the job stands as it stood then."""
+    project, job_id, command = course.project, course.job_id, entry.command
+    status = load(project, project.job(job_id)).state.status
+    if status is not entry.state_before:
+        raise NotRecordedError(
+            f"interaction {entry.sequence} ({entry.kind}) was decided where the job was {entry.state_before}, "
+            f"and now it is {status}"
+        )
+    note = entry.steward.note if entry.steward else None
+    if entry.kind is Kind.RESTEP:
+        to = course.numbers.get(command.get("to", 0), 0)
+        return deciding.restep(project, job_id, to, note=note)
+    if entry.kind is Kind.RERUN:
+        clean, keep = command.get("clean_git", True), command.get("keep_files", False)
+        result = deciding.rerun(project, job_id, clean=bool(clean), keep_files=bool(keep), note=note)
+        _fill(course)
+        return result
+    if entry.kind is Kind.ROLE:
+        name = command.get("to") if command.get("source") == "switch" else None
+        return switching.switch(project, job_id, name, note=note)
+    if entry.kind in DECIDED:
+        told = {key: value for key, value in command.items() if key != "note"}
+        return deciding.decide(project, job_id, entry.kind, note=note, command=told)
+    raise NotRecordedError(f"interaction {entry.sequence} ({entry.kind}) can't be done again")
+
+
+def _put(made: Path, history: Path) -> None:
+    """Both files in the place of the old ones, the manifest last: until then it says that they disagree."""
+    mode = history.stat().st_mode & 0o777
+    files.replace_file(history.with_name(BEFORE), history.read_bytes(), mode)
+    for name in (HISTORY, fixtures.MANIFEST):
+        files.replace_file(history.with_name(name), (made / name).read_bytes(), mode)
+
+
+class Rewrite(Replay):
+    """One history that is recorded again and then replayed, under the id of its replay."""
+
+    def setup(self) -> None:
+        """Nothing is read before it is there."""
+
+    def runtest(self) -> None:
+        try:
+            rewritten = rewrite(_project(self.config), self.archive, self._say)
+        except (NotRecordedError, LogistError) as error:
+            raise DiffersError(str(error)) from error
+        for line in rewritten.lines(self.archive.name):
+            self._say(line)
+        super().setup()
+        super().runtest()
+
+    def _say(self, line: str) -> None:
+        self.config.stash.setdefault(TOLD, []).append(clean(line))
+
+
+TOLD = pytest.StashKey[list[str]]()
+"""What was recorded again in this run, for its summary."""
+_PROJECT = pytest.StashKey[Project]()
+
+
+def _project(config: pytest.Config) -> Project:
+    """The project around the current directory, as `job step` finds it; the same for the whole run."""
+    if _PROJECT not in config.stash:
+        config.stash[_PROJECT] = context.project(Environment.read())
+    return config.stash[_PROJECT]

@@ -1,0 +1,101 @@
+"""The replay of one history as a test: an error where it can't be read, a failure where it goes another way."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logist.cli.render import clean
+from logist.cli.replayed import prompts_of
+from logist.config.environment import Environment
+from logist.core.model import JsonObject
+from logist.core.replay import Prompts
+from logist.errors import LogistError
+from logist.jobs.archives import Archive
+from logist.jobs.replay_report import lines, verdict
+from logist.jobs.replaying import Replayed, replay_archive
+from logist.resources import schema
+from logist.testing.offline import offline
+
+
+class PromptDrift(UserWarning):
+    """An agent would be told something else today than it was told when the history was recorded."""
+
+
+class DiffersError(Exception):
+    """The history goes another way today, or is not the one it is said to be; the message says where."""
+
+
+_PROMPTS = pytest.StashKey["Prompts | None"]()
+
+
+def prompts(config: pytest.Config) -> Prompts | None:
+    """What compares prompts with those of the project around the current directory; the same for the whole run."""
+    if _PROMPTS not in config.stash:
+        config.stash[_PROMPTS] = prompts_of(Environment.read(), None, config.getoption("--logist-prompts"))
+    return config.stash[_PROMPTS]
+
+
+class Replay(pytest.Item):
+    """One history through today's rules, as `logist replay` does it: no model, no network, nothing written."""
+
+    def __init__(self, *, archive: Archive, prompts: Prompts | None, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.archive = archive
+        self.prompts = prompts
+        self.found: Replayed | None = None
+        self.add_marker("logist")
+        self.extra_keyword_matches.add(archive.name)
+
+    def setup(self) -> None:
+        """Reads and replays the history: one that is damaged is an error, for nothing was tested."""
+        with offline():
+            found = replay_archive(self.archive, _schema(), prompts=self.prompts)
+        self.found = replace(found, name=self.archive.name)
+        if found.error:
+            told = [*lines(replace(self.found, drifts=())), f"  {self.path}"]
+            pytest.fail(
+                clean("\n".join(told)), pytrace=False
+            )  # of a set-up, nothing else goes without traceback
+
+    def runtest(self) -> None:
+        """Fails for what goes another way today, and where the history is not the one its manifest vouches for."""
+        assert self.found
+        if self.found.fails(prompts=self.config.getoption("--logist-prompts") == "fail"):
+            raise DiffersError("\n".join(lines(self.found)))
+        if self.found.drifts:
+            drift = PromptDrift(clean("\n".join(_in_short(self.found))))
+            warnings.warn_explicit(drift, None, str(self.path), 0)  # no line of it is worth a look
+        for note in (*self.found.notes, *self.found.skipped):
+            self.add_report_section("call", "logist", clean(note))
+
+    def teardown(self) -> None:
+        self.found = None
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What `logist replay` says, and no traceback of it."""
+        if isinstance(excinfo.value, DiffersError | LogistError | PromptDrift):
+            return clean(str(excinfo.value))
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, 0, f"logist::{self.archive.name}"
+
+
+def _in_short(found: Replayed) -> Iterator[str]:
+    """What has drifted and why, once each; the diffs are for those who ask."""
+    yield f"{found.name}: {verdict(found)}"
+    yield from dict.fromkeys(f"  {each.source} {each.change}: {each.cause}" for each in found.drifts)
+    yield "  logist replay shows the diffs; --logist-prompts=accept does not look"
+
+
+@cache
+def _schema() -> JsonObject:
+    """The same one for all histories: what is made of it is made once."""
+    return schema("llm-chat-schema")

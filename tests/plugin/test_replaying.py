@@ -1,0 +1,118 @@
+"""What a recorded history says as a test: it passes, it differs, it can't be read, or prompts have drifted."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from tests.plugin.conftest import Run, changed, other_end, recorded
+
+
+def test_one_that_goes_another_way_fails_as_replay_says_it(pytester: pytest.Pytester, run: Run) -> None:
+    changed(recorded(pytester.path / "rec"), other_end)
+    result = run("--logist-fixtures", "rec")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*logist::main-job*",
+            "main-job: * in 8 interactions",
+            "*summary_for_supervisor*",
+            "*recorded*Another summary.*",
+            "*today*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+@pytest.mark.parametrize(
+    ("choice", "outcomes"),
+    [
+        ("warn", {"passed": 1, "warnings": 1}),
+        ("fail", {"failed": 1}),
+        ("accept", {"passed": 1, "warnings": 0}),
+    ],
+)
+def test_a_prompt_that_has_drifted(
+    pytester: pytest.Pytester, run: Run, choice: str, outcomes: dict[str, int]
+) -> None:
+    recorded(pytester.path / "rec")
+    result = run("--logist-fixtures", "rec", "--logist-prompts", choice)
+    result.assert_outcomes(**outcomes)
+    if choice != "accept":
+        result.stdout.fnmatch_lines(
+            ["*main-job: 8 interactions go the same way today; * put in another way*"]
+        )
+    if choice == "fail":
+        result.stdout.fnmatch_lines(["*the role file Supervisor*has changed*"])
+
+
+def test_a_warning_that_is_an_error_is_told_as_a_failure(pytester: pytest.Pytester, run: Run) -> None:
+    recorded(pytester.path / "rec")
+    result = run("--logist-fixtures", "rec", "-Werror::logist.testing.PromptDrift")
+    result.assert_outcomes(failed=1)
+    result.stdout.no_fnmatch_line("*warn_explicit*")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the *history * damaged"),
+        (b"{}", "the history does not read"),
+        (b"[" * 100_000, "the history does not read: * nested too deeply"),
+    ],
+    ids=["empty", "another shape", "deep"],
+)
+def test_one_that_is_damaged_is_an_error(
+    pytester: pytest.Pytester, run: Run, content: bytes, said: str
+) -> None:
+    recorded(pytester.path / "rec", "main-job").write_bytes(content)
+    recorded(pytester.path / "rec", "restep-suspend-and-rerun")
+    result = run("--logist-fixtures", "rec")
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [f"main-job: it can't be read to its end: {said}*", "*main-job/jobHistory.json"]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_one_whose_manifest_tells_another_fails(pytester: pytest.Pytester, run: Run) -> None:
+    path = recorded(pytester.path / "rec")
+    path.with_name("fixture.json").write_text("{}")
+    result = run("--logist-fixtures", "rec")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["main-job: it can't be read to its end: the manifest does not read*"])
+
+
+def test_no_socket_is_made_while_it_replays(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import socket
+
+    from logist.core import replay
+
+    rule = replay.judge
+
+    def asks_somebody(*given: object) -> object:
+        with suppress(Exception):  # a handler that is too wide hides nothing
+            socket.socket()
+        return rule(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(replay, "judge", asks_somebody)
+    recorded(pytester.path / "rec")
+    result = run("--logist-fixtures", "rec")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*the network was used (socket.__new__)*"])
+    socket.socket().close()  # which is nobody's business outside
+
+
+def test_with_xdist(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each history is read by one process, and its id is the same in all."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # and so it is loaded by its name
+    recorded(pytester.path / "rec")
+    recorded(pytester.path / "rec", "restep-suspend-and-rerun")
+    result = pytester.runpytest_subprocess("-pxdist", "-plogist", "-n2", "-v", "--logist-fixtures", "rec")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines_random(
+        [f"*PASSED rec/{name}/jobHistory.json::replay*" for name in ("main-job", "restep-suspend-and-rerun")]
+    )

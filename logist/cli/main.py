@@ -47,9 +47,12 @@ JOB = {
     "fail": Entry("job.decide:fail", "End a job: it failed."),
     "restep": Entry("job.restep:restep", "Go back to before an interaction."),
     "rerun": Entry("job.rerun:rerun", "Start a job over."),
+    "fork": Entry("job.fork:fork", "Make a new job from the beginning of this one."),
+    "import": Entry("job.import_:import_", "Make a job of a recorded history."),
     "history": Entry("job.history:history", "Show what happened."),
     "replay": Entry("job.replay:replay", "Run a recorded history through today's rules."),
     "verify": Entry("job.verify:verify", "Check a job's files against each other."),
+    "export": Entry("job.export:export", "Write a history as a fixture that can be shared."),
 }
 ROLE = {
     "list": Entry("role.list:list_", "List the roles."),
@@ -106,6 +109,9 @@ ROOT = {
     "config": Entry("main:config_group", "The settings, and where each comes from."),
     "completion": Entry("completion:completion", "Print a completion script for a shell."),
     "run": Entry("run:run", "Run every ready job, in rank order."),
+    "replay": Entry("replay:replay", "Run recorded histories through today's rules."),
+    "stats": Entry("stats:stats", "How agents did, from recorded jobs alone."),
+    "whatif": Entry("whatif:whatif", "Take recorded jobs through other rules."),
     "job": Entry("main:job_group", "Work with one job."),
     "role": Entry("main:role_group", "Who does the work."),
     "workflow": Entry("main:workflow_group", "Graphs of steps that a job can follow."),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.jobs import looking
+from logist.jobs import replaying
 from logist.resources import schema
 from logist.store import JobDir
 from tests.cli.desk import Desk
@@ -30,4 +30,4 @@ def replayed(tmp_path: Path) -> Iterator[None]:
         job = JobDir(history.parent, history.parent.name)
         if (job.path / "damaged-on-purpose").exists() or job.verify():
             continue
-        assert looking.replay_file(SCHEMA, job.path).differences == ()
+        assert replaying.replay_file(SCHEMA, job.path).differences == ()

@@ -26,9 +26,12 @@ LOOKS: dict[str, list[list[str]]] = {
     "job poststep": [["j", "--response-string", command(), "--dry-run"]],
     "job preview": [["j"], ["j", "--json"]],
     "job replay": [["j"]],
+    "replay": [[], ["--jsonl", "--prompts", "accept"]],
     "job show": [["j"]],
     "job status": [["j"], ["j", "-v"]],
     "job verify": [["j"]],
+    "stats": [[]],
+    "whatif": [["--set", "limits.attempts=1"], ["--set", "review=off", "--jsonl"]],
     "role list": [[]],
     "role show": [["Worker"]],
     "role validate": [[]],
@@ -47,7 +50,7 @@ CHANGES = {
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
     ),
-    *("job merge", "job role"),
+    *("job export", "job fork", "job import", "job merge", "job role"),
     "role new",
     "trust",
     "workflow import",

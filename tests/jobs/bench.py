@@ -78,6 +78,8 @@ class Bench:
         script.write_text(json.dumps({"answers": list(answers)}), "utf-8")
         clock = Ticking()
         self.said: list[str] = []
+        self.drifts = False
+        """What a job asks today may be other than what it asked: a test has changed a role or a workflow since."""
         self.project = Project(
             home=home,
             jobs_dir=home / "jobs",

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from logist.jobs import looking
+from logist.jobs import drifting, looking, replaying
 from logist.store import list_jobs
 from tests.jobs.bench import Bench, Json
 
@@ -32,7 +32,9 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
             if (job.path / "damaged-on-purpose").exists():
                 continue
             assert looking.verify(one.project, job).problems == ()
-            assert looking.replay_job(one.project, job).differences == ()
+            replayed = replaying.replay_job(one.project, job, prompts=drifting.prompts(one.project))
+            assert replayed.differences == ()
+            assert one.drifts or replayed.drifts == ()
             for entry in looking.interactions(job):
                 if entry.request.command:
                     jsonschema.validate({"request": entry.request.command}, one.project.schema)

@@ -14,7 +14,7 @@ from logist.core import fold
 from logist.core.model import Kind, Reply, Status, StuckKind, Usage
 from logist.core.step import Idle, StepPlan
 from logist.errors import Damaged, InvalidFile, LogistError, Refused
-from logist.jobs import asking, deciding, editing, health, looking
+from logist.jobs import asking, deciding, editing, health, looking, replaying
 from logist.jobs.deciding import decide, rerun, restep
 from logist.jobs.planning import Choice, preview
 from logist.jobs.session import changing
@@ -431,11 +431,11 @@ def test_replay_names_the_first_difference(bench: MakeBench) -> None:
     b.step()
     entries = b.history()
     changed = entries[1].model_copy(update={"state_after": Status.SUCCESS})
-    from logist.core.replay import replay
+    from logist.core.replay import differences
 
-    differences = list(replay([entries[0], changed, entries[2]], b.project.schema))
-    assert differences[0].sequence == 2
-    assert (differences[0].recorded, differences[0].today) == ("SUCCESS", "REVIEW_REQUIRED")
+    found = list(differences([entries[0], changed, entries[2]], b.project.schema))
+    assert found[0].sequence == 2
+    assert (found[0].recorded, found[0].today) == ("SUCCESS", "REVIEW_REQUIRED")
 
 
 def test_replay_needs_no_workspace_and_no_job(bench: MakeBench, tmp_path: Path) -> None:
@@ -446,7 +446,7 @@ def test_replay_needs_no_workspace_and_no_job(bench: MakeBench, tmp_path: Path) 
     archive = tmp_path / "archive"
     archive.mkdir()
     (archive / "jobHistory.json").write_bytes((b.folder() / "jobHistory.json").read_bytes())
-    replayed = looking.replay_file(b.project.schema, archive)
+    replayed = replaying.replay_file(b.project.schema, archive)
     assert (replayed.interactions, replayed.differences) == (3, ())
 
 
@@ -550,7 +550,7 @@ def test_an_entry_that_does_not_read_is_damage(bench: MakeBench, tmp_path: Path)
     with JobDir.creating(tmp_path, "archive") as job:
         job.append(Position(0, None, 0), [{"kind": "create", "state_before": "NOWHERE"}])
     with pytest.raises(Damaged, match="interaction 1 does not read"):
-        looking.replay_file(b.project.schema, archive.path)
+        replaying.replay_file(b.project.schema, archive.path)
 
 
 @pytest.mark.parametrize("text", ["", "id: other\nprompt: Do it.\n", "prompt: '  '\n"])

@@ -204,7 +204,7 @@ def test_a_replay_tells_where_a_review_comes_to_something_else(bench: MakeBench)
     b.step()
     *before, last = b.history()
     said = last.model_copy(update={"command": {"verdict": "FAIL", "findings": []}})
-    (difference,) = replay.replay([*before, said], b.project.schema)
+    (difference,) = replay.differences([*before, said], b.project.schema)
     assert (difference.sequence, difference.field) == (3, "review")
     assert "It leaks." in difference.today
 
@@ -248,7 +248,7 @@ def test_a_reviewer_that_did_not_see_all_lets_nothing_in(
     listed = [line for line in told.splitlines() if line.startswith(("- created: ", "- modified: "))]
     assert listed == sorted(listed, key=lambda line: line.startswith("- created"))
     assert "## Not all of it is shown" in told or "## Left out" in told or merge
-    assert list(replay.replay(b.history(), b.project.schema)) == []
+    assert list(replay.differences(b.history(), b.project.schema)) == []
 
 
 def test_what_a_person_changed_since_the_checks_is_checked_again(tmp_path: Path) -> None:

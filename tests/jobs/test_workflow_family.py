@@ -10,7 +10,7 @@ import pytest
 
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Busy, Refused, StorageError
-from logist.jobs import looking, queue
+from logist.jobs import looking, queue, replaying
 from logist.jobs.deciding import decide, rerun, restep
 from logist.jobs.planning import Choice, preview
 from logist.jobs.result import Result
@@ -180,7 +180,7 @@ def test_a_parent_replays_and_verifies_without_its_children(bench: MakeBench) ->
     for child in children:
         shutil.rmtree(b.folder(child))
     job = b.project.job("j")
-    assert looking.replay_job(b.project, job).differences == ()
+    assert replaying.replay_job(b.project, job).differences == ()
     assert looking.verify(b.project, job).problems == ()
     (b.folder() / "state.json").unlink()
     assert b.state().results == ["a", "b done"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Status, StuckKind
-from logist.core.replay import replay
+from logist.core.replay import differences
 from logist.jobs.deciding import decide, rerun
 from tests.jobs.bench import RUNS, Bench, Json, gave
 from tests.jobs.conftest import MakeBench
@@ -151,19 +151,19 @@ def test_another_way_through_the_decisions_is_found_by_a_replay(bench: MakeBench
     b = bench()
     assert pull_request(b, review(80)) is Status.SUCCESS
     history = b.history()
-    assert list(replay(history, b.project.schema)) == []
+    assert list(differences(history, b.project.schema)) == []
     at = next(number for number, entry in enumerate(history) if entry.route)
     (told,) = history[at].route
     for other, said in (("I", "E takes I"), ("", "E takes the end"), (None, "E takes no branch")):
         changed = history[at].model_copy(update={"route": [{**told, "branch": other}]})
-        (found,) = replay([*history[:at], changed, *history[at + 1 :]], b.project.schema)
+        (found,) = differences([*history[:at], changed, *history[at + 1 :]], b.project.schema)
         assert (found.sequence, found.field) == (at + 1, "route")
         assert (found.recorded, found.today) == (said, "E takes F")
     unseen = history[at].model_copy(update={"route": []})
-    (found,) = replay([*history[:at], unseen, *history[at + 1 :]], b.project.schema)
+    (found,) = differences([*history[:at], unseen, *history[at + 1 :]], b.project.schema)
     assert (found.recorded, found.today) == ("no decision", "E takes F")
     other_words = history[at].model_copy(update={"route": [{**told, "condition": "?", "values": {}}]})
-    assert list(replay([*history[:at], other_words, *history[at + 1 :]], b.project.schema)) == []
+    assert list(differences([*history[:at], other_words, *history[at + 1 :]], b.project.schema)) == []
 
 
 def test_no_branch_is_stuck_with_what_it_saw_and_a_person_leads_on(bench: MakeBench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, K
 from logist.errors import LogistError
 from logist.jobs import deciding, editing, exporting, fixtures, mending, switching
 from logist.jobs.archives import HISTORY, Archive
-from logist.jobs.create import create
+from logist.jobs.create import Child, create
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.result import Result
@@ -28,6 +27,7 @@ from logist.jobs.session import load
 from logist.jobs.stepping import Answer, do_step, poststep
 from logist.store import files
 from logist.testing.replayed import DiffersError, Replay
+from logist.workspace import Workspace
 
 BEFORE = "jobHistory.before.json"
 """What the history was before it was recorded again; the next time it is written over."""
@@ -158,30 +158,23 @@ def _listed(ask: Interaction) -> Iterator[str]:
 def _follow(course: _Course, entries: list[Interaction], scratch: Path) -> None:
     first, spec = entries[0], entries[0].spec
     assert spec
-    wanted = JobSpec.model_validate({**_asked(spec, scratch), "repo": False})
-    course.asked = _leaves(mending.as_asked(spec))
-    create(course.project, course.job_id, wanted, draft=bool(first.command.get("draft")))
-    _fill(course)
+    asked = mending.as_asked(spec)
+    course.asked = _leaves(asked)
+    wanted = JobSpec.model_validate({**asked, "repo": False})
+    draft = bool(first.command.get("draft"))
+    create(course.project, course.job_id, wanted, draft=draft, child=_beginning(course, spec, scratch))
     for entry in entries[1:]:
         if not _goes_on(course, entry):
             break
 
 
-def _asked(spec: EffectiveSpec, scratch: Path) -> JsonObject:
-    """The job.yaml that leads to the recorded spec; its workflow is the one that was frozen then."""
-    asked = mending.as_asked(spec)
-    if spec.workflow is not None:
-        path = scratch / f"{spec.workflow.name}.json"
-        told = spec.workflow.model_dump(mode="json", exclude_defaults=True)
-        path.write_text(json.dumps(told, ensure_ascii=False), "utf-8")
-        asked["workflow"] = str(path)
-    return asked
-
-
-def _fill(course: _Course) -> None:
+def _beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> Child:
+    """What the job begins with: the files of then, as a checkpoint, and the workflow that was frozen."""
+    begun = Workspace(scratch / "start", scratch / "git")
+    begun.populate(None)
     if course.start is not None:
-        workspace = course.project.job(course.job_id).workspace
-        shutil.copytree(course.start, workspace, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(course.start, scratch / "start", symlinks=True, dirs_exist_ok=True)
+    return Child(scratch / "git", begun.checkpoint("start").commit, spec.workflow)
 
 
 def _goes_on(course: _Course, entry: Interaction) -> bool:
@@ -256,9 +249,7 @@ def _decided(course: _Course, entry: Interaction) -> Result:
         return deciding.restep(project, job_id, to, note=note)
     if entry.kind is Kind.RERUN:
         clean, keep = command.get("clean_git", True), command.get("keep_files", False)
-        result = deciding.rerun(project, job_id, clean=bool(clean), keep_files=bool(keep), note=note)
-        _fill(course)
-        return result
+        return deciding.rerun(project, job_id, clean=bool(clean), keep_files=bool(keep), note=note)
     if entry.kind is Kind.ROLE:
         name = command.get("to") if command.get("source") == "switch" else None
         return switching.switch(project, job_id, name, note=note)

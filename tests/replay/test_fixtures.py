@@ -7,6 +7,7 @@ for the plugin that Logist has for everybody.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,13 @@ from logist.resources import resource
 from tests import support
 
 RECORDED = sorted(path.parent for path in (support.ROOT / "fixtures" / "jobs").glob("*/jobHistory.json"))
+TODAY = sorted((support.ROOT / "fixtures" / "today").glob("*/fixture.json"))
 SCHEMA = json.loads(resource("schemas", "llm-chat-schema.json").read_text("utf-8"))
 
 
 def test_there_are_recorded_jobs() -> None:
     assert len(RECORDED) >= 5
+    assert len(TODAY) >= 3
 
 
 def test_each_is_a_test_that_passes(pytester: pytest.Pytester) -> None:
@@ -29,6 +32,33 @@ def test_each_is_a_test_that_passes(pytester: pytest.Pytester) -> None:
         "-pno:cacheprovider", "--logist-prompts=accept", "--logist-fixtures", place
     )
     run.assert_outcomes(passed=len(RECORDED))
+
+
+def test_what_agents_are_told_is_what_they_were_told(pytester: pytest.Pytester) -> None:
+    """Recorded with the prompts of today: a change of any role or wording fails here, and has to be meant."""
+    place = support.ROOT / "fixtures" / "today"
+    run = pytester.runpytest_inprocess(
+        "-pno:cacheprovider", "-ologist_fixtures=", "--logist-prompts=fail", "--logist-fixtures", place
+    )
+    run.assert_outcomes(passed=len(TODAY))
+
+
+def test_they_are_recorded_anew_from_their_answers(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = support.ROOT / "fixtures" / "today"
+    for path in TODAY:
+        name = path.parent.name
+        folder = pytester.path / name
+        shutil.copytree(path.parent, folder)
+        monkeypatch.setenv("LOGIST_AGENT", f"scripted:{folder / 'answers.json'}")
+        run = pytester.runpytest_inprocess(
+            "-pno:cacheprovider", "--logist-record=rewrite", "--logist-fixtures", folder
+        )
+        run.assert_outcomes(passed=1)
+        before, after = (json.loads((each / "fixture.json").read_text()) for each in (place / name, folder))
+        assert after["transitions"] == before["transitions"]
+        assert after["fixture_head"] != before["fixture_head"]
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from logist.testing import LogistJob
@@ -62,6 +62,28 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "logist: the replay of a recorded history, made by --logist-fixtures")
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
+    """Keeps pytest from the conftest.py of a fixture that is named, or is called `test...`: it would run it."""
+    known = early_config.known_args_namespace
+    before, asked = (
+        known.file_or_dir,
+        getattr(known, "logist_fixtures", None) or early_config.getini("logist_fixtures"),
+    )
+    if asked or any(map(_history_named, before)):
+        here = early_config.invocation_params.dir
+        listed = [] if here != early_config.rootpath else early_config.getini("testpaths")
+        from logist.testing.conftests import anchors_of
+
+        anchors = [*anchors_of([str(here / each) for each in before or listed or ["."]])]
+        if anchors:
+            known.file_or_dir = anchors
+    try:
+        return (yield)
+    finally:
+        known.file_or_dir = before
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Looks for the histories, where any are asked for, before anything is collected."""
@@ -69,11 +91,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     given, listed = config.getoption("--logist-fixtures"), config.getini("logist_fixtures")
     if config.getoption("--logist-record") != "none":
         _require_alone(config)
-    if given or (listed and _leads_there(config, listed)):
+    named = [
+        str(config.invocation_params.dir / path) for path in filter(None, map(_history_named, config.args))
+    ]
+    if given or named or (listed and _leads_there(config, listed)):
         _require_pytest()
         from logist.testing import collecting
 
-        collecting.look(config, given, listed)
+        collecting.look(config, given, listed, named)
         config.stash[_ASKED] = True
 
 
@@ -99,11 +124,17 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """A history that was asked for, or one that is named outright: so a test can be run again by its id."""
-    if _ASKED not in parent.config.stash and file_path.name != HISTORY:
+    if _ASKED not in parent.config.stash:
         return None
     from logist.testing import collecting
 
     return collecting.history(file_path, parent)
+
+
+def _history_named(argument: str) -> str | None:
+    """The history that an argument names outright, without the test in it."""
+    path = argument.split("::")[0]
+    return path if os.path.basename(path) == HISTORY and os.path.isfile(path) else None
 
 
 def _leads_there(config: pytest.Config, listed: list[str]) -> bool:

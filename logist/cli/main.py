@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -72,6 +72,7 @@ WORKFLOW = {
     "import": Entry("workflow.import_:import_", "Take a workflow into the project."),
     "export": Entry("workflow.export:export", "Write a workflow with the agents that do it."),
 }
+CONFIG = {"show": Entry("config_show:show", "Show every setting.")}
 
 
 @click.group("job", cls=LazyGroup, entries=JOB, short_help="Work with one job.")
@@ -96,7 +97,7 @@ def workflow_group() -> None:
     """
 
 
-@click.group("config", cls=LazyGroup, entries={"show": Entry("config_show:show", "Show every setting.")})
+@click.group("config", cls=LazyGroup, entries=CONFIG)
 def config_group() -> None:
     """The settings, and where each comes from."""
 
@@ -116,6 +117,7 @@ ROOT = {
     "role": Entry("main:role_group", "Who does the work."),
     "workflow": Entry("main:workflow_group", "Graphs of steps that a job can follow."),
 }
+GROUPS: Mapping[str, Mapping[str, Entry]] = {"job": JOB, "role": ROLE, "workflow": WORKFLOW, "config": CONFIG}
 
 
 @contextmanager
@@ -184,7 +186,7 @@ def run(args: list[str]) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         return _no_command(error, mode, environment)
     except click.UsageError as error:
-        return render.show_error(_usage(error), mode, environment)
+        return render.show_error(_usage(error, args), mode, environment)
     except click.ClickException as error:
         return render.show_error(UsageError(error.format_message()), mode, environment)
     except (KeyboardInterrupt, click.Abort):
@@ -211,9 +213,18 @@ def output_mode(args: list[str]) -> str:
     return "json" if "--json" in options else "jsonl" if "--jsonl" in options else "text"
 
 
-def _usage(error: click.UsageError) -> UsageError:
-    command = error.ctx.command_path if error.ctx else "logist"
+def _usage(error: click.UsageError, args: Sequence[str] = ()) -> UsageError:
+    command = error.ctx.command_path if error.ctx else " ".join(("logist", *_named(args)))
     return UsageError(error.format_message(), fix=f"{command} --help")
+
+
+def _named(args: Sequence[str]) -> Iterator[str]:
+    """The words that name the command; click does not say it of an option without a value."""
+    entries: Mapping[str, Entry] = ROOT
+    for word in args:
+        if word in entries:
+            yield word
+            entries = GROUPS.get(word, {})
 
 
 def _no_command(error: click.exceptions.NoArgsIsHelpError, mode: str, environment: Environment) -> int:

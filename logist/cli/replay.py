@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +10,19 @@ from logist.cli import render
 from logist.cli.options import jobs_dir_option
 from logist.cli.output import Diagnostic, Output
 from logist.cli.progress import Progress
-from logist.cli.replayed import junit_file, outcome, prompts_of, replay_options, row, told, write_junit
+from logist.cli.replayed import (
+    colored,
+    junit_file,
+    outcome,
+    prompts_of,
+    replay_options,
+    row,
+    told,
+    write_junit,
+)
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
-    from logist.jobs.archives import Archive
     from logist.jobs.replaying import Replayed
 
 
@@ -39,16 +46,17 @@ def replay(
 ) -> Output:
     """Run recorded histories through today's rules: no model, no network, no clock.
 
-    A PATH is a job directory, a history file, a folder of them, or a pattern; without one, all jobs of
-    the project. Exit code 10 when a history is damaged, else 9 when one goes another way today (with
-    --prompts fail also when a prompt would be another one), else 0.
+    PATH is a job directory, a history file, a folder of such or a glob; without one, all jobs of the
+    project. Exit code 10 when a history is damaged, else 9 when one goes another way today (with --prompts
+    fail also when a prompt would be another one), else 0.
     """
+    from logist.cli.recorded import recorded
     from logist.jobs.replay_report import Junit, Totals
     from logist.jobs.replaying import replay_all
     from logist.resources import schema
 
     target = junit_file(junit)
-    found = list(_archives(environment, paths, jobs_dir))
+    found = recorded(environment, paths, None if paths else jobs_dir)
     progress = Progress(len(found))
     shown = _Shown(environment, "json" if as_json else "jsonl" if as_jsonl else "text", progress)
     totals, report, strict = Totals(), Junit(prompts == "fail"), prompts == "fail"
@@ -67,26 +75,6 @@ def replay(
     code, errors = outcome(totals, prompts=strict)
     data = {"histories": shown.rows, "totals": totals.counted()}
     return Output([] if as_jsonl and not as_json else data, (totals.line(),), (*shown.told, *errors), code)
-
-
-def _archives(environment: Environment, paths: tuple[str, ...], jobs_dir: str | None) -> Iterator[Archive]:
-    """The histories that are asked for; UsageError where there is none."""
-    from pathlib import Path
-
-    from logist.cli.options import here
-    from logist.errors import UsageError
-    from logist.jobs.archives import Archive, find
-    from logist.store import JobDir, list_jobs
-
-    if paths:
-        yield from find(paths)
-        return
-    jobs = environment.jobs_dir(jobs_dir, Path(here()))
-    ids = list(list_jobs(jobs))
-    if not ids:
-        fix = "name a job directory, its jobHistory.json, or a folder that holds such"
-        raise UsageError("there is no job to replay", where=str(jobs), fix=fix)
-    yield from (Archive.of(JobDir.open(jobs, job_id)) for job_id in ids)
 
 
 class _Shown:
@@ -115,5 +103,5 @@ class _Shown:
         if self._mode == "jsonl":
             render.print_json(row(found))
         elif found.fails(prompts=True):
-            render.print_lines(lines(found, shown=self._diffs), self._environment)
+            render.print_lines(colored(lines(found, shown=self._diffs)), self._environment)
         render.diagnose(beside, self._environment)

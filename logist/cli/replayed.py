@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from logist.cli.output import Diagnostic
+from logist.cli.output import Diagnostic, Line, Span
 from logist.config.environment import Environment
-from logist.errors import Damaged, ReplayDiffers, UsageError
+from logist.errors import InvalidFile, ReplayDiffers, UsageError
 
 if TYPE_CHECKING:
     from logist.core.replay import Prompts
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 ANOTHER_WAY = "would not go the same way today"
+MARKS = {"    -": "red", "    +": "green"}
+"""How a line of a diff begins, and its colour; as in `logist job history --diff`."""
 OTHERWISE = "would be put in another way today (--prompts warn only tells)"
 
 
@@ -42,13 +44,23 @@ def replay_options(command: F) -> F:
 
 
 def prompts_of(environment: Environment, jobs_dir: str | None, choice: str) -> Prompts | None:
-    """What compares a recorded prompt with today's; None where nobody wants to know."""
+    """What compares a recorded prompt with today's; None where nobody wants to know.
+
+    With `fail`, InvalidFile for a config that does not validate: what it would say today nobody knows.
+    """
     if choice == "accept":
         return None
     from logist.cli.checkup.surroundings import surroundings
     from logist.jobs.drifting import prompts
 
-    return prompts(surroundings(environment, jobs_dir))
+    try:
+        project = surroundings(environment, jobs_dir, strict=True)
+    except InvalidFile as error:
+        if choice == "fail":
+            raise
+        project = surroundings(environment, jobs_dir)
+        project.say(f"warning: prompts are compared with the defaults of Logist: {error}")
+    return prompts(project)
 
 
 def junit_file(name: str | None) -> Path | None:
@@ -60,7 +72,15 @@ def junit_file(name: str | None) -> Path | None:
         raise UsageError("there is no such directory", where=f"--junit {name}", fix=f"mkdir -p {path.parent}")
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         raise UsageError("it is no regular file", where=f"--junit {name}", fix="name a file")
+    if path.exists() and not _is_report(path):
+        fix = "name another file; only a report is written over"
+        raise UsageError("there is a file that is no report", where=f"--junit {name}", fix=fix)
     return path
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(5) in (b"", b"<?xml")
 
 
 def write_junit(path: Path | None, report: Junit) -> None:
@@ -69,6 +89,13 @@ def write_junit(path: Path | None, report: Junit) -> None:
         from logist.store import files
 
         files.replace_chunks(path, report.document(), 0o644)
+
+
+def colored(lines: Iterable[str]) -> Iterator[Line]:
+    """The lines of a report, with the colours of a diff."""
+    for line in lines:
+        style = MARKS.get(line[:5])
+        yield (Span(line, style),) if style else line
 
 
 def row(found: Replayed) -> dict[str, Any]:
@@ -103,15 +130,17 @@ def outcome_of(found: Replayed, *, prompts: bool) -> tuple[int, tuple[Diagnostic
 
 
 def outcome(totals: Totals, *, prompts: bool) -> tuple[int, tuple[Diagnostic, ...]]:
-    """The exit code of many, and what it stands for: damage comes before what differs."""
+    """The exit code of many, and what it stands for: what can't be read comes before what differs."""
+    from logist.jobs.archives import exit_code
+
     of = f"of {totals.histories:,} {'history' if totals.histories == 1 else 'histories'}"
     drift = totals.drift if prompts else 0
     said = []
     if totals.unreadable:
-        said.append(Diagnostic("error", Damaged.code, f"{totals.unreadable:,} {of} can't be read to the end"))
+        said.append(Diagnostic("error", "unreadable", f"{totals.unreadable:,} {of} can't be read to the end"))
     if totals.differ:
         said.append(Diagnostic("error", ReplayDiffers.code, f"{totals.differ:,} {of} {ANOTHER_WAY}"))
     if drift:
         said.append(Diagnostic("error", ReplayDiffers.code, f"the prompts of {drift:,} {of} {OTHERWISE}"))
-    code = Damaged.exit_code if totals.unreadable else ReplayDiffers.exit_code if said else 0
-    return code, tuple(said)
+    differs = ReplayDiffers.exit_code if said else 0
+    return exit_code(totals.errors) or differs, tuple(said)

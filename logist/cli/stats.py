@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import here, jobs_dir_option, json_option
+from logist.cli.options import jobs_dir_option, json_option
 from logist.cli.output import Diagnostic, Line, Output, Span, Table
 from logist.config.environment import Environment
 from logist.core import amounts
@@ -16,7 +16,6 @@ from logist.core.measures import BY, MEASURES, Ended
 if TYPE_CHECKING:
     from logist.core.statistics import Key, Tally
     from logist.core.statistics import Table as Counted
-    from logist.jobs.archives import Archive
     from logist.jobs.statistics import Gathered
 
 WHY = 5
@@ -30,6 +29,8 @@ GIVEN = "given"
 """Marks the runs that no agent was asked for."""
 
 FIGURES = ("RUNS", "SUCCESS", "RETRY", "STUCK", "NO ANS", "ATTEMPT", "COST", "TIME", "TOKENS")
+DISPENSABLE = ("TIME", "TOKENS", "NO ANS", "ATTEMPT", "RETRY", "COST")
+"""Those that give way on a narrow terminal, in this order."""
 FIGURES_WIDTH = 71
 """Columns that they take, as a rule."""
 NARROWEST = 14
@@ -47,7 +48,7 @@ LEGEND = (("completed", "green"), ("retry", "yellow"), ("stuck", "red"), ("no an
 
 
 @click.command("stats")
-@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @click.option(
     "--by",
     multiple=True,
@@ -79,13 +80,13 @@ def stats(
 ) -> Output:
     """How agents did, from recorded jobs alone: success, STUCK and why, RETRY, attempts, cost, time, tokens.
 
-    PATH is a job directory, its jobHistory.json, a folder of such or a glob; without one, the project's
-    jobs. Each run ended in one way: SUCCESS is COMPLETED, STUCK whatever made the job wait for a steward.
-    Answers that a person gave are counted apart, and of a fork only what it did itself. Exit code 10 when a
-    history is damaged; the others count.
+    PATH is a job directory, a history file, a folder of such or a glob; without one, all jobs of the
+    project. Each run ended in one way: SUCCESS is COMPLETED, STUCK whatever made the job wait for a
+    steward. Answers that a person gave are counted apart, and of a fork only what it did itself. Exit code
+    10 when a history is damaged; the others count.
     """
     if chart and as_csv:
-        raise click.UsageError("--chart and --csv: choose one")
+        raise click.UsageError("--chart and --csv exclude each other")
     by = tuple(dict.fromkeys(by))
     gathered = _gathered(environment, paths, jobs_dir, by)
     table, told = gathered.table, _told(gathered)
@@ -95,44 +96,27 @@ def stats(
     if chart:
         lines = [*_chart(table, measure), *_jobs(table)]
         return Output(data, lines, told, gathered.exit_code)
-    shown = Table((*(name.upper() for name in by), *FIGURES), _rows(table, measure)) if table.groups else None
-    return Output(data, [*_why(table), *_jobs(table)], told, gathered.exit_code, table=shown)
+    if not table.groups:
+        return Output(data, [*_why(table), *_jobs(table)], told, gathered.exit_code)
+    whole = Table((*(name.upper() for name in by), *FIGURES), _rows(table, measure))
+    shown, gone = _fitting(whole, measure.upper())
+    lines = [*_left_out(gone), *_why(table), *_jobs(table)]
+    return Output(data, lines, told, gathered.exit_code, table=shown)
 
 
 def _gathered(
     environment: Environment, paths: tuple[str, ...], jobs_dir: str | None, by: tuple[str, ...]
 ) -> Gathered:
     from logist.cli.progress import Progress
+    from logist.cli.recorded import recorded
     from logist.jobs.statistics import gather
 
-    found = list(_archives(environment, paths, jobs_dir))
+    found = recorded(environment, paths, jobs_dir)
     progress = Progress(len(found))
     try:
         return gather(found, by, each=progress.tick, done=progress.done)
     finally:
         progress.clear()
-
-
-def _archives(environment: Environment, paths: tuple[str, ...], jobs_dir: str | None) -> Iterator[Archive]:
-    """The histories that are asked for; UsageError where there is none."""
-    from pathlib import Path
-
-    from logist.errors import UsageError
-    from logist.jobs.archives import Archive, find
-    from logist.store import JobDir, list_jobs
-
-    if paths and jobs_dir:
-        raise UsageError("name paths or --jobs-dir, not both", where="--jobs-dir")
-    if paths:
-        yield from find(paths)
-        return
-    jobs = environment.jobs_dir(jobs_dir, Path(here()))
-    ids = list(list_jobs(jobs))
-    if not ids:
-        raise UsageError(
-            "no recorded jobs here", where=str(jobs), fix="logist stats PATH..., or: logist demo"
-        )
-    yield from (Archive.of(JobDir.open(jobs, job_id)) for job_id in ids)
 
 
 def _told(gathered: Gathered) -> tuple[Diagnostic, ...]:
@@ -208,6 +192,36 @@ def _rows(table: Counted, measure: str) -> Iterator[tuple[Span | str, ...]]:
         label = f"total ({GIVEN})" if simulated else "total"
         blank = ("",) * (len(table.by) - 1)
         yield (Span(label, "bold"), *blank, *_cells(tally))
+
+
+def _fitting(table: Table, measure: str) -> tuple[Table, tuple[str, ...]]:
+    """The table without the figures that the terminal has no room for, `measure` last, and which these are."""
+    from logist.cli import render
+
+    columns = render.paper()[0]
+    rows = [table.head, *table.rows]
+    gone: list[str] = []
+    for name in sorted(DISPENSABLE, key=lambda name: name == measure):
+        widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+        if sum(widths) + 2 * (len(widths) - 1) <= columns:
+            break
+        place = rows[0].index(name)
+        rows = [(*row[:place], *row[place + 1 :]) for row in rows]
+        gone.append(name)
+    head = tuple(str(name) for name in rows[0])
+    return Table(head, rows[1:]), tuple(name for name in FIGURES if name in gone)
+
+
+def _width(cell: Span | str) -> int:
+    from logist.cli import render
+
+    return render.display_width(cell if isinstance(cell, str) else cell.text)
+
+
+def _left_out(figures: tuple[str, ...]) -> list[Line]:
+    if not figures:
+        return []
+    return [(Span(f"no room here for {', '.join(figures)}: a pipe, --csv and --json have them", "dim"),)]
 
 
 def _labels(key: Key) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli import render
-from logist.cli.options import jobs_dir_option, json_flag, utf8
+from logist.cli.options import complete_workflow, jobs_dir_option, json_flag, utf8
 from logist.cli.output import Diagnostic, Line, Output, Span
 from logist.cli.progress import Progress
 from logist.config.environment import Environment
 from logist.core.amounts import dollars
-from logist.errors import Damaged, LogistError, ReplayDiffers, UsageError
+from logist.errors import LogistError, ReplayDiffers, UsageError
 
 if TYPE_CHECKING:
     from logist.core.model import Place
@@ -27,7 +27,7 @@ SHOWN = 5
 
 
 @click.command("whatif")
-@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @click.option(
     "--set",
     "settings",
@@ -43,12 +43,18 @@ SHOWN = 5
     help="What a role may do, and nothing else; ROLE:none is nothing.",
 )
 @click.option(
-    "--role-file", "role_files", multiple=True, metavar="FILE", help="A role with other permissions."
+    "--role-file",
+    "role_files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="Take the permissions of a role from this role file.",
 )
-@click.option("--schema", metavar="FILE", help="Another schema of the exit command.")
+@click.option("--schema", metavar="FILE", type=click.Path(), help="Another schema of the exit command.")
 @click.option(
     "--workflow",
     metavar="FILE|NAME",
+    shell_complete=complete_workflow,
     help="Another version of a workflow, for the jobs that follow the one of that name.",
 )
 @click.option(
@@ -75,10 +81,10 @@ def whatif(
 ) -> Output:
     """Take recorded jobs through other rules: which would have ended elsewhere, and what that saves or costs.
 
-    PATH is a job directory, its jobHistory.json, a folder of such or a glob; without one, the project's
-    jobs. The answers and decisions stay those that were recorded. Where one is missing, the job ends, and
+    PATH is a job directory, a history file, a folder of such or a glob; without one, all jobs of the
+    project. The answers and decisions stay those that were recorded. Where one is missing, the job ends, and
     the calls that it needs at least are counted; recorded calls after that are open: nobody can tell
-    whether they would have been made. Exit code 10 when a history is damaged.
+    whether they would have been made. Exit code 10 when a history is damaged; the others are tried.
     """
     from logist.cli.recorded import recorded
     from logist.jobs.what_if import Totals, try_all
@@ -93,8 +99,8 @@ def whatif(
     try:
         for tried in try_all(found, rules, progress.tick):
             totals.add(tried)
-            progress.clear()
             if as_lines and not as_json:
+                progress.clear()
                 render.print_json(_row(tried))
             elif as_json:
                 rows.append(_row(tried))
@@ -144,11 +150,13 @@ def _path(name: str) -> Path:
 
 
 def _output(kept: list[Tried], totals: Totals, rules: Rules, data: Any, *, strict: bool) -> Output:
+    from logist.jobs.archives import exit_code
+
     total = totals.total()
     elsewhere = [tried for tried in kept if tried.elsewhere]
     unused = list(_unused(totals, rules, "error" if strict else "warning"))
     told = [*_damage(kept), *unused, *_notes(elsewhere)]
-    code = Damaged.exit_code if total.damaged else 0
+    code = exit_code(tried.error for tried in kept if tried.error)
     if strict and elsewhere:
         code = code or ReplayDiffers.exit_code
         count = _counted(len(elsewhere), "job")
@@ -173,7 +181,8 @@ def _lines(tried: Tried) -> Iterator[Line]:
     told = "".join(f"; {part}" for part in more if part)
     then, now = named(found.recorded_end), named(found.ended)
     yield Span(tried.name, "bold"), f" at {found.differs_at}: {then} -> ", Span(now, "yellow"), told
-    yield f"    {found.reason}"
+    if found.reason != f"{now} instead of {then}":  # that is said
+        yield f"    {found.reason}"
 
 
 def _any(spent: Spent) -> bool:
@@ -212,7 +221,7 @@ def _needed(total: Total) -> str:
 def _damage(kept: list[Tried]) -> Iterator[Diagnostic]:
     for tried in kept:
         if tried.error is not None:
-            yield _told(tried.error)._replace(target=tried.error.where or tried.name)
+            yield _told(tried.error)._replace(target=tried.name)
 
 
 def _told(error: LogistError) -> Diagnostic:
@@ -221,8 +230,13 @@ def _told(error: LogistError) -> Diagnostic:
 
 def _unused(totals: Totals, rules: Rules, severity: str) -> Iterator[Diagnostic]:
     """What was changed and can't have made a difference, for nothing recorded has to do with it."""
+    from logist.core.whatif.keys import check_of
+
     for role in sorted(set(rules.permissions) - totals.roles):
         yield Diagnostic(severity, "unused", f"no recorded answer is of the role {role}")
+    named = {about[0] for key in rules.settings if (about := check_of(key))}
+    for check in sorted(named - totals.checks):
+        yield Diagnostic(severity, "unused", f"no recorded job has the check {check}")
     if rules.workflow is not None and not totals.follow:
         yield Diagnostic(severity, "unused", f"no recorded job follows the workflow {rules.workflow.name}")
 

@@ -26,6 +26,14 @@ _CAUSES = {
     "state_before": "the entries before it lead elsewhere",
     "review": "the rules of the review come to another verdict, or to other findings",
     "route": "the decisions of the workflow go another way",
+    "unsure": "the rules for when a steward has to confirm an answer come to something else",
+    "limit": "the job would have halted before this call: a limit is reached, or what was used is counted in another way",
+    "step": "the entries before it lead to another step",
+    "refusals": "the rules of the permissions hold other changes of the workspace against the role",
+    "results": "what a person gives in place of other jobs is taken in another way",
+    "children": "the step would be given to another number of jobs",
+    "merge": "the rules for when work is merged by itself come to something else",
+    "gathered": "the rules for how many jobs have to succeed come to something else",
 }
 _ABSENT = object()
 

@@ -27,6 +27,8 @@ STATES = {
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d+)?(?:Z|\+00:?00)?")
 _REVIEWERS = frozenset({"supervisor", "reviewer"})
+MOST_USED = 10**12
+"""Cents, tokens or seconds of one answer; what says more, or less than nothing, is no usage."""
 _ANSWER = ("evidence_files", "summary_for_supervisor", "output", "metadata")
 
 
@@ -158,9 +160,11 @@ def _usage(told: object) -> Usage | None:
     if not isinstance(told, dict):
         return None
     try:
-        return Usage.model_validate({name: told[name] for name in Usage.model_fields if name in told})
+        found = Usage.model_validate({name: told[name] for name in Usage.model_fields if name in told})
     except ValidationError:
         return None
+    numbers = [value for value in found.model_dump().values() if isinstance(value, int | float)]
+    return found if all(0 <= value <= MOST_USED for value in numbers) else None
 
 
 def answer_of(response: JsonObject) -> tuple[str, bool]:

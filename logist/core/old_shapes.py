@@ -47,6 +47,9 @@ NOBODY = "(not recorded)"
 NO_TIME = "1970-01-01T00:00:00Z"
 SHOWN = 5
 """Interactions that a note names."""
+MOST_NOTES = 100
+"""Kinds of things that are told apart: a file may have as many as it has entries."""
+MORE = "more of that kind that is not told apart here"
 
 _KNOWN = frozenset(
     {"sequence", "timestamp", "state_before", "state_after", "workspace_path", "request", "response", "usage"}
@@ -62,6 +65,8 @@ class Notes:
 
     def add(self, what: str, sequence: int | None = None) -> None:
         """Remembers the first SHOWN interactions, and how many there were; without one it is of them all."""
+        if what not in self.found and len(self.found) >= MOST_NOTES:
+            what = MORE
         if sequence is None:
             self.found.setdefault(what, [])
             return
@@ -253,6 +258,8 @@ class _Teller:
             self.notes.add("of several actions the first counts", number)
         if entry.timestamp is None:
             self.notes.add("it says no time: that of the entry before it stands there", number)
+        if entry.usage is None and (entry.raw.get("usage") or response.get("usage")):
+            self.notes.add("what it used was not read: it does not make sense", number)
         if evidence:
             self.notes.add("evidence is taken to have been there: the file does not say so", number)
         if entry.before is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, overload
 
-from logist.core import difference, fold, limits, newer, review, step, steward
+from logist.core import difference, fold, limits, newer, rejudged, review, step, steward
 from logist.core.difference import Difference as Difference
 from logist.core.model import (
     END,
@@ -41,6 +41,8 @@ class Judged:
     route: list[JsonObject] = field(default_factory=list)
     review: JsonObject | None = None
     """What a reviewer's answer comes to (review.recorded); None where nobody was asked for a verdict."""
+    unsure: bool = False
+    """A steward is to confirm it, if not at once, then when the reviewer has seen it."""
     reason: str = ""
     """Why it ends so, where an answer was judged."""
 
@@ -114,7 +116,9 @@ def _compare(
         return
     if today is None:
         return
-    found = [*_elsewhere(entry, today), *_read_otherwise(entry, today)]
+    found = [*_elsewhere(entry, today), *rejudged.of_answer(entry.response, today.response, READ_FROM_ANSWER)]
+    if state is not None:
+        found += rejudged.otherwise(spec, state, entry)
     judged = entry.kind is Kind.ASK and any(name.startswith("response.") for name, _, _ in found)
     for name, recorded, now in found:
         why = difference.cause(entry, name, schema, judged=judged, reason=today.reason)
@@ -132,14 +136,8 @@ def _elsewhere(entry: Interaction, today: Judged) -> Iterator[tuple[str, object,
         yield "after", _text(entry.after), _text(today.place)
     if today.review is not None and today.review != (found := _reviewed(entry)):
         yield "review", found, today.review
-
-
-def _read_otherwise(entry: Interaction, today: Judged) -> Iterator[tuple[str, object, object]]:
-    """What the answer says: what is not as it was recorded, with both values."""
-    for name in READ_FROM_ANSWER:
-        recorded, now = getattr(entry.response, name), getattr(today.response, name)
-        if recorded != now:
-            yield f"response.{name}", recorded, now
+    if entry.kind is Kind.ASK and today.unsure is not bool(entry.command.get("unsure")):
+        yield "unsure", not today.unsure, today.unsure
 
 
 def judge(
@@ -149,8 +147,8 @@ def judge(
     if entry.kind is Kind.ASK and state is not None:
         observed = entry.observed or Observed()
         outcome = step.conclude(spec, state, reply_of(entry), observed, schema)
-        found = review.recorded(outcome.gate) if observed.asks_verdict else None
-        return Judged(outcome.place, outcome.response, outcome.route, found, outcome.reason)
+        found = review.recorded(outcome.gate) if observed.asks_verdict or _reviewed(entry) else None
+        return Judged(outcome.place, outcome.response, outcome.route, found, outcome.unsure, outcome.reason)
     if entry.kind is Kind.RECOVER and state is not None:
         role = (entry.observed or Observed()).role
         outcome = (step.given_up if entry.command.get("given_up") else step.in_doubt)(spec, state, role)

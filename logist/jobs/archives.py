@@ -5,19 +5,26 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
+from logist.core import patterns
 from logist.core.model import Interaction, JsonObject, Kind
-from logist.errors import StorageError, UsageError
+from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageError
 from logist.jobs import rebuilding
 from logist.jobs.session import interaction_of
 from logist.store import JobDir, foreign, history, segments
 from logist.store.entries import CLOSING, read_header
+from logist.store.files import TEMPORARY
+
+Entry = TypeVar("Entry", Interaction, JsonObject)
 
 HISTORY = "jobHistory.json"
+NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""How the rules fail over a history that was written by hand, or by a defect."""
 _RESTEP = b'"kind":"restep"'
 NOT_ENTERED = frozenset({".git", "node_modules", "__pycache__"})
 """Directories in which no jobs are looked for. What lies below a job is its own, and is not looked at either."""
@@ -73,6 +80,22 @@ class Archive:
             file.seek(max(0, file.seek(0, os.SEEK_END) - len(CLOSING)))
             return file.read() != CLOSING
 
+    def require_whole(self, count: int) -> None:
+        """Raises Damaged where there may have been more than `count` interactions. Beside a state.json, which knows
+        the last one, none is lost."""
+        if self.is_cut_off() and not os.path.lexists(self.job.state_file):
+            message = f"its end is cut off: there may have been more than {count} interactions"
+            raise Damaged(message, where=str(self.path), fix="restore it from a backup")
+
+    def heard(self, entries: Iterable[Entry], each: Callable[[], None]) -> Iterator[Entry]:
+        """The same entries, all of them or Damaged; `each` hears of every one."""
+        count = 0
+        for entry in entries:
+            count += 1
+            each()
+            yield entry
+        self.require_whole(count)
+
     def restep_targets(self) -> set[int]:
         """The interactions that a restep goes back before. Of the live file only the lines that can be one are
         parsed, and nothing is verified: whoever reads the history whole says what is wrong with it."""
@@ -99,6 +122,40 @@ def _restep_to(entry: JsonObject) -> Iterator[int]:
     to = command.get("to") if isinstance(command, dict) else None
     if entry.get("kind") == Kind.RESTEP and isinstance(to, int):
         yield to
+
+
+@dataclass
+class Attempt:
+    """What kept a history from being read to its end."""
+
+    error: LogistError | None = None
+
+
+@contextmanager
+def attempt(archive: Archive, seen: Callable[[], int] = lambda: 0) -> Iterator[Attempt]:
+    """Reads one of many histories: what is wrong with it stops no other. Who asks to stop is heard.
+
+    `seen` tells how many interactions were read.
+    """
+    tried = Attempt()
+    try:
+        yield tried
+    except Stopped:
+        raise
+    except LogistError as error:
+        tried.error = error
+    except (OSError, RecursionError) as error:
+        tried.error = Damaged(f"it can't be read: {error}", where=str(archive.path))
+    except NONSENSE as error:
+        where = f", at interaction {seen()}" if seen() else ""
+        message = f"what it says makes no sense to the rules{where}: {error!r}"
+        tried.error = Damaged(message, where=str(archive.path), fix="was it edited by hand?")
+
+
+def exit_code(errors: Iterable[LogistError]) -> int:
+    """10 if a history is damaged; else the code of the first that could not be read; 0 where all were."""
+    codes = [error.exit_code for error in errors]
+    return Damaged.exit_code if Damaged.exit_code in codes else next(iter(codes), 0)
 
 
 def one(path: Path) -> Archive:
@@ -132,24 +189,54 @@ def find(paths: Iterable[str]) -> Iterator[Archive]:
 def _named(path: str) -> list[str]:
     if os.path.lexists(path):
         return [path]
-    return sorted(glob.glob(path, recursive=True, include_hidden=True))
+    if "**" in path.split(os.sep):
+        return sorted(_anywhere(path))
+    return sorted(glob.glob(path, include_hidden=True))
+
+
+def _anywhere(pattern: str) -> Iterator[str]:
+    """What a pattern with `**` matches outside of jobs; no link is followed, for one may lead to itself."""
+    parts = pattern.split(os.sep)
+    fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    base = os.sep.join(parts[:fixed]) or (os.sep if fixed else os.curdir)
+    wanted = patterns.excluding(["/" + "/".join(parts[fixed:])])
+    for folder, folders, files in os.walk(base, onerror=_not_listed):
+        _enter(folders, files)
+        for name in (*folders, *files):
+            path = os.path.join(folder, name)
+            if wanted.verdict(os.path.relpath(path, base), directory=name in folders):
+                yield os.path.normpath(path)
 
 
 def _below(name: str) -> Iterator[Archive]:
     if not os.path.isdir(name):
         name = str(segments.history_of(Path(name)))
         if os.path.isfile(name):
-            yield Archive(name, Path(name).absolute())
+            yield _archive(name, name)
         return
     for folder, folders, files in os.walk(name, onerror=_not_listed):
         if HISTORY in files:
-            folders.clear()
-            yield Archive(folder, Path(folder, HISTORY).absolute())
-        folders[:] = sorted(each for each in folders if _is_entered(each))
+            yield _archive(folder, os.path.join(folder, HISTORY))
+        _enter(folders, files)
+        for each in folders:
+            linked = os.path.join(folder, each, HISTORY)
+            if os.path.islink(os.path.dirname(linked)) and os.path.isfile(linked):
+                yield _archive(os.path.dirname(linked), linked)
+
+
+def _archive(name: str, file: str) -> Archive:
+    """A person or a build may link to a history: it is read where it lies."""
+    return Archive(name, Path(os.path.realpath(file)))
+
+
+def _enter(folders: list[str], files: list[str]) -> None:
+    """Leaves the directories that are looked into, in order; below a job there are none."""
+    folders[:] = [] if HISTORY in files else sorted(each for each in folders if _is_entered(each))
 
 
 def _is_entered(name: str) -> bool:
-    return name not in NOT_ENTERED and not name.startswith(UNBORN)
+    is_left = name.startswith(".") and name.endswith(TEMPORARY)  # of an export that was killed
+    return name not in NOT_ENTERED and not name.startswith(UNBORN) and not is_left
 
 
 def _not_listed(error: OSError) -> NoReturn:

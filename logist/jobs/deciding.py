@@ -18,7 +18,7 @@ from logist.core.model import (
     Usage,
 )
 from logist.errors import LogistError, Refused, UsageError
-from logist.jobs import doubt, gathering, merging, settling, specs, stopping
+from logist.jobs import doubt, family, gathering, merging, settling, specs, stopping
 from logist.jobs.project import Project
 from logist.jobs.result import Result
 from logist.jobs.session import Session, changing
@@ -138,7 +138,7 @@ def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -
                 f"no interaction {to} to go back before", where="--to", fix=f"2 to {session.state.revision}"
             )
         back = fold.state_before(session.history(), to)
-        _require_own_children(session.state, back, to)
+        _require_own_children(session, back, to)
         used = gathering.used_since(session)
         command = {"to": to, **used.command}
         request = {"action": "restep", "job_id": job_id, "options": {"resume": to}}
@@ -148,12 +148,18 @@ def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -
     return result
 
 
-def _require_own_children(state: State, back: State, to: int) -> None:
-    """Raises Refused where a fork would wait for the children of the job that it was forked from."""
-    if state.forked is not None and to <= state.forked.at and back.children:
-        message = f"before interaction {to} it was {state.forked.job} that waited for jobs of its own"
-        spawned = back.spawned.sequence if back.spawned else 2
-        raise Refused(message, where="--to", fix=f"--to {spawned} has them made anew for this job")
+def _require_own_children(session: Session, back: State, to: int) -> None:
+    """Raises Refused where a fork, or an import, would wait for the children of the job that its past is of."""
+    if not family.is_waiting(back):
+        return
+    forked, spawned = session.state.forked, back.spawned
+    inherited = forked is not None and to <= forked.at
+    imported = spawned is None or not spawned.checkpoint  # a history that was imported names none
+    if inherited or imported:
+        other = forked.job if forked is not None and inherited else "another job"
+        message = f"before interaction {to} it was {other} that waited for jobs of its own"
+        fix = f"--to {spawned.sequence if spawned else 2} has them made anew for this job"
+        raise Refused(message, where="--to", fix=fix)
 
 
 def rerun(

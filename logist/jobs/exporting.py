@@ -24,6 +24,8 @@ from logist.jobs.replaying import Replayed, replay_archive
 from logist.store import JobDir, files
 from logist.store.entries import CLOSING, header_line, seal
 
+BEFORE = "jobHistory.before.json"
+"""What the history of a fixture was before it was recorded again."""
 JOB_DIR = "${JOB_DIR}"
 """Stands for the directory of the job."""
 ROUNDS = 3
@@ -78,8 +80,8 @@ def export(
     that won't do, Refused where a secret is still in what would be written, ReplayDiffers where the result does
     not go the way of the original.
     """
-    folder = folder.resolve()
-    _require_place(job, folder, force=force)
+    folder = Path(os.path.realpath(folder))
+    _require_place(project, job, folder, redacted=redacted, force=force)
     try:
         return _exported(project, job, folder, redacted=redacted)
     except RecursionError as error:
@@ -121,6 +123,7 @@ def _private(project: Project) -> Private:
     patterns = [re.compile(pattern) for pattern in project.settings.redact.patterns]
     private = Private(leaking.known(project), patterns, [os.uname().nodename])
     private.user(project.steward)
+    private.text(project.environment.child().get("HOME", ""))  # its owner may act under another name
     return private
 
 
@@ -177,7 +180,8 @@ def _lines(
         written.transitions.append(transition(complete))
         for place, kind in leaks:
             _keep(written, f"interaction {number}, {place}: {kind}")
-        yield b"%b%b\n" % (b"," if number > 1 else b"", line)
+        if not written.leaks:  # what is refused later does not even lie on the disk meanwhile
+            yield b"%b%b\n" % (b"," if number > 1 else b"", line)
     if previous is None or number != survey.count:
         raise Damaged(f"the history ends before interaction {survey.count}", where=str(job.history_file))
     written.head = previous
@@ -240,11 +244,13 @@ def _replayed(project: Project, job: JobDir, made: Path, count: int) -> tuple[li
     return here, copy
 
 
-def _require_place(job: JobDir, folder: Path, *, force: bool) -> None:
+def _require_place(project: Project, job: JobDir, folder: Path, *, redacted: bool, force: bool) -> None:
     """UsageError for a folder that a fixture can't be written to."""
     where = "--fixture"
-    if folder.is_relative_to(job.path.resolve()):
+    if folder.is_relative_to(os.path.realpath(job.path)):
         raise UsageError("a fixture does not lie in the job itself", where=where, fix="name another DIR")
+    if folder.is_relative_to(os.path.realpath(project.jobs_dir)):
+        raise UsageError("a fixture does not lie among the jobs", where=where, fix="name another DIR")
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():
@@ -259,6 +265,10 @@ def _require_place(job: JobDir, folder: Path, *, force: bool) -> None:
         raise UsageError(message, where=where, fix="name a DIR that is empty or not there")
     if not force:
         raise UsageError(f"{folder} holds a fixture", where=where, fix="--force writes it again")
+    older = [name for name in holds if name.startswith(BEFORE.removesuffix(".json"))]
+    if redacted and not manifest.redacted and older:
+        message = f"{folder / older[-1]} is not redacted, and would stay there"
+        raise UsageError(message, where=where, fix="move it away, or name another DIR")
     if not any(entry["checksum"] == manifest.head for entry in job.entries()):
         message = f"{folder} holds a fixture of another job, {manifest.job}"
         raise UsageError(message, where=where, fix="name another DIR")

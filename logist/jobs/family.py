@@ -70,6 +70,12 @@ def _kin(project: Project, job_id: str) -> Kin:
     return Kin(job_id, state)
 
 
+def is_waiting(state: State) -> bool:
+    """Whether a job waits for others, or would once it is taken up again."""
+    before = state.before.status if state.before else None
+    return bool(state.children) or Status.WAITING in (state.status, before)
+
+
 def require_wanted(project: Project, state: State, job_id: str) -> None:
     """Raises Refused for a child whose parent has ended, is set aside, or does not wait for it any more.
 

@@ -232,5 +232,7 @@ def _notes(origin: JobDir, beginning: _Beginning) -> Iterator[str]:
         yield f"it does no part of {beginning.spec.parent} any more, which waits for {origin.id} alone"
     if state.status is Status.SUCCESS and state.merge == "merged":
         yield "the work up to there is merged already"
+    if (origin.inflight / "1.request").exists():
+        yield f"what an agent was asked for {origin.id} and is not recorded is not in it: its next step asks anew"
     if state.checkpoint is None:
         yield "no checkpoint was made up to there: its workspace is empty"

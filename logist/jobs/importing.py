@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from logist import documents
 from logist.core import newer
 from logist.core.folding import Folding
+from logist.core.leaks import leaks
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, State
 from logist.core.old_shapes import Notes
 from logist.errors import Damaged, Refused
-from logist.jobs import archives, home, mending, rebuilding, specs
+from logist.jobs import archives, family, home, leaking, mending, rebuilding, specs
 from logist.jobs.archives import HISTORY, Archive
 from logist.jobs.project import Project
 from logist.jobs.session import dump, dump_state, interaction_of
 from logist.store import JobDir, files, history, replace_file, taking
 
 MOST_NAMES = 1_000
+LONGEST_NAME = 200
+"""Bytes of the name under which the file is kept; a temporary one is longer."""
 LONGEST_ID = 128
 NOTED = 50
 """Notes that the history keeps."""
@@ -56,6 +61,7 @@ class _Past:
     folding: Folding
     spec: EffectiveSpec | None = None
     redacted: int = 0
+    _names: dict[str, str] = field(default_factory=dict)
 
     def entries(self) -> Iterator[JsonObject]:
         """The interactions as the new job has them."""
@@ -67,17 +73,41 @@ class _Past:
             yield self._own(entry)
 
     def _own(self, entry: Interaction) -> JsonObject:
-        told = dump(entry)
-        clean: JsonObject = specs.redacted_values(self.project, told)
+        try:
+            told = dump(entry)
+        except ValueError as error:  # what pydantic says of values in values without end
+            raise Damaged(
+                f"interaction {entry.sequence} is nested too deeply", where=str(self.archive.path)
+            ) from error
+        clean: JsonObject = self._clean(told)
         if clean != told:
             self.redacted += 1
             clean["request"] = {**clean["request"], "parts": []}  # they count characters that are gone
         clean = {name: value for name, value in clean.items() if name not in _ELSEWHERE}
+        if "observed" in clean:
+            clean["observed"] = {name: value for name, value in clean["observed"].items() if name != "found"}
         if entry.spec is not None and entry.spec.parent:
             clean["spec"] = {**clean["spec"], "parent": None}
         if entry.kind is Kind.CREATE:
             command = {name: value for name, value in clean["command"].items() if name != "source"}
             clean |= {"command": {**command, **self.create}, "checkpoint_after": self.start}
+        return clean
+
+    def _clean(self, value: Any) -> Any:
+        """The value without secrets, in the names of members too: whoever wrote it may have put one anywhere."""
+        if isinstance(value, list):
+            return [self._clean(item) for item in value]
+        if isinstance(value, dict):
+            return {self._name(key): self._clean(item) for key, item in value.items()}
+        return self.project.redacted(value) if isinstance(value, str) else value
+
+    def _name(self, name: str) -> str:
+        """The name without secrets; there are few, and they come again and again."""
+        if name in self._names:
+            return self._names[name]
+        clean = self.project.redacted(name)
+        if len(self._names) < MOST_NAMES:
+            self._names[name] = clean
         return clean
 
     def look(self, complete: JsonObject) -> None:
@@ -98,9 +128,12 @@ def import_history(project: Project, path: Path, *, new_id: str | None = None) -
     _require_history(archive.path)
     told = Notes()
     if rebuilding.is_foreign(archive.path):
-        for _ in rebuilding.interactions(archive.path, told):
-            pass
-    notes = list(told.lines())
+        try:
+            for _ in rebuilding.interactions(archive.path, told):
+                pass
+        except Damaged as error:  # it may show what stands in the file
+            raise Damaged(project.redacted(error.message), where=error.where, fix=error.fix) from None
+    notes = [project.redacted(line) for line in told.lines()]
     for name in [new_id] if new_id else _free_names(archive.path):
         try:
             return _make(project, archive, name, notes)
@@ -145,16 +178,18 @@ def _make(project: Project, archive: Archive, name: str, notes: list[str]) -> Im
         replace_file(job.spec_file, _asked(project, name, past.spec).encode("utf-8"))
         if past.spec.workflow is not None:
             specs.freeze(job, past.spec.workflow)
-        if not past.redacted and _kept(job, archive.path) != digest:
+        kept = not past.redacted and not _holds_secret(project, archive.path)
+        if (_kept(job, archive.path) if kept else _digest(archive.path)) != digest:
             raise Refused("the file was changed while it was read", where=str(archive.path), fix="try again")
         job.write_state(dump_state(state, end))
     made = project.job(name)
-    return Imported(made, state, digest, end.sequence, (*notes, *_lacking(past)))
+    return Imported(made, state, digest, end.sequence, (*notes, *_lacking(past, kept=kept)))
 
 
 def _require_alone(state: State, path: Path) -> None:
-    if state.children:
-        message = f"it waits for jobs that are not here: {', '.join(state.children[:3])}"
+    if family.is_waiting(state):
+        shown = f": {', '.join(state.children[:3])}" if state.children else ""
+        message = f"it waits for jobs that are not here{shown}"
         raise Refused(message, where=str(path), fix="'logist replay' and 'logist stats' read it as it is")
 
 
@@ -181,14 +216,24 @@ def _pieces(path: Path) -> Iterator[bytes]:
 def _kept(job: JobDir, path: Path) -> str:
     """Copies the file as it is to attachments/; the sha256 of the copy."""
     files.ensure_directory(job.attachments)
-    target = job.attachments / path.name
+    target = job.attachments / (path.name if len(os.fsencode(path.name)) <= LONGEST_NAME else HISTORY)
     files.replace_chunks(target, _pieces(path))
     return _digest(target)
 
 
-def _lacking(past: _Past) -> Iterator[str]:
+def _holds_secret(project: Project, path: Path) -> bool:
+    """Whether a secret stands anywhere in the file, be it where no interaction has it from."""
+    text = codecs.iterdecode(_pieces(path), "utf-8", "surrogateescape")
+    return any(True for _ in leaks(text, leaking.known(project)))
+
+
+def _lacking(past: _Past, *, kept: bool) -> Iterator[str]:
     """What the new job does not have of the one that the history is of."""
     yield "its workspace is empty: the files that the agents left are not in a history"
+    if not past.redacted and not kept:
+        yield "a secret stands in the file where no interaction has it from, and so it was not kept"
+    if past.spec and not past.spec.prompt and past.spec.workflow is None:
+        yield "it does not say what was asked: write a `prompt` into job.yaml before the next step"
     if past.redacted:
         yield f"secrets were taken out of {past.redacted} interactions, and so the file itself was not kept"
     older = [
@@ -196,5 +241,5 @@ def _lacking(past: _Past) -> Iterator[str]:
         for name in os.listdir(past.archive.path.parent)
         if re.fullmatch(r"jobHistory\.\d+\.json\.gz", name)
     ]
-    if older and past.archive.path.name == HISTORY and not past.redacted:
+    if older and past.archive.path.name == HISTORY and kept:
         yield "of the files of the history only the last was kept in attachments/; the entries of all are there"

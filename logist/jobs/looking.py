@@ -37,7 +37,8 @@ def interaction(job: JobDir, sequence: int) -> Interaction:
     for entry in interactions(job):
         if entry.sequence == sequence:
             return entry
-    raise UsageError(f"no interaction {sequence} in {job.id}", fix="logist job history")
+    fix = f"'logist job history --job {job.id}' shows them"
+    raise UsageError(f"no interaction {sequence} in {job.id}", fix=fix)
 
 
 @dataclass(frozen=True)

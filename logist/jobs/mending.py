@@ -221,7 +221,7 @@ def _freeze(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup
 def in_short(project: Project, told: JsonObject, flow: Workflow | None) -> JsonObject:
     """The same spec without what its defaults say as well."""
     wanted = specs.effective(project, JobSpec.model_validate(told), flow)
-    for key in list(told):
+    for key in (key for key in list(told) if key != "workflow"):  # it is what is asked, and no default
         less = {other: value for other, value in told.items() if other != key}
         if specs.effective(project, JobSpec.model_validate(less), flow) == wanted:
             told = less

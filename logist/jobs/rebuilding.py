@@ -19,6 +19,8 @@ from logist.store import foreign
 from logist.store.entries import seal
 
 DEEP = "it is nested too deeply"
+DEEPEST = 200
+"""Levels of values in an entry; what goes deeper could not be written again."""
 NOT_PROVEN = "the file was written anew since Logist wrote it: that nobody changed it can't be proven"
 REWRITTEN = "its checksum does not hold: it was changed, or its numbers were written in another way"
 
@@ -91,12 +93,14 @@ def _holds(entry: JsonObject) -> bool:
     return bool(complete["checksum"] == checksum)
 
 
-def _cleaned(value: Any) -> Any:
-    """The value with texts that can be stored: no lone surrogates."""
+def _cleaned(value: Any, level: int = 0) -> Any:
+    """The value with texts that can be stored: no lone surrogates. Raises Damaged for one that is too deep."""
+    if level > DEEPEST:
+        raise Damaged(DEEP)
     if isinstance(value, str):
         return value if value.isascii() else exit_command.clean(value)[0]
     if isinstance(value, list):
-        return [_cleaned(item) for item in value]
+        return [_cleaned(item, level + 1) for item in value]
     if isinstance(value, dict):
-        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+        return {_cleaned(key): _cleaned(item, level + 1) for key, item in value.items()}
     return value

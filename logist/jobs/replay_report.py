@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from html import escape
 
 from logist.core import difference
 from logist.core.drift import Drift
+from logist.errors import LogistError
 from logist.jobs.replaying import Replayed
 
 DIFF = 30
@@ -77,9 +78,16 @@ def _drift_lines(same: list[Drift], known: set[str]) -> Iterator[str]:
         yield "  the diff is shown above"
         return
     known.add(text)
-    yield from (f"  {line}" for line in first.diff[:DIFF])
-    if (beyond := len(first.diff) - DIFF) > 0:
+    diff = trimmed(first.diff)
+    yield from (f"  {line}" for line in diff[:DIFF])
+    if (beyond := len(diff) - DIFF) > 0:
         yield f"  ... {beyond:,} more lines"
+
+
+def trimmed(diff: tuple[str, ...]) -> tuple[str, ...]:
+    """A diff without the blank lines around it that did not change."""
+    telling = [place for place, line in enumerate(diff) if line != " "]
+    return diff[telling[0] : telling[-1] + 1] if telling else ()
 
 
 @dataclass
@@ -95,6 +103,8 @@ class Totals:
     unreadable: int = 0
     skipped: int = 0
     """Interactions that were not judged."""
+    errors: list[LogistError] = field(default_factory=list)
+    """Of those that are unreadable."""
 
     def add(self, found: Replayed) -> None:
         """Takes one more history."""
@@ -103,6 +113,7 @@ class Totals:
         self.skipped += found.unjudged
         if found.error:
             self.unreadable += 1
+            self.errors.append(found.error)
         elif found.goes_another_way:
             self.differ += 1
         elif found.drifts:
@@ -112,7 +123,7 @@ class Totals:
 
     def counted(self) -> dict[str, int]:
         """All of it by name."""
-        return asdict(self)
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
     def line(self) -> str:
         """All of it on one line."""

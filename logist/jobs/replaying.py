@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,12 @@ from logist.core.difference import Difference
 from logist.core.drift import Drift
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.replay import Prompts, replay
-from logist.errors import Damaged, LogistError, Refused, Stopped
+from logist.errors import Damaged, LogistError, Refused
 from logist.jobs import archives, fixtures
-from logist.jobs.archives import Archive
+from logist.jobs.archives import Archive, attempt
 from logist.jobs.project import Project
 from logist.store import JobDir
 
-NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""How the rules fail over a history that was written by hand, or by a defect."""
 KEPT = 1_000
 """Findings of one history that are kept, of each kind; what is beyond is counted. So many are in memory."""
 
@@ -93,17 +90,9 @@ def replay_archive(
 ) -> Replayed:
     """One history; what keeps it from being read is in the result. `each` hears of every interaction."""
     reading = _Reading(archive, each)
-    try:
+    with attempt(archive, lambda: reading.count) as tried:
         reading.read(schema, prompts)
-    except Stopped:
-        raise
-    except LogistError as error:
-        reading.error = error
-    except (OSError, RecursionError) as error:
-        reading.error = Damaged(f"it can't be read: {error}", where=str(archive.path))
-    except NONSENSE as error:  # fields that read well, but that no rule expects: one history stops no other
-        message = f"what it says makes no sense to the rules, at interaction {reading.count}: {error!r}"
-        reading.error = Damaged(message, where=str(archive.path), fix="was it edited by hand?")
+    reading.error = tried.error
     return reading.result()
 
 
@@ -130,7 +119,7 @@ class _Reading:
         self._start()
 
     def _start(self) -> None:
-        self.count = self._unjudged = self._more = 0
+        self.count = self._unjudged = self._more = self._untold = 0
         self._differences: list[Difference] = []
         self._drifts: list[Drift] = []
         self._skipped: list[str] = []
@@ -147,7 +136,8 @@ class _Reading:
                 self._start()
         if not self.count:
             raise Damaged("the history is empty", where=str(self._archive.path))
-        self._notes = (*self._archive.notes(), *self._ending())
+        untold = self._uncompared() if prompts is not None else ()
+        self._notes = (*self._archive.notes(), *self._ending(), *untold)
         if self._archive.path.name == fixtures.HISTORY:
             self._disagreements = fixtures.check(self._archive.path.parent)
         if self._unjudged == self.count:
@@ -156,12 +146,17 @@ class _Reading:
     def _ending(self) -> Iterator[str]:
         """A word on an end that is cut off. Beside a state.json, which knows the last one, no interaction is lost;
         without it there may have been any number, and what was replayed is not all of it."""
-        if not self._archive.is_cut_off():
-            return
-        if not os.path.lexists(self._archive.job.state_file):
-            message = f"its end is cut off: there may have been more than {self.count} interactions"
-            raise Damaged(message, where=str(self._archive.path), fix="restore it from a backup")
-        yield "the history ends in an append that was cut off; the next change mends it"
+        self._archive.require_whole(self.count)
+        if self._archive.is_cut_off():
+            yield "the history ends in an append that was cut off; the next change mends it"
+
+    def _uncompared(self) -> Iterator[str]:
+        """A word on prompts of which nobody can tell whether they would be the same today."""
+        if self._untold:
+            many = self._untold != 1
+            prompts = f"{self._untold:,} prompts are" if many else "1 prompt is"
+            made = "they are" if many else "it is"
+            yield f"{prompts} not compared with today's: the history does not say of which parts {made} made"
 
     def _entries(self) -> Iterator[Interaction]:
         for entry in self._archive.interactions():
@@ -171,6 +166,8 @@ class _Reading:
                 self._unjudged += 1
                 if len(self._skipped) < KEPT:
                     self._skipped.append(warning)
+            if entry.kind is Kind.ASK and entry.request.prompt and not entry.request.parts:
+                self._untold += 1
             if entry.kind is Kind.RESTEP:
                 target = fold.restep_target(entry)
                 if 0 < target < entry.sequence and target not in self._targets:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from logist.core.model import JsonObject
 from logist.core.statistics import Table
-from logist.errors import Damaged, LogistError, Stopped
-from logist.jobs.archives import Archive
+from logist.errors import LogistError
+from logist.jobs.archives import Archive, attempt, exit_code
 
 
 @dataclass(frozen=True)
@@ -22,8 +21,7 @@ class Gathered:
     @property
     def exit_code(self) -> int:
         """10 if one is damaged; else that of the first that could not be read; 0 where all were."""
-        codes = [error.exit_code for _, error in self.left_out]
-        return Damaged.exit_code if Damaged.exit_code in codes else next(iter(codes), 0)
+        return exit_code(error for _, error in self.left_out)
 
 
 def gather(
@@ -39,20 +37,9 @@ def gather(
     """
     gathered = Gathered(Table(by))
     for archive in archives:
-        try:
-            gathered.table.take(archive.name, _told(archive.entries(), each))
-        except Stopped:
-            raise
-        except LogistError as error:
-            gathered.left_out.append((archive.name, error))
-        except (OSError, RecursionError) as error:
-            reason = Damaged(f"it can't be read: {error}", where=str(archive.path))
-            gathered.left_out.append((archive.name, reason))
+        with attempt(archive) as tried:
+            gathered.table.take(archive.name, archive.heard(archive.entries(), each))
+        if tried.error:
+            gathered.left_out.append((archive.name, tried.error))
         done()
     return gathered
-
-
-def _told(entries: Iterable[JsonObject], each: Callable[[], None]) -> Iterator[JsonObject]:
-    for entry in entries:
-        each()
-        yield entry

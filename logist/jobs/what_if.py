@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,11 +9,10 @@ from pathlib import Path
 
 from referencing.exceptions import Unresolvable
 
-from logist.core.model import Interaction, JsonObject, Permissions, Workflow
+from logist.core.model import JsonObject, Permissions, Workflow
 from logist.core.whatif import Calls, Rules, Run, Spent, run
-from logist.errors import Damaged, InvalidFile, LogistError, Stopped, UsageError
-from logist.jobs.archives import Archive
-from logist.jobs.replaying import NONSENSE
+from logist.errors import InvalidFile, LogistError, UsageError
+from logist.jobs.archives import Archive, attempt
 from logist.roles import load_roles, role_hash
 
 NOTHING = Spent()
@@ -69,6 +67,8 @@ class Totals:
     _calls: dict[str, Calls] = field(default_factory=dict)
     roles: set[str] = field(default_factory=set)
     """Whose answers there are."""
+    checks: set[str] = field(default_factory=set)
+    """The checks that there are."""
     follow: int = 0
     """Jobs that follow the workflow that is tried out."""
 
@@ -90,6 +90,7 @@ class Totals:
         if found:
             self._needs.update(found.needs)
             self.roles |= found.roles
+            self.checks |= found.checks
             self.follow += found.follows
             for role, calls in found.calls.items():
                 self._calls[role] = self._calls.get(role, Calls()) + calls
@@ -124,36 +125,15 @@ def try_all(
 
 
 def _tried(archive: Archive, rules: Rules, each: Callable[[], None]) -> Tried:
-    try:
-        found = run(_heard(archive, each), rules, archive.restep_targets())
-        _require_whole(archive, found.interactions)
-        return Tried(archive.name, replace(found, notes=(*archive.notes(), *found.notes)))
-    except Unresolvable as error:
-        raise InvalidFile(f"the schema can't be applied: {str(error)[:300]}", where="--schema") from error
-    except Stopped:
-        raise
-    except LogistError as error:
-        return Tried(archive.name, None, error)
-    except (OSError, RecursionError) as error:
-        return Tried(archive.name, None, Damaged(f"it can't be read: {error}", where=str(archive.path)))
-    except NONSENSE as error:
-        message = f"what it says makes no sense to the rules: {error!r}"
-        return Tried(
-            archive.name, None, Damaged(message, where=str(archive.path), fix="was it edited by hand?")
-        )
-
-
-def _require_whole(archive: Archive, count: int) -> None:
-    """Raises Damaged where there may have been more; beside a state.json, which knows the last one, none is lost."""
-    if archive.is_cut_off() and not os.path.lexists(archive.job.state_file):
-        message = f"its end is cut off: there may have been more than {count} interactions"
-        raise Damaged(message, where=str(archive.path), fix="restore it from a backup")
-
-
-def _heard(archive: Archive, each: Callable[[], None]) -> Iterator[Interaction]:
-    for entry in archive.interactions():
-        each()
-        yield entry
+    with attempt(archive) as tried:
+        try:
+            found = run(archive.heard(archive.interactions(), each), rules, archive.restep_targets())
+            return Tried(archive.name, replace(found, notes=(*archive.notes(), *found.notes)))
+        except Unresolvable as error:
+            unusable = error
+    if tried.error:
+        return Tried(archive.name, None, tried.error)
+    raise InvalidFile(f"the schema can't be applied: {str(unusable)[:300]}", where="--schema") from unusable
 
 
 def rules_of(

@@ -95,8 +95,12 @@ def seal(entry: JsonObject, sequence: int, previous: str | None) -> tuple[JsonOb
 
 def checksum_of(line: bytes) -> str | None:
     """The checksum of a complete line (no comma, no newline); None if the line does not verify."""
-    body, ending = line[:-_SEAL], line[-_SEAL:]
-    digest = hashlib.sha256(body + b"}").hexdigest()
+    ending = line[-_SEAL:]
+    if not ending.startswith(_MEMBER):
+        return None
+    hashed = hashlib.sha256(memoryview(line)[:-_SEAL])  # a line may be long: it is not copied
+    hashed.update(b"}")
+    digest = hashed.hexdigest()
     return digest if ending == b'%b%b"}' % (_MEMBER, digest.encode()) else None
 
 

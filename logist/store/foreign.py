@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ _SIGNS = (_BEGIN, b',"segment":', b',"first_sequence":', b',"previous":', b',"in
 """Of the first line that Logist writes: with two of them it is one, though a byte of it was changed."""
 _WRITTEN_ANEW = b'"interactions":[{'
 _BLANKS = " \t\r\n"
+_SKIPPED = re.compile(r"[ \t\r\n]*+")
 _PEEKED = 4096
 _CHUNK = 1 << 16
 _CUT = 12
@@ -92,8 +94,9 @@ class _Text:
     def peek(self) -> str:
         """The next character that is not blank; "" at the end."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in _BLANKS:
-                self._at += 1
+            skipped = _SKIPPED.match(self._text, self._at)
+            assert skipped is not None
+            self._at = skipped.end()
             if self._at < len(self._text) or not self._more():
                 return self._text[self._at : self._at + 1]
 
@@ -118,8 +121,10 @@ class _Text:
             except ValueError as error:
                 raise _FaultError(f"{what} holds a number that can't be read: {error}") from error
             else:
-                if end < len(self._text) or not self._more():
-                    self._at = end
+                # A number may go on behind the end of what was read, and behind its point.
+                rest = len(self._text) - end
+                if rest >= _CUT or not self._more():
+                    self._at = len(self._text) - rest
                     return value
 
     def _at_fault(self, error: json.JSONDecodeError, what: str) -> None:

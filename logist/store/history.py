@@ -108,7 +108,7 @@ def end_of(file: BinaryIO, header: Header, position: Position) -> int | None:
     if sequence < header.first_sequence:
         file.seek(header.size)
         return header.size if (sequence, digest) == header.start()[:2] else None
-    if offset < header.size:
+    if not header.size <= offset < file.seek(0, os.SEEK_END):
         return None
     file.seek(offset - 1)
     boundary, line = file.read(1), file.readline()
@@ -231,6 +231,8 @@ def _rotate(
     """
     file.seek(0)
     number = read_header(file, path).segment
+    if segments.hold_more(path, number, expected.sequence):
+        return None
     header = header_line(number + 1, expected.sequence + 1, expected.hash)
     block, appended = _block(entries, expected, len(header), expected.sequence + 1)
     try:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 from logist.errors import Damaged, Refused
 from logist.store.entries import CLOSING, Header, Position, checksum_of, read_entry, read_header
 from logist.store.history import NOT_YET, Problem, opened, seek_afresh
-from logist.store.segments import LONGEST, Segment, detached, lacking, path_of
+from logist.store.segments import LONGEST, Segment, above, detached, lacking, path_of
 
 JsonObject = dict[str, Any]
 
@@ -92,7 +92,8 @@ def examine(path: Path, each: Callable[[JsonObject], None] = _ignored) -> Proof:
                 return _headless(file, Problem(error.message, offset=0))
             older = _older(path, header, each)
             if not older.problems:
-                return _joined(older, _examined(file, header, each))
+                proven = _joined(older, _examined(file, header, each))
+                return proven._replace(problems=(*proven.problems, *_put_back(path, header)))
             return _broken(older, _examined(file, header, _ignored))
     except Damaged as error:
         return Proof((Problem(error.message, offset=0),))
@@ -129,6 +130,18 @@ def _older(path: Path, live: Header, each: Callable[[JsonObject], None]) -> Proo
         problems = [Problem(wrong.message, proven.sequence + 1)]
     trusted, position = (Stretch(1, proven.sequence), proven) if proven.sequence else (None, None)
     return Proof(tuple(problems), trusted, problems[0] if problems else None, whole, position)
+
+
+def _put_back(path: Path, live: Header) -> Iterator[Problem]:
+    """What shows that the live file is an older one: segments above it. A writer may close some meanwhile."""
+    if numbers := above(path, live.segment):
+        with opened(path) as file:
+            now = read_header(file, path).segment
+        if numbers := [number for number in numbers if number > now]:
+            name = path_of(path, numbers[-1]).name
+            yield Problem(
+                f"{name} is there, yet {path.name} is only segment {now}: it is older, and lacks what follows"
+            )
 
 
 def _read(segment: Segment, each: Callable[[JsonObject], None]) -> str | None:

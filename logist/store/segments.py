@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from logist.errors import Damaged, Refused
+from logist.errors import Damaged, Refused, StorageError
 from logist.store import files
 from logist.store.entries import CLOSING, Header, Position, read_entry, read_header
 
@@ -73,6 +73,25 @@ def _missing(history: Path, first: int, last: int) -> str:
 def write(history: Path, number: int, chunks: Iterable[bytes]) -> None:
     """Makes a segment of the bytes of a live file; durable, or not there."""
     files.replace_chunks(path_of(history, number), _compressed(chunks))
+
+
+def above(history: Path, number: int) -> list[int]:
+    """The segments that no live file of this number leaves behind: an older file was put in the place of a later one."""
+    return [each for each in found(history) if each > number]
+
+
+def hold_more(history: Path, number: int, last: int) -> bool:
+    """Whether a live file of this number, which ends with interaction `last`, lacks what a segment of that
+    number or a later one has. Such a segment is no left-over: it must not be written over."""
+    if above(history, number):
+        return True
+    if not os.path.lexists(path_of(history, number)):
+        return False
+    segment = Segment(history, number)
+    with suppress(Damaged, Refused, StorageError):
+        for _ in segment:
+            pass
+    return segment.position is not None and segment.position.sequence > last
 
 
 def forget(history: Path, number: int) -> None:

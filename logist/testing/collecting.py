@@ -28,6 +28,8 @@ class Histories:
     """What lies in each folder on a way: histories, and folders that lead to some."""
     shut: set[Path] = field(default_factory=set)
     """Folders that pytest would pass by, and that are entered for what leads to a history alone."""
+    arguments: set[Path] = field(default_factory=set)
+    """What is named on the command line."""
     places: list[str] = field(default_factory=list)
     """What pytest is to visit, of what was named; absolute."""
 
@@ -67,10 +69,12 @@ def _name(path: Path, place: Path) -> str:
 KEY = pytest.StashKey[Histories]()
 
 
-def look(config: pytest.Config, given: Sequence[str], listed: Sequence[str]) -> None:
+def look(
+    config: pytest.Config, given: Sequence[str], listed: Sequence[str], named: Sequence[str] = ()
+) -> None:
     """Finds what was asked for, and has pytest visit it: `given` on the command line, `listed` in the ini file.
 
-    What is listed is visited where no argument says what to run, and else only if an argument leads there.
+    `named` are histories among the arguments, which pytest visits anyway. What is listed is visited where no argument says what to run, and else only if an argument leads there.
     Raises pytest.UsageError for a place without a history.
     """
     histories = config.stash[KEY] = Histories()
@@ -79,6 +83,10 @@ def look(config: pytest.Config, given: Sequence[str], listed: Sequence[str]) -> 
         visited = everything or places is given
         for place in places:
             _look(histories, os.path.abspath(base / os.path.expanduser(place)), visited)
+    for place in named:
+        _look(histories, os.path.abspath(place), visited=False)
+    here = config.invocation_params.dir
+    histories.arguments.update(Path(os.path.abspath(here / each.split("::")[0])) for each in config.args)
     config.args = [*config.args, *histories.places]
 
 
@@ -115,16 +123,13 @@ def folder(path: Path, parent: pytest.Collector) -> Folder | None:
     histories = parent.config.stash[KEY]
     if path not in histories.jobs and path not in histories.shut:
         return None
-    named_below = parent.session.isinitpath(path, with_parents=True) and not parent.session.isinitpath(path)
-    return None if named_below else Folder.from_parent(parent, path=path)
+    others = (each for each in histories.arguments if path in each.parents and each not in histories.by_file)
+    return None if any(others) else Folder.from_parent(parent, path=path)
 
 
 def history(path: Path, parent: pytest.Collector) -> History | None:
-    """The file as a history: one of those that were asked for, or one that a person named outright."""
-    histories = parent.config.stash.get(KEY, None)
-    known = histories.by_file.get(path) if histories else None
-    if known is None and path.name == HISTORY and parent.session.isinitpath(path):
-        known = Archive(path.parent.name, path)
+    """The file as a history: one of those that were asked for, or that a person named outright."""
+    known = parent.config.stash[KEY].by_file.get(path)
     return History.from_parent(parent, path=path, archive=known) if known else None
 
 

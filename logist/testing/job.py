@@ -34,6 +34,13 @@ BESIDE = frozenset({"files", "role", "usage", "finish"})
 """What may stand beside the fields of an exit command: an answer's, not the agent's words."""
 WHOLE = frozenset({"text", "exit", "error"})
 """What shows an answer as a script file has it."""
+DECISIONS = frozenset(
+    (
+        *(Kind.ACTIVATE, Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT),
+        *(Kind.SUSPEND, Kind.RESUME, Kind.CANCEL, Kind.FAIL),
+    )
+)
+"""What `decide` takes."""
 STEWARD = "tester"
 KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
 """What a job of a test sees of the environment; no key is among them."""
@@ -57,10 +64,13 @@ def answer(
     return {**told, **({"files": dict(files)} if files else {}), **more}
 
 
-def scripted(given: Given) -> dict[str, Any]:
-    """The answer as a script file has it."""
+def scripted(given: Given | object) -> dict[str, Any]:
+    """The answer as a script file has it. Raises UsageError for what is no answer at all."""
     if isinstance(given, str):
         return {"text": given}
+    if not isinstance(given, Mapping):
+        message = f"an answer is a text or a mapping, not {type(given).__name__}"
+        raise UsageError(message, where="answers", fix="answer(...), from logist.testing")
     if WHOLE & given.keys():
         return dict(given)
     exit_command = {name: value for name, value in given.items() if name not in BESIDE}
@@ -152,6 +162,8 @@ class LogistJob:
 
         `command` holds the options as the history records them.
         """
+        if kind not in DECISIONS:
+            raise UsageError(f"{kind!r} is no decision", where="decide", fix=", ".join(sorted(DECISIONS)))
         with offline():
             return deciding.decide(self.project, self.id, Kind(kind), note=note, command=command)
 
@@ -227,7 +239,8 @@ def make(
     job.script(*answers, steps=steps)
     flow = {"workflow": str(workflow), "prompt": None if prompt == "Do it." else prompt} if workflow else {}
     wanted = {"prompt": prompt, "repo": False, **flow, **spec}
-    create(job.project, job_id, JobSpec.model_validate(wanted), here=Path.cwd())
+    asked = documents.checked(JobSpec, documents.Document("logist_job", wanted, {}))
+    create(job.project, job_id, asked, here=Path.cwd())
     for name, text in (files or {}).items():
         _put(job.workspace, name, text)
     return job
@@ -265,6 +278,8 @@ def _take(project: Path, home: Path) -> None:
 
 def _write_role(folder: Path, name: str, role: Mapping[str, Any] | str | Path) -> None:
     """A role as a file: its fields, the text of a file, or a file that is there."""
+    if Path(name).name != name:
+        raise UsageError(f"{name!r} is no name of a file", where="roles", fix="the name of the role")
     if isinstance(role, Mapping):
         plain = {"description": name, "instructions": "Do what the task says.", "llm_model": "test"}
         _write(folder / f"{name}.json", {"name": name, **({} if "base" in role else plain), **role})

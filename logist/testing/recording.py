@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -29,8 +30,8 @@ from logist.store import files
 from logist.testing.replayed import DiffersError, Replay
 from logist.workspace import Workspace
 
-BEFORE = "jobHistory.before.json"
-"""What the history was before it was recorded again; the next time it is written over."""
+BEFORE = exporting.BEFORE
+"""What the history was before it was recorded again; what lies there already gets a number, and stays too."""
 START = "workspace"
 """A folder beside the history: what the workspace holds at the start."""
 OWN = ("job.yaml", "state.json", "git")
@@ -262,7 +263,12 @@ def _decided(course: _Course, entry: Interaction) -> Result:
 def _put(made: Path, history: Path) -> None:
     """Both files in the place of the old ones, the manifest last: until then it says that they disagree."""
     mode = history.stat().st_mode & 0o777
-    files.replace_file(history.with_name(BEFORE), history.read_bytes(), mode)
+    before = history.with_name(BEFORE)
+    if before.exists():
+        numbers = itertools.count(2)
+        others = (before.with_name(f"jobHistory.before-{number}.json") for number in numbers)
+        before.rename(next(path for path in others if not path.exists()))
+    files.replace_file(before, history.read_bytes(), mode)
     for name in (HISTORY, fixtures.MANIFEST):
         files.replace_file(history.with_name(name), (made / name).read_bytes(), mode)
 

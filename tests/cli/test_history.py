@@ -95,6 +95,8 @@ def test_what_is_not_there(told: Desk, args: list[str], message: str) -> None:
     ran = told("job", "history", "j1", *args)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
+    if "interaction" in message:
+        assert "('logist job history --job j1' shows them)" in ran.err
 
 
 def test_two_prompts_part_by_part(told: Desk) -> None:

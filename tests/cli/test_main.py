@@ -48,6 +48,20 @@ def test_a_wrong_word_is_one_line(desk: Desk, args: list[str], message: str) -> 
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("args", "help_of"),
+    [
+        (["whatif", "--set"], "logist whatif"),
+        (["job", "history", "job", "--diff", "2"], "logist job history"),
+        (["config", "show", "--jobs-dir"], "logist config show"),
+    ],
+)
+def test_an_option_without_its_value_names_the_help_of_its_command(
+    desk: Desk, args: list[str], help_of: str
+) -> None:
+    assert desk(*args).err.endswith(f"({help_of} --help)\n")
+
+
 def test_a_wrong_word_in_json(desk: Desk) -> None:
     ran = desk("job", "list", "--json", "--foo")
     assert (ran.code, ran.err) == (2, "")

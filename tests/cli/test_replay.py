@@ -215,11 +215,29 @@ class TestMany:
         assert (job.code, "role:Supervisor changed" in job.out) == (code, told)
         assert ("archive/a: its prompts would be put in another way" in job.err) is (choice == "fail")
 
+    def test_a_diff_has_the_colours_that_it_has_in_a_history(self, done: Desk) -> None:
+        role = "name: Worker\ndescription: Works.\nllm_model: m\ninstructions: |\n  {}\n\n"
+        roles = done.place / ".logist" / "roles"
+        roles.mkdir(exist_ok=True)
+        (roles / "Worker.yaml").write_text(role.format("Work."), "utf-8")
+        for command in (["replay"], ["job", "replay", "j1"]):
+            ran = done(*command, env={"FORCE_COLOR": "1"})
+            lines = ran.out.splitlines()
+            assert "\x1b[32m    +Work.\x1b[0m" in lines
+            assert [line for line in lines if line.startswith("\x1b[31m    -")]
+            assert not [line for line in lines if not line.strip()]
+
     def test_a_project_that_does_not_validate_keeps_nobody_from_replaying(self, many: Desk) -> None:
         many.settings("limts: 1\n")
         (many.home / "roles").mkdir()
         (many.home / "roles" / "Worker.yaml").write_text("name: Worker\n", "utf-8")
-        assert many("replay", "archive/a").code == 0
+        ran = many("replay", "archive/a")
+        assert ran.code == 0
+        assert "prompts are compared with the defaults of Logist" in ran.err
+        assert many("replay", "archive/a", "--prompts", "accept").code == 0
+        strict = many("replay", "archive/a", "--prompts", "fail")
+        assert (strict.code, strict.out) == (5, "")
+        assert "unknown key `limts`" in strict.err
 
     def test_without_a_path_the_jobs_of_the_project(self, done: Desk) -> None:
         assert done("replay") == (0, "1 history, 7 interactions: 1 the same\n", "")
@@ -241,10 +259,17 @@ class TestMany:
 
 
 class TestJunit:
+    def test_nothing_but_a_report_is_written_over(self, many: Desk) -> None:
+        history = many.place / "archive" / "a" / "jobHistory.json"
+        before = history.read_bytes()
+        ran = many("replay", "archive", "--junit", "archive/a/jobHistory.json")
+        assert (ran.code, "no report" in ran.err) == (2, True)
+        assert history.read_bytes() == before
+
     def test_it_is_written_also_when_something_differs(self, many: Desk) -> None:
         damage(many, "c")
         file = many.place / "out.xml"
-        file.write_text("old", "utf-8")
+        file.write_text("<?xml version='1.0'?>\n<old/>", "utf-8")
         assert many("replay", "archive", "--junit", "out.xml").code == 10
         (suite,) = ElementTree.parse(file).getroot()
         assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["3", "1", "1"]
@@ -269,6 +294,16 @@ def test_a_bar_on_a_terminal_alone(many: Desk) -> None:
         seen.replace("\r", "\n").rstrip().endswith("error: 1 of 3 histories would not go the same way today")
     )
     assert "[####" not in many("replay", "archive", "--prompts", "accept").err
+
+
+def test_a_redacted_fixture_is_not_replaced_by_one_that_is_not(done: Desk) -> None:
+    export = ["job", "export", "j1", "--fixture", "f"]
+    assert done(*export, "--redact").code == 0
+    before = done.tree()
+    ran = done(*export, "--force")
+    assert (ran.code, ran.out, "was redacted (give --redact too" in ran.err) == (2, "", True)
+    assert done.tree() == before
+    assert done(*export, "--force", "--redact").code == 0
 
 
 def test_verify_counts(done: Desk) -> None:

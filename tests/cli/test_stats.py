@@ -272,7 +272,7 @@ def test_who_asks_to_stop_is_not_a_bad_history(tmp_path: Path, monkeypatch: pyte
     ("args", "code", "told"),
     [
         (["nowhere"], 2, "no history at nowhere"),
-        (["--chart", "--csv", "a"], 2, "choose one"),
+        (["--chart", "--csv", "a"], 2, "exclude each other"),
         (["a", "--jobs-dir", "b"], 2, "not both"),
         (["a", "--by", "colour"], 2, "'colour' is not one of"),
         (["empty"], 0, "no agent was asked"),
@@ -298,6 +298,33 @@ def test_a_chart_in_a_pipe_has_no_colours(desk: Desk) -> None:
     cost = desk("stats", "a", "--chart", "--measure", "cost").out.splitlines()
     assert cost[0] == f"Worker  {'█' * 60}  $6.00"
     assert cost[1] == f"Tester  {'█' * 10}{' ' * 50}  $1.00"
+
+
+@pytest.mark.parametrize(
+    ("args", "columns", "head", "gone"),
+    [
+        ([], 80, "ROLE RUNS SUCCESS RETRY STUCK NO ANS ATTEMPT COST TIME TOKENS", ""),
+        (
+            ["--by", "role", "--by", "day"],
+            68,
+            "ROLE DAY RUNS SUCCESS RETRY STUCK NO ANS ATTEMPT COST",
+            "TIME, TOKENS",
+        ),
+        (["--measure", "tokens"], 60, "ROLE RUNS SUCCESS RETRY STUCK ATTEMPT COST TOKENS", "NO ANS, TIME"),
+        ([], 30, "ROLE RUNS SUCCESS STUCK", "RETRY, NO ANS, ATTEMPT, COST, TIME, TOKENS"),
+    ],
+)
+def test_figures_that_a_narrow_terminal_has_no_room_for_are_named(
+    desk: Desk, args: list[str], columns: int, head: str, gone: str
+) -> None:
+    history(desk.place / "a", by_role("Worker"), by_role("Tester"))
+    seen = desk.on_terminal("stats", "a", *args, columns=columns, env={"NO_COLOR": "1"})
+    lines = [line.strip("\r").rpartition("\r")[2] for line in seen.split("\n")]  # without the progress bar
+    assert " ".join(lines[0].split()) == head
+    assert [line for line in lines if line.startswith("no room here")] == (
+        [f"no room here for {gone}: a pipe, --csv and --json have them"] if gone else []
+    )
+    assert len(desk("stats", "a", *args).out.splitlines()[0].split("\t")) >= 10
 
 
 def test_a_chart_is_as_wide_as_the_terminal(desk: Desk) -> None:

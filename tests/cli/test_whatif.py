@@ -164,7 +164,17 @@ def test_a_damaged_history_stops_no_other(here: Desk) -> None:
     assert found["main-job"]["error"]["code"] == "damaged"
     assert (found["main-job"]["same"], found["main-job"]["would_be"]) == (None, None)
     assert found["halted-raised-and-resumed"]["same"] is True
-    assert "error: " in here("whatif", "--set", "limits.attempts=1").err
+    assert here("whatif", "--set", "limits.attempts=1").err.startswith("error: main-job: interaction")
+    assert here("whatif", ".logist/jobs", "--set", "limits.attempts=1").err.startswith(
+        "error: .logist/jobs/main-job: interaction"
+    )
+
+
+def test_a_reason_that_says_no_more_than_the_line_above_is_left_out(desk: Desk) -> None:
+    answered = {"action": "COMPLETED", "evidence_files": [], "summary_for_supervisor": "Done."}
+    (desk.place / "old.json").write_text(json.dumps([{"response": answered}]), "utf-8")
+    job, _ = desk("whatif", "old.json", "--set", "review=off").out.splitlines()
+    assert job == "old.json at 2: REVIEW_REQUIRED -> APPROVAL_REQUIRED (end)"
 
 
 def test_an_end_that_is_missing_is_damage_where_nobody_knows_how_much(here: Desk) -> None:
@@ -214,6 +224,14 @@ def test_what_is_wrong_is_said(here: Desk, args: list[str], code: int, said: str
     ran = here("whatif", *args)
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.err
+
+
+@pytest.mark.parametrize("args", [["replay"], ["stats"], ["whatif", "--set", "review=off"]])
+def test_where_the_job_lies_whose_name_was_given_for_a_path(here: Desk, args: list[str]) -> None:
+    ran = here(*args, "main-job")
+    place = here.jobs.relative_to(here.place) / "main-job"
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"error: PATH: no history at main-job (the job of that name is {place})\n"
 
 
 SUMMARY = "#/properties/response/properties/summary_for_supervisor"
@@ -283,3 +301,10 @@ def test_the_page_shows_what_happens(cli: RunLogist) -> None:
 def test_the_page_names_every_key() -> None:
     page = (support.ROOT / "docs" / "what-if.md").read_text("utf-8")
     assert [key for key in KEYS if f"`{key}`" not in page] == []
+
+
+def test_a_check_that_no_job_has_proves_nothing(here: Desk) -> None:
+    known = here("whatif", "--set", "review.checks.security.enabled=false", "--expect", "same")
+    assert (known.code, known.err) == (0, "")
+    ran = here("whatif", "--set", "review.checks.secrity.enabled=false", "--expect", "same")
+    assert (ran.code, ran.err) == (2, "error: no recorded job has the check secrity\n")

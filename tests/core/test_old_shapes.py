@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from logist.core import replay
 from logist.core.model import Interaction, Kind, Phase, Status
 from logist.core.old_entry import answer_of
-from logist.core.old_shapes import NOBODY, Notes, interactions, settings
+from logist.core.old_shapes import MORE, MOST_NOTES, NOBODY, Notes, interactions, settings
 from logist.errors import Damaged
 from logist.resources import schema
 
@@ -300,3 +300,22 @@ def test_whatever_it_holds_it_is_read_or_refused(entries: list[Json]) -> None:
     assert sum(one.kind is Kind.ASK for one in found) == len(entries)
     assert notes
     list(replay.replay(found, SCHEMA, set()))
+
+
+@pytest.mark.parametrize(
+    "used", [{"seconds": 1.7e308}, {"cost_cents": -5}, {"input_tokens": 10**40}, {"seconds": "x"}]
+)
+def test_what_makes_no_sense_as_usage_is_not_counted_and_that_is_told(used: Json) -> None:
+    found, notes = told(entry(usage=used), entry("Supervisor", "RETRY", response={"usage": {"seconds": 2.0}}))
+    assert [one.usage.seconds for one in found] == [0.0, 0.0, 2.0]
+    assert found[1].usage.cost_cents == found[1].usage.input_tokens == 0
+    assert "what it used was not read: it does not make sense (interaction 2)" in notes
+
+
+def test_notes_do_not_grow_with_the_file() -> None:
+    notes = Notes()
+    for number in range(1, 1001):
+        notes.add(f"not read: x{number}", number)
+    lines = list(notes.lines())
+    assert len(lines) == MOST_NOTES + 1
+    assert lines[-1] == f"{MORE} (interactions 101, 102, 103, 104, 105 and 895 more)"

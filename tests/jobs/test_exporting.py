@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
 from logist.errors import Damaged, LogistError, Refused, ReplayDiffers, UsageError
-from logist.jobs import archives, fixtures, replaying
+from logist.jobs import archives, exporting, fixtures, replaying
 from logist.jobs.exporting import Exported, export
 from logist.store import JobDir
 from logist.store.entries import CLOSING, header_line, seal
@@ -228,12 +229,16 @@ def a_pipe(folder: Path) -> None:
     os.mkfifo(folder)
 
 
+def a_loop(folder: Path) -> None:
+    folder.symlink_to(folder.name)
+
+
 def other_files(folder: Path) -> None:
     folder.mkdir()
     (folder / "x").write_text("x", "utf-8")
 
 
-@pytest.mark.parametrize("make", [a_file, a_pipe, other_files])
+@pytest.mark.parametrize("make", [a_file, a_pipe, a_loop, other_files])
 def test_what_is_there_is_never_overwritten(
     shelf: Bench, tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
@@ -241,6 +246,46 @@ def test_what_is_there_is_never_overwritten(
     with pytest.raises(UsageError):
         export(shelf.project, job(shelf), tmp_path / "f", redacted=True, force=True)
     assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_history_from_before_that_is_not_redacted_does_not_stay(shelf: Bench, tmp_path: Path) -> None:
+    done = export(shelf.project, job(shelf), tmp_path / "f")
+    (done.path / "jobHistory.before.json").write_bytes(
+        shelf.folder("j").joinpath("jobHistory.json").read_bytes()
+    )
+    before = support.tree(tmp_path)
+    with pytest.raises(UsageError, match=r"jobHistory\.before\.json is not redacted"):
+        export(shelf.project, job(shelf), tmp_path / "f", redacted=True, force=True)
+    assert support.tree(tmp_path) == before
+
+
+def test_what_is_refused_does_not_lie_on_the_disk_meanwhile(
+    shelf: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is killed just then leaves it there, beside what a person commits."""
+    leaky = retold(shelf, "leaky", said(f" {KEY}"))
+    seen: list[bytes] = []
+
+    def look(written: Any, *, redacted: bool) -> None:
+        seen.extend(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        raise Refused("here it is stopped")
+
+    monkeypatch.setattr(exporting, "_require_clean", look)
+    with pytest.raises(Refused, match="stopped"):
+        export(shelf.project, leaky, tmp_path / "f")
+    assert seen
+    assert not [data for data in seen if KEY.encode() in data]
+
+
+def test_a_fixture_does_not_go_among_the_jobs(shelf: Bench) -> None:
+    with pytest.raises(UsageError, match="among the jobs"):
+        export(shelf.project, job(shelf), shelf.project.jobs_dir / "f")
+
+
+def test_who_works_here_is_private_even_under_another_name(shelf: Bench, tmp_path: Path) -> None:
+    project = replace(shelf.project, environment=Environment({"HOME": "/home/quibble"}))
+    done = export(project, retold(shelf, "odd", said(" Quibble did it.")), tmp_path / "f", redacted=True)
+    assert b"quibble" not in (done.path / "jobHistory.json").read_bytes().lower()
 
 
 def test_a_fixture_does_not_go_into_the_job(shelf: Bench) -> None:
@@ -306,6 +351,17 @@ def test_a_history_without_a_manifest_has_nothing_to_agree_with(made: Exported) 
     assert fixtures.read(made.path) is None
     assert fixtures.check(made.path) == ()
     assert [archive.path.parent for archive in archives.find([str(made.path)])] == [made.path]
+
+
+def test_what_a_killed_export_leaves_is_no_history(shelf: Bench, tmp_path: Path) -> None:
+    done = export(shelf.project, job(shelf), tmp_path / "f")
+    left = []
+    with contextlib.suppress(RuntimeError), exporting._beside(tmp_path / "g") as made:
+        (made / "jobHistory.json").write_bytes(b"{")
+        left = [archive.path for archive in archives.find([str(tmp_path)])]
+        raise RuntimeError
+    assert left == [done.path / "jobHistory.json"]
+    assert os.listdir(tmp_path) == ["f"]
 
 
 def test_a_history_in_several_files_becomes_one(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from logist.store import list_jobs, taking
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command, gave
 from tests.jobs.conftest import MakeBench
+from tests.jobs.test_recovery import left_in_flight, response
 from tests.jobs.test_workflow_children import given_away, work
 
 COST = {"cost_cents": 5, "input_tokens": 7, "seconds": 1.0}
@@ -175,6 +176,19 @@ def test_it_has_what_was_asked_with_its_comments_and_its_own_name(bench: MakeBen
     )
     assert b.step("j-fork-1").state.rank == 4
     assert [entry.kind for entry in b.history("j-fork-1")] == [Kind.CREATE, Kind.FORK, Kind.SPEC, Kind.ASK]
+
+
+def test_what_is_in_flight_stays_with_the_other(bench: MakeBench) -> None:
+    b = bench([answer(usage=COST)])
+    b.create()
+    job, _ = left_in_flight(b)
+    job.mark_sent(1)
+    job.save_response(1, response(command(summary="It came late.")))
+    made = forked(b)
+    assert made.notes[0].startswith("what an agent was asked for j and is not recorded is not in it")
+    assert not (made.job.path / "inflight").exists()
+    assert b.step("j-fork-1").state.usage.cumulative_cost == 5
+    assert (b.step().state.usage.cumulative_cost, len(b.history())) == (3, 2)
 
 
 def test_an_agent_may_be_at_work_on_the_other(shelf: Bench) -> None:

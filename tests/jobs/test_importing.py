@@ -15,11 +15,13 @@ from logist.core.model import Kind, Status
 from logist.errors import Damaged, LogistError, Refused, UsageError
 from logist.jobs import archives, deciding
 from logist.jobs.archives import Archive
+from logist.jobs.forking import fork
 from logist.jobs.importing import Imported, import_history
 from logist.jobs.replaying import replay_job
 from tests import support
 from tests.jobs.bench import Bench, Json, answer
 from tests.jobs.conftest import MakeBench
+from tests.jobs.test_workflow_children import given_away, work
 
 MAIN = support.ROOT / "fixtures" / "jobs" / "main-job" / "jobHistory.json"
 OURS: list[Json] = json.loads(MAIN.read_bytes())["interactions"]
@@ -82,6 +84,7 @@ def test_a_change_in_it_is_noted(tmp_path: Path) -> None:
         ([OURS[0], {**OURS[1], "usage": 3}], "interaction 2 does not read: usage"),
         ([{**OLD[0], "response": None}], "entry 1 .sequence 0.: `response` is no object"),
         ([{**OLD[0], "x": json.loads("[" * 900 + "]" * 900)}], "nested too deeply"),
+        ([{**OLD[0], "x": json.loads("[" * 260 + "]" * 260)}], "nested too deeply"),
     ],
 )
 def test_what_is_wrong_is_told_with_file_and_entry(tmp_path: Path, document: object, said: str) -> None:
@@ -166,6 +169,94 @@ def test_secrets_stay_behind(bench: MakeBench, tmp_path: Path) -> None:
     assert not (b.folder(made.job.id) / "attachments").exists()
     for name, content in b.files(made.job.id).items():
         assert secret.encode() not in content, name
+
+
+SECRET = "sk-" + "a1B2c3D4" * 6
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [old(env={"KEY": SECRET})],
+        {"interactions": [old()], "key": SECRET},
+        [old() | {SECRET: 1}],
+        [old(request={"prompt": "Do it.", "metadata": {SECRET: 1}})],
+    ],
+)
+def test_a_secret_that_no_interaction_tells_stays_behind_too(
+    bench: MakeBench, tmp_path: Path, document: object
+) -> None:
+    b = bench()
+    made = imported(b, written(tmp_path, document))
+    assert not (b.folder(made.job.id) / "attachments").exists()
+    assert SECRET not in str(made.notes)
+    assert "file" in made.notes[-1]
+    assert "was not kept" in made.notes[-1]
+    for name, content in b.files(made.job.id).items():
+        assert SECRET.encode() not in content, name
+
+
+def test_an_error_shows_no_secret(bench: MakeBench, tmp_path: Path) -> None:
+    with pytest.raises(Damaged, match=r"`state_before` is .*, and that is no state") as raised:
+        import_history(bench().project, written(tmp_path, [old(state_before=SECRET)]))
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("prompt", ["Do it.", f"Use {SECRET}."])
+def test_a_file_that_is_written_to_meanwhile_is_not_taken(
+    bench: MakeBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prompt: str
+) -> None:
+    def written_to(archive: Archive) -> set[int]:
+        with archive.path.open("a") as file:
+            file.write("\n")
+        return set()
+
+    monkeypatch.setattr(Archive, "restep_targets", written_to)
+    b = bench()
+    with pytest.raises(Refused, match="the file was changed while it was read"):
+        import_history(b.project, written(tmp_path, [old(request={"prompt": prompt})]))
+    assert list(b.project.jobs_dir.iterdir()) == []
+
+
+def test_an_import_does_not_take_up_the_children_of_another(bench: MakeBench) -> None:
+    b = bench()
+    children = given_away(b, "one", "two", input={"who": "me"})
+    work(b, *children)
+    b.step()
+    made = import_history(b.project, b.folder(), new_id="other")
+    assert "workflow: Fan-out" in (made.job.path / "job.yaml").read_text("utf-8")
+    with pytest.raises(Refused, match="before interaction 4 it was another job that waited"):
+        deciding.restep(b.project, "other", 4)
+    assert b.step("other").state.status is Status.SUCCESS
+    assert deciding.restep(b.project, "other", 3).state.spawns
+    assert b.step("other").state.children == ["other--7-1", "other--7-2"]
+
+
+def test_one_that_waits_for_nobody_knows_whom_is_refused(bench: MakeBench, tmp_path: Path) -> None:
+    path = written(tmp_path, [old(state_before="PENDING", state_after="WAITING")])
+    with pytest.raises(Refused, match=r"it waits for jobs that are not here \("):
+        import_history(bench().project, path)
+    failed = old("STUCK", state_before="PENDING", state_after="FAILED")
+    b = bench()
+    made = imported(b, written(tmp_path / "again", [old(state_after="WAITING"), failed]))
+    (made.job.path / "damaged-on-purpose").touch()  # no rule leads there, and so its replay differs
+    with pytest.raises(Refused, match="before interaction 3 it was another job that waited"):
+        deciding.restep(b.project, made.job.id, 3)
+
+
+def test_of_what_was_undone_the_import_names_no_checkpoint(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    b.drifts = True
+    seen = {**OURS[1]["observed"], "found": "0" * 40}
+    undone = [OURS[0], {**OURS[1], "observed": seen}, *OURS[2:]]
+    made = imported(b, written(tmp_path, undone))
+    assert fork(b.project, made.job.id).job.id == f"{made.job.id}-fork-1"
+
+
+def test_a_name_that_is_too_long_keeps_nobody_from_importing(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    made = imported(b, written(tmp_path, OLD, f"{'n' * 250}.json"))
+    assert (made.job.path / "attachments" / "jobHistory.json").is_file()
 
 
 @pytest.mark.parametrize(

@@ -406,3 +406,17 @@ def test_a_stop_ends_all_and_nonsense_one_history(
                 way()
         else:
             assert isinstance(way().error, Damaged)
+
+
+def test_prompts_that_can_not_be_compared_are_told(tmp_path: Path) -> None:
+    asked = [
+        entry.model_copy(update={"request": entry.request.model_copy(update={"prompt": "Write it."})})
+        if entry.kind is Kind.ASK
+        else entry
+        for entry in whole_history().entries
+    ]
+    archive = written(tmp_path / "old", asked)
+    (note,) = replay_archive(archive, SCHEMA, prompts=lambda *_: ()).notes
+    count = sum(entry.kind is Kind.ASK for entry in asked)
+    assert note.startswith(f"{count} prompts are not compared with today's")
+    assert replay_archive(archive, SCHEMA).notes == ()

@@ -70,6 +70,29 @@ def test_what_is_named_is_found(
     assert named == [f"{path}/jobHistory.json::replay" for path in found]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["rec/test-it/jobHistory.json::replay"],
+        ["rec/test-it", "--logist-fixtures", "rec/test-it"],
+        ["rec", "--logist-fixtures", "rec/test-it"],
+        ["rec/test-it/jobHistory.json", "rec/mine", "--logist-fixtures", "rec/test-it"],
+    ],
+    ids=" ".join,
+)
+def test_no_code_of_a_fixture_is_run_however_it_is_named(
+    pytester: pytest.Pytester, run: Run, arguments: list[str]
+) -> None:
+    """pytest itself would look for conftest.py in what is named, and in directories that are called `test...`."""
+    recorded(pytester.path / "rec", MAIN).parent.rename(pytester.path / "rec" / "test-it")
+    (pytester.path / "rec" / "test-it" / "conftest.py").write_text(HOSTILE)
+    (pytester.path / "rec" / "mine").mkdir()
+    (pytester.path / "rec" / "conftest.py").write_text("import pytest\n@pytest.fixture\ndef mine(): pass\n")
+    (pytester.path / "rec" / "mine" / "test_mine.py").write_text("def test_mine(mine): pass\n")
+    is_whole = arguments[0] == "rec" or "rec/mine" in arguments
+    run(*arguments).assert_outcomes(passed=1 + is_whole)
+
+
 def test_a_history_of_another_name_and_place(pytester: pytest.Pytester, run: Run, tmp_path: Path) -> None:
     path = recorded(tmp_path / "elsewhere").rename(tmp_path / "elsewhere" / "once.json")
     name = f"../{tmp_path.name}/elsewhere/once.json::replay"

@@ -106,6 +106,10 @@ def test_the_project_of_the_person(logist_job: Make, tmp_path: Path) -> None:
     [
         ({"answers": [{"text": 3}]}, InvalidFile, "answers"),
         ({"answers": [{"files": {"/etc/x": ""}, **PLAIN}]}, InvalidFile, "does not stay in the workspace"),
+        ({"answers": [5]}, UsageError, "an answer is a text or a mapping, not int"),
+        ({"limit": {"cost_threshold": 5}}, InvalidFile, "limit"),
+        ({"rank": "high"}, InvalidFile, "rank"),
+        ({"roles": {"../../R": {}}}, UsageError, "is no name of a file"),
         ({"files": {"../x": ""}}, UsageError, "does not stay in the workspace"),
         ({"config": {"limit": {}}}, InvalidFile, "limit"),
         ({"role": "Nobody"}, LogistError, "Nobody"),
@@ -116,6 +120,12 @@ def test_the_project_of_the_person(logist_job: Make, tmp_path: Path) -> None:
 def test_what_is_wrong_is_said(logist_job: Make, given: Any, error: type[LogistError], said: str) -> None:
     with pytest.raises(error, match=said):
         logist_job(**given)
+
+
+@pytest.mark.parametrize("kind", ["aprove", "ask"])
+def test_what_is_no_decision_is_said(logist_job: Make, kind: str) -> None:
+    with pytest.raises(UsageError, match=f"'{kind}' is no decision.*approve"):
+        logist_job().decide(kind)
 
 
 @pytest.mark.parametrize(

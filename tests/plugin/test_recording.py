@@ -75,6 +75,9 @@ def test_what_was_asked_is_asked_again(pytester: pytest.Pytester, run: Run, answ
     assert entries[-1].after.status == "SUCCESS"
     assert entries[4].response.summary_for_supervisor == "New."
     assert all(str(pytester.path) not in path.decode() for path in after.values())
+    run("--logist-fixtures", "rec", "--logist-record", "rewrite").assert_outcomes(passed=1)
+    assert content(answered)["jobHistory.before-2.json"] == before["jobHistory.json"]
+    assert content(answered)["jobHistory.before.json"] == after["jobHistory.json"]
     run("--logist-fixtures", "rec", "--logist-prompts", "fail").assert_outcomes(passed=1)
 
 

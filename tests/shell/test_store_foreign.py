@@ -71,6 +71,16 @@ def test_what_is_no_history_is_told_with_its_place(file: Path, text: str, said: 
     assert raised.value.where == str(file)
 
 
+@pytest.mark.parametrize("cut", range(5))
+def test_a_number_that_the_end_of_what_was_read_cuts_is_whole(file: Path, cut: int) -> None:
+    begin = '{"text": "", "n": '
+    file.write_text(
+        begin.replace('""', f'"{"x" * ((1 << 16) - len(begin) - cut)}"') + '1.5e3, "interactions": [{}]}'
+    )
+    assert foreign.beside(file)["n"] == 1500.0
+    assert list(foreign.entries(file)) == [{}]
+
+
 def test_bytes_that_are_no_text(file: Path) -> None:
     file.write_bytes(b'[{"a": "\xff"}]')
     with pytest.raises(Damaged, match="is not UTF-8 text"):

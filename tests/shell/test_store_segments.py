@@ -555,3 +555,19 @@ def test_memory_does_not_grow_with_the_history(job: JobDir) -> None:
         assert tracemalloc.get_traced_memory()[1] < 1_500_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("behind", [1, 2])
+def test_where_an_older_file_was_put_back_no_segment_is_written_over(tmp_path: Path, behind: int) -> None:
+    job = long(tmp_path)
+    older = segment(job, 4 - behind)
+    kept = {name: (job.path / name).read_bytes() for name in names(job) if name.endswith(".gz")}
+    job.history_file.write_bytes(gzip.decompress(older.read_bytes())[: -len(b"]}\n")])
+    lines = job.history_file.read_bytes().splitlines(keepends=True)
+    job.history_file.write_bytes(b"".join(lines[:-1]) + b"]}\n")
+    job.state_file.unlink()
+    commit(job, "elsewhere", at=1)
+    assert {name: (job.path / name).read_bytes() for name in kept} == kept
+    assert texts(job)[-1] == "elsewhere"
+    told = [problem.message for problem in job.verify()]
+    assert told == [] if behind == 1 else "it is older, and lacks what follows" in told[0]

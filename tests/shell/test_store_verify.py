@@ -155,6 +155,15 @@ def test_a_state_of_another_history_is_told(job: JobDir) -> None:
     assert "state.json is of another history" in problem.message
 
 
+@pytest.mark.parametrize("offset", [-1, 2**63 - 1, 10**30])
+def test_a_place_that_no_file_has_is_damage_and_no_fault_of_the_disk(job: JobDir, offset: int) -> None:
+    last = list(job.entries())[-1]
+    job.write_state({"head": {"sequence": 3, "hash": last["checksum"], "offset": offset}})
+    assert "state.json is of another history" in job.verify()[0].message
+    with pytest.raises(Damaged, match="is not at byte"):
+        job.load()
+
+
 @pytest.mark.parametrize("spoiled", [False, True])
 def test_the_memory_it_takes_does_not_grow_with_the_history(tmp_path: Path, spoiled: bool) -> None:
     job = long(tmp_path, 20_000)

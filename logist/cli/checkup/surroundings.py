@@ -14,16 +14,19 @@ from logist.resources import resource
 from logist.roles import Roles, load_roles
 
 
-def surroundings(environment: Environment, jobs_dir: str | None) -> Project:
-    """The project around the current directory, with the defaults where its config does not validate."""
+def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool = False) -> Project:
+    """The project around the current directory, with the defaults where its config does not validate.
+
+    `strict`: InvalidFile for such a config. No program that it names is started, so nobody has to trust it.
+    """
     cwd = Path(here())
     jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
     home = environment.find_home(cwd).path
     return Project(
         home=home,
         jobs_dir=Path(jobs),
-        settings=_settings(environment, home),
-        roles=_roles(environment),
+        settings=_settings(environment, home, strict=strict),
+        roles=_roles(environment, strict=strict),
         environment=environment,
         clock=context.clock(),
         steward=environment.user_name(),
@@ -32,15 +35,19 @@ def surroundings(environment: Environment, jobs_dir: str | None) -> Project:
     )
 
 
-def _settings(environment: Environment, home: Path) -> Settings:
+def _settings(environment: Environment, home: Path, *, strict: bool) -> Settings:
     try:
         return load_settings(home, environment.user_config_dir()).settings
     except LogistError:
+        if strict:
+            raise
         return Settings()
 
 
-def _roles(environment: Environment) -> Roles:
+def _roles(environment: Environment, *, strict: bool) -> Roles:
     try:
         return context.known_roles(environment)
     except LogistError:
+        if strict:
+            raise
         return load_roles([resource("roles")])

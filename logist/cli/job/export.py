@@ -13,6 +13,8 @@ from logist.config.environment import Environment
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from logist.jobs.exporting import Exported
 
 KINDS = {
@@ -26,13 +28,23 @@ KINDS = {
 
 
 @click.command("export")
-@click.option("--fixture", metavar="DIR", required=True, help="Write a fixture to DIR, which is made.")
+@click.option(
+    "--fixture",
+    metavar="DIR",
+    type=click.Path(),
+    required=True,
+    help="Write a fixture to DIR, which is made.",
+)
 @click.option(
     "--redact",
     is_flag=True,
     help="Replace secrets, names of users and hosts, absolute paths, and what redact.patterns finds.",
 )
-@click.option("--force", is_flag=True, help="Write it again where DIR holds a fixture of this job.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Write it again where DIR holds a fixture of this job; a redacted one only with --redact.",
+)
 @job_options
 @click.pass_obj
 def export(
@@ -58,8 +70,10 @@ def export(
 
     if not fixture:
         raise UsageError("it has no name", where="--fixture", fix="--fixture DIR")
-    job = open_job(environment, job_argument, job_option, jobs_dir)
-    done = write(project(environment, jobs_dir), job, Path(here(), fixture), redacted=redact, force=force)
+    job, folder = open_job(environment, job_argument, job_option, jobs_dir), Path(here(), fixture)
+    if force and not redact:
+        _require_unredacted(folder)
+    done = write(project(environment, jobs_dir), job, folder, redacted=redact, force=force)
     made = done.manifest
     data = {
         "job": job.id,
@@ -76,10 +90,26 @@ def export(
     return Output(data, tuple(_lines(job.id, done)), (*warnings(_doubts(done)), *notes(told)))
 
 
+def _require_unredacted(folder: Path) -> None:
+    """UsageError where a fixture that was redacted would be replaced by one with all that was taken out."""
+    from logist.errors import Damaged
+    from logist.jobs.fixtures import read
+
+    try:
+        there = read(folder)
+    except Damaged:
+        return
+    if there is not None and there.redacted:
+        fix = "give --redact too, or name another DIR"
+        raise UsageError(f"{folder} holds a fixture that was redacted", where="--fixture", fix=fix)
+
+
 def _lines(name: str, done: Exported) -> Iterator[Line]:
     made = done.manifest
-    count = f"{made.interactions} interactions" if made.interactions > 1 else "1 interaction"
-    yield (Span(name, "bold"), f": a fixture of {count}, which replay as the original's")
+    yield (
+        Span(name, "bold"),
+        f": a fixture of {_interactions(made.interactions)}, which replay as the original's",
+    )
     if made.redacted:
         many = ", ".join(f"{KINDS.get(kind, kind)} {count}" for kind, count in made.replaced.items())
         yield f"replaced: {many or 'nothing'}"
@@ -89,6 +119,12 @@ def _lines(name: str, done: Exported) -> Iterator[Line]:
 
 def _doubts(done: Exported) -> Iterator[str]:
     if done.differences:
-        yield f"{done.differences} interactions go another way today, in the original as in the fixture"
+        go = "goes" if done.differences == 1 else "go"
+        yield f"{_interactions(done.differences)} {go} another way today, in the original as in the fixture"
     if done.skipped:
-        yield f"{done.skipped} interactions were not replayed: only a newer Logist knows them whole"
+        known = "it" if done.skipped == 1 else "them"
+        yield f"not replayed: {_interactions(done.skipped)}, for only a newer Logist knows {known} whole"
+
+
+def _interactions(number: int) -> str:
+    return f"{number:,} interaction{'' if number == 1 else 's'}"

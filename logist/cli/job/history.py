@@ -21,16 +21,14 @@ _MARKS = {"-": "red", "+": "green", ".": "dim"}
 
 
 @click.command("history")
-@click.option(
-    "--raw", "raw", type=int, metavar="SEQ", help="Print the answer of that interaction, byte for byte."
-)
-@click.option("--prompt", "prompt", type=int, metavar="SEQ", help="Print the prompt of that interaction.")
+@click.option("--raw", "raw", type=int, metavar="N", help="Print the answer of interaction N, byte for byte.")
+@click.option("--prompt", "prompt", type=int, metavar="N", help="Print the prompt of interaction N.")
 @click.option(
     "--diff",
     "pair",
     type=(int, int),
-    metavar="SEQ SEQ",
-    help="Compare what two interactions asked, part by part.",
+    metavar="N M",
+    help="Compare the prompts of interactions N and M, part by part.",
 )
 @job_named
 @listing_options
@@ -70,7 +68,7 @@ def _answer(job: JobDir, sequence: int) -> Output:
 
     entry = interaction(job, sequence)
     if entry.kind != "ask":
-        raise _not_asked(sequence, entry.kind, "answer")
+        raise _not_asked(job, entry, "answer")
     text = entry.response.raw_response
     return Output({"sequence": sequence, "raw_response": text}, raw=text)
 
@@ -103,8 +101,10 @@ def _diff(job: JobDir, first: int, second: int) -> Output:
 
 
 def _drift_lines(drift: Drift) -> Iterator[Line]:
+    from logist.jobs.replay_report import trimmed
+
     yield (Span(drift.source, "bold"), f": {drift.cause.rpartition(': ')[2]}")
-    for line in drift.diff:
+    for line in trimmed(drift.diff):
         yield (Span(f"  {line}", _MARKS.get(line[:1], "")),)
 
 
@@ -132,9 +132,10 @@ def _asked(job: JobDir, sequence: int) -> Interaction:
 
     entry = interaction(job, sequence)
     if not entry.request.prompt:
-        raise _not_asked(sequence, entry.kind, "prompt")
+        raise _not_asked(job, entry, "prompt")
     return entry
 
 
-def _not_asked(sequence: int, kind: str, what: str) -> UsageError:
-    return UsageError(f"interaction {sequence} ({kind}) has no {what}", fix="logist job history")
+def _not_asked(job: JobDir, entry: Interaction, what: str) -> UsageError:
+    fix = f"'logist job history --job {job.id}' shows them"
+    return UsageError(f"interaction {entry.sequence} ({entry.kind}) has no {what}", fix=fix)

@@ -41,9 +41,10 @@ def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: s
         "notes": list(made.notes),
         "next_command": next_command(state.place(), name),
     }
+    plural = "" if made.interactions == 1 else "s"
     lines = (
         (Span(name, "bold"), " is ", status_span(state.status.value)),
-        (Span(f"imported: {made.interactions} interactions of {file}", "dim"),),
+        (Span(f"imported: {made.interactions:,} interaction{plural} of {file}", "dim"),),
         (Span(f"directory: {made.job.path}", "dim"),),
         (Span(f"next: {data['next_command']}", "dim"),),
     )

@@ -16,7 +16,7 @@ from logist.errors import UsageError
 @click.option("--response-file", metavar="FILE", help="A file with the answer, or - for standard input.")
 @click.option("--response-string", metavar="TEXT", help="The answer itself.")
 @click.argument("dash", metavar="[-]", required=False, type=click.Choice(["-"]))
-@click.option("--from-history", type=int, metavar="SEQ", help="The answer of an earlier interaction.")
+@click.option("--from-history", type=int, metavar="N", help="The answer of interaction N.")
 @click.option("--role", metavar="NAME", help="Whose answer it is  [default: the role whose turn it is]")
 @click.option("--charge", type=Amount(), metavar="CENTS", help="What the answer has cost.")
 @click.option("--dry-run", is_flag=True, help="Say what would happen; write nothing.")

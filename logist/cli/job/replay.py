@@ -8,7 +8,16 @@ import click
 
 from logist.cli.options import job_options
 from logist.cli.output import Output
-from logist.cli.replayed import junit_file, outcome_of, prompts_of, replay_options, row, told, write_junit
+from logist.cli.replayed import (
+    colored,
+    junit_file,
+    outcome_of,
+    prompts_of,
+    replay_options,
+    row,
+    told,
+    write_junit,
+)
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -17,7 +26,12 @@ if TYPE_CHECKING:
 
 
 @click.command("replay")
-@click.option("--archive", metavar="PATH", help="A jobHistory.json anywhere, or the directory it is in.")
+@click.option(
+    "--archive",
+    metavar="PATH",
+    type=click.Path(),
+    help="A jobHistory.json anywhere, or the directory it is in.",
+)
 @replay_options
 @job_options
 @click.pass_obj
@@ -52,7 +66,7 @@ def replay(
     if found.error:
         raise found.error
     code, errors = outcome_of(found, prompts=strict)
-    return Output(row(found), lines(found), (*told(found), *errors), code)
+    return Output(row(found), colored(lines(found)), (*told(found), *errors), code)
 
 
 def _archive(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from logist.core import redact
@@ -27,7 +28,10 @@ class Private:
         """Values, with what each is."""
         self.users: dict[str, None] = {}
         """In small letters."""
-        self.hosts: dict[str, None] = {host.lower(): None for host in hosts if looks.is_host(host)}
+        self.hosts: dict[str, None] = {}
+        """In small letters."""
+        for host in hosts:
+            self.host(host, sure=True)
         self.found: dict[str, None] = {}
         """What the patterns have found."""
 
@@ -57,15 +61,24 @@ class Private:
 
     def user(self, name: str) -> None:
         """Takes the name of a person, each part of it on its own."""
-        for part in looks.WORD.findall(name):
+        for part in looks.WORD.findall(unicodedata.normalize("NFC", name)):
             if len(part) >= SHORTEST_NAME and part.lower() not in NO_NAMES and not part.isdecimal():
-                self.users.setdefault(part.lower())
+                for form in ("NFC", "NFD"):
+                    self.users.setdefault(unicodedata.normalize(form, part.lower()))
+
+    def host(self, name: str, *, sure: bool = False) -> None:
+        """Takes the name of a machine, with its domain and without; a plain word only where that is `sure`."""
+        name = name.lower().rstrip(".")
+        for each in (name, name.partition(".")[0]):
+            is_word = sure and len(each) >= SHORTEST_NAME and not each.isdecimal()
+            if each not in looks.LOCAL and each not in NO_NAMES and (is_word or looks.is_host(each)):
+                self.hosts.setdefault(each)
 
     def _seen(self, seen: looks.Seen) -> None:
         if seen.kind == "user" and not seen.name.startswith("$"):
             self.user(seen.name)
-        if seen.kind == "host" and seen.name.lower() not in looks.LOCAL and looks.is_host(seen.name):
-            self.hosts.setdefault(seen.name.lower().rstrip("."))
+        if seen.kind == "host":
+            self.host(seen.name)
 
     def values(self) -> Iterator[str]:
         """All that is to be gone from the result, as it is written most often."""

@@ -7,19 +7,38 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 _SEGMENT = r"[^\s/\\\"'`<>|:;,*?()\[\]{}=&#!]++"
-_START = r"(?:(?<![\w.}~/<$\\-])|(?<=file://)|(?<=\\[nrt]))"
-"""Where a path may begin: not inside a relative one, an address, a variable or a mark of HTML."""
+_OPTION = r"""(?<=[\s"'=(,]-[A-Z])"""
+_START = rf"(?:(?<![\w.}}~/<$\\-])|(?<=file://)|(?<=\\[nrt])|{_OPTION})"
+"""Where a path may begin: not inside a relative one, an address, a variable or a mark of HTML. `-I/a/b` has one, too."""
 
 PATH = re.compile(rf"{_START}/(?:{_SEGMENT}/)++(?:{_SEGMENT})?")
 """An absolute path of two parts at least: a single one is a route, a command or a slash as often."""
-DRIVE = re.compile(rf"(?<![\w])[A-Za-z]:(?:\\{{1,4}}{_SEGMENT}|/{_SEGMENT})++")
+_SPACED = rf"(?:(?: {_SEGMENT}){{1,4}}(?=\\{{1,4}}[^\Wnrt]))?+"
+"""More words of a name with spaces: the next backslash begins another name, and is no `\\n`."""
+DRIVE = re.compile(rf"(?<![\w])[A-Za-z]:(?:\\{{1,4}}{_SEGMENT}{_SPACED}|/{_SEGMENT})++")
+_SHARE = r"[\w.$-]{2,255}+"
+SHARED = re.compile(
+    rf"(?<![\w\\])(?:\\\\{_SHARE}(?:\\{_SEGMENT}{_SPACED})++|\\{{4}}{_SHARE}(?:\\\\{_SEGMENT}{_SPACED})++)"
+)
+"""A file on another machine: `\\\\server\\folder\\file`, or so in JSON."""
+ENCODED = re.compile(r"(?:%2[Ff][\w.~+-]++){2,}+")
+"""A path in an address: `%2Fhome%2Fada`."""
+ENCODED_NAME = re.compile(r"(?<=%2[Ff])[\w.~+-]++")
+REMOTE = re.compile(
+    rf"(?:(?<=\w)@[A-Za-z0-9][\w.-]*+:(?![0-9]++(?:\W|\Z))|file://\w[\w.-]*+/)(?P<path>(?:{_SEGMENT}/)*+{_SEGMENT})"
+)
+"""A path on another machine, as git, scp and browsers write it: `git@host:ada/x.git`, `file://host/ada/x`."""
 
+_MARKS = "\u0300-\u036f"
+"""Accents that stand behind their letters, as names of files on some machines have them."""
 _HOME = re.compile(
-    r"(?:(?<![\w.}-])/(?:export/|var/)?(?:home|Users)/|(?<=[A-Za-z]:)\\{1,4}Users\\{1,4}|(?<![\w/])~(?=[A-Za-z_][\w.-]*/))"
-    r"(?P<name>\w[\w.+-]*)"
+    rf"(?:(?:(?<![\w.}}-])|{_OPTION})/(?:export/|var/)?(?:home|Users)/|(?<=[A-Za-z]:)\\{{1,4}}Users\\{{1,4}}"
+    rf"|file://[\w.-]++/(?:home|Users)/|%2[Ff](?:home|Users)%2[Ff]|(?<![\w/])~(?=[A-Za-z_][\w.-]*/))"
+    rf"(?P<name>\w[\w.+{_MARKS}-]*)"
 )
 """A home directory, with the name of its owner."""
-_HOMES = ("/home/", "Users", "~")
+_SPACED_HOME = re.compile(rf"[A-Za-z]:\\{{1,4}}Users\\{{1,4}}(?P<name>\w[\w.+-]*+{_SPACED})")
+_HOMES = ("home", "Users", "~")
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _DOTTED = rf"{_LABEL}(?:\.{_LABEL})++"
@@ -35,16 +54,33 @@ _OWN = re.compile(
 _URL = re.compile(
     r"""://(?:(?P<user>[^\s/?\#@:"'<>\\]{1,64}+)(?::[^\s/?\#@"'<>\\]*+)?@)?(?P<host>\[[0-9A-Fa-f:.]+\]|\w[\w.-]*)"""
 )
-_MAILBOX = re.compile(rf"@(?P<host>{_LABEL}(?:\.{_LABEL})*\.[A-Za-z]{{2,24}}|{_LABEL}(?=:))")
+_MAILBOX = re.compile(rf"@(?P<host>{_LABEL}(?:\.{_LABEL})*\.[A-Za-z]{{2,24}}|{_LABEL}(?=:| ~|\$ ))")
+_LOGIN = re.compile(rf"@(?P<host>{_LABEL})(?![\w.@:-])")
+_AT_NUMBER = re.compile(r"@(?=(?P<address>(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?![\w]|\.[0-9]))")
+_BY_SHELL = re.compile(
+    r"\b(?:(?:ssh|scp|sftp|rsync|mosh)(?: +-\S+(?: +[^-\s]\S*)?)*|ssh-[\w-]+ +[\w+/=]{8,}) +\Z", re.ASCII
+)
+_LINE = 500
+"""Characters in which a command stands that goes to another machine, or a public key with the name of its owner."""
+_PORT = re.compile(r":[0-9]{4,5}(?![\w.:])")
+_BEFORE_PORT = re.compile(rf"(?<![\w.@/:%$-]){_LABEL}\Z")
+_NO_HOST = re.compile(r"(?i:sha|md|utf|u?int|float|base|line|step)-?[0-9]+|[0-9-]+")
+"""What stands before a number, too, and is no host."""
 _LOCAL_PART = re.compile(r"(?<![\w.+-])\w[\w.+-]*\Z")
-_NUMBER = re.compile(r"(?<![\w.:])(?P<address>(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?![\w]|\.[0-9])")
+_NUMBER = re.compile(r"(?<![\w.])(?P<address>(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?![\w]|\.[0-9])")
 _GROUPS = r"[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){0,6}"
 _SHORTENED = re.compile(rf"::(?:{_GROUPS})?(?![\w:])")
-_BEFORE_SHORTENED = re.compile(rf"(?<![\w:.]){_GROUPS}\Z")
+_FIRST = r"(?:[0-9A-Fa-f]{3,4}|64:ff9b)(?::[0-9A-Fa-f]{1,4}){0,6}"
+"""An address begins with one of the large numbers; a slice of a list, `x[1::2]`, does not."""
+_BEFORE_SHORTENED = re.compile(rf"(?<![\w:.]){_FIRST}\Z")
 _EIGHT = re.compile(r"(?<![\w:.])(?P<address>(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4})(?![\w:])")
 _MANY_COLONS = re.compile(r":[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:")
-_TOP_LEVEL = re.compile(rf"\.(?:(?P<sure>{_TOP[0]})|{_TOP[1]})(?![\w-]|\.[A-Za-z0-9])")
-_LABELS = re.compile(rf"(?<![\w.@/-])(?:{_LABEL}\.){{0,8}}{_LABEL}\Z")
+_TOP_LEVEL = re.compile(
+    rf"\.(?:(?P<sure>{_TOP[0]})|{_TOP[1]}|{_TOP[0].upper()})(?![\w-]|\.[A-Za-z0-9]|\((?![0-9]))"
+)
+_LABELS = re.compile(
+    rf"(?:(?<![\w.@/%-])(?<!%[0-9A-Fa-f])|(?<=%[0-9A-Fa-f]{{2}}))(?:{_LABEL}\.){{0,8}}{_LABEL}\Z"
+)
 _LONGEST = 255
 """Characters of a name."""
 
@@ -66,7 +102,7 @@ def hosts(text: str) -> list[Seen]:
     addressed = list(_addressed(text))
     taken = {one.start for one in addressed}
     seen: list[Seen] = []
-    for one in sorted([*addressed, *_mailboxes(text, taken), *_numbers(text), *_named(text)]):
+    for one in sorted([*addressed, *_mailboxes(text, taken), *_ports(text), *_numbers(text), *_named(text)]):
         if not seen or one.start >= seen[-1].end:
             seen.append(one)
     return seen
@@ -88,6 +124,26 @@ def _mailboxes(text: str, taken: set[int]) -> Iterator[Seen]:
         if local and found.start("host") not in taken and not is_number(found["host"]):
             yield Seen(begin + local.start(), found.start(), "user", local[0])
             yield Seen(*found.span("host"), "host", found["host"])
+    for found in _AT_NUMBER.finditer(text) if "@" in text else ():
+        local = _LOCAL_PART.search(text[max(0, found.start() - 65) : found.start()])
+        if local and found.start("address") not in taken and is_address(found["address"]):
+            yield Seen(found.start() - len(local[0]), found.start(), "user", local[0])
+    for found in _LOGIN.finditer(text) if "@" in text else ():
+        before = text[max(0, found.start() - _LINE) : found.start()]
+        local = _LOCAL_PART.search(before[-65:])
+        if not local or found.start("host") in taken:
+            continue
+        if _BY_SHELL.search(before[: len(before) - len(local[0])]):
+            yield Seen(found.start() - len(local[0]), found.start(), "user", local[0])
+            yield Seen(*found.span("host"), "host", found["host"])
+
+
+def _ports(text: str) -> Iterator[Seen]:
+    for port in _PORT.finditer(text):
+        begin = max(0, port.start() - 64)
+        name = _BEFORE_PORT.search(text[begin : port.start()])
+        if name and is_host(name[0]) and not _NO_HOST.fullmatch(name[0]):
+            yield Seen(begin + name.start(), port.start(), "host", name[0])
 
 
 def _numbers(text: str) -> Iterator[Seen]:
@@ -115,7 +171,7 @@ def _named(text: str) -> Iterator[Seen]:
 LOCAL = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "[::1]", "::1", "host", "hostname"})  # noqa: S104 - names
 """Hosts that say nothing about anybody."""
 
-WORD = re.compile(r"[^\W_]+")
+WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*+")
 """What gets a stand-in of its own within a name."""
 _EXTENSION = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,5}\Z", re.DOTALL)
 
@@ -123,7 +179,8 @@ _EXTENSION = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,5}\Z", re.DOTALL)
 def owners(text: str) -> Iterator[str]:
     """Whose home directories are named."""
     if any(sign in text for sign in _HOMES):
-        yield from (found["name"] for found in _HOME.finditer(text))
+        for look in (_HOME, _SPACED_HOME):
+            yield from (found["name"] for found in look.finditer(text))
 
 
 def is_host(name: str) -> bool:
@@ -153,4 +210,6 @@ def any_of(words: Iterator[str]) -> re.Pattern[str] | None:
     if not longest_first:
         return None
     either = "|".join(map(re.escape, longest_first))
-    return re.compile(rf"(?:(?<![^\W_])|(?<=\\[nrtbf]))(?:{either})(?![^\W_])", re.IGNORECASE)
+    return re.compile(
+        rf"(?:(?<![^\W_])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{{2}}))(?:{either})(?![^\W_])", re.IGNORECASE
+    )

@@ -49,7 +49,7 @@ class Replacing:
             self._values = {label: value for value, label in self._labels.items()}
             self._labels = literals.spelled(self._labels)
             self._user = looks.any_of(iter(private.users))
-            self._host = looks.any_of(host for host in private.hosts if looks.is_host(host))
+            self._host = looks.any_of(iter(private.hosts))
             self._found = _either(private.found)
             self._passes += [
                 self._in_literals,
@@ -150,14 +150,24 @@ class Replacing:
                 yield Change(*found.span(), self._of_host(found[0]))
 
     def _paths(self, text: str, depth: int) -> Iterator[Change]:
-        if "/" in text:
-            for found in looks.PATH.finditer(text):
-                front, extension = looks.without_extension(found[0])
-                yield Change(*found.span(), self._words("path", front) + extension)
+        looked = [looks.PATH] if "/" in text else []
         if ":\\" in text or ":/" in text:
-            for found in looks.DRIVE.finditer(text):
-                front, extension = looks.without_extension(found[0][2:])
-                yield Change(*found.span(), found[0][:2] + self._words("path", front) + extension)
+            looked.append(looks.DRIVE)
+        if "\\\\" in text:
+            looked.append(looks.SHARED)
+        changes = [self._of_path(found) for look in looked for found in look.finditer(text)]
+        for found in looks.REMOTE.finditer(text) if "@" in text or "file:" in text else ():
+            front, extension = looks.without_extension(found["path"])
+            changes.append(Change(*found.span("path"), self._words("path", front) + extension))
+        for found in looks.ENCODED.finditer(text) if "%2" in text else ():
+            new = looks.ENCODED_NAME.sub(lambda name: self._words("path", name[0]), found[0])
+            changes.append(Change(*found.span(), new))
+        return _apart(changes)
+
+    def _of_path(self, found: re.Match[str]) -> Change:
+        drive = 2 if found.re is looks.DRIVE else 0
+        front, extension = looks.without_extension(found[0][drive:])
+        return Change(*found.span(), found[0][:drive] + self._words("path", front) + extension)
 
     def _users(self, text: str, depth: int) -> Iterator[Change]:
         if self._user is not None:

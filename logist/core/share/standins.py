@@ -75,7 +75,7 @@ class StandIns:
         found = self._of.get(value)
         if found is None:
             digits = sum(sign.isalnum() for sign in value)
-            number = self._numbered("address", digits)
+            number = self._numbered("address", digits) + 1  # 0.0.0.0 is one that stays
             code = iter(str(number).zfill(digits)[-digits:])
             found = "".join(next(code) if sign.isalnum() else sign for sign in value)
             self._keep("address", value, found)
@@ -139,6 +139,8 @@ def _secret(number: int, length: int, value: str = "") -> str:
 
 
 def _digits(number: int, length: int) -> str:
-    """Digits for digits, of which JSON reads a number: in twos, which nobody takes for a secret."""
-    room = max(length - 1, 0)
-    return ("1" + f"{number % (1 << min(room, 64)):b}".zfill(room))[:length] if room else "1"
+    """Digits for digits, of which JSON reads a number; in twos where it is so long that it could be a secret."""
+    if length < _GROUP:
+        least = 10 ** (length - 1) if length > 1 else 0
+        return str(least + number % (10**length - least))
+    return ("1" + f"{number % (1 << min(length - 1, 64)):b}".zfill(length - 1))[:length]

@@ -19,6 +19,7 @@ from logist.core.model import (
     State,
     Status,
 )
+from logist.core.review import checks_of
 from logist.core.whatif import fitting
 from logist.core.whatif.rules import Rules
 from logist.core.whatif.seeing import Seen, gathered, seen
@@ -66,11 +67,13 @@ class _Running:
         """Of interactions that were passed over since the last one that fitted."""
         self.calls: dict[str, Calls] = {}
         self.roles: set[str] = set()
+        self.checks: set[str] = set()
         self.notes: dict[str, None] = {}
 
     def feed(self, entry: Interaction) -> None:
         """Takes the next interaction."""
         self.count += 1
+        self._count_checks(entry)
         if self.own is None or self.then is None:
             self._begin(entry)
             return
@@ -242,6 +245,14 @@ class _Running:
     def _note(self, entry: Interaction, notes: Iterable[str]) -> None:
         self.notes.update(dict.fromkeys(f"interaction {entry.sequence}: {note}" for note in notes))
 
+    def _count_checks(self, entry: Interaction) -> None:
+        if entry.spec is not None:
+            self.checks |= set(checks_of(entry.spec))
+        found = entry.command.get("findings")
+        for each in found if isinstance(found, list) else ():
+            if isinstance(each, dict) and isinstance(name := each.get("check"), str):
+                self.checks.add(name)
+
     def _count_call(self, entry: Interaction) -> None:
         role = (entry.observed or Observed()).role
         if entry.kind is Kind.ASK and role:
@@ -276,6 +287,7 @@ class _Running:
             spared=self.spared + (self.held_decisions if free else 0),
             calls=self.calls,
             roles=frozenset(self.roles),
+            checks=frozenset(self.checks),
             follows=self.spec.workflow is not self.recorded_spec.workflow,
             notes=tuple(self.notes),
             broken_off=bool(self.ended),

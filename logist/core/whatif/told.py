@@ -65,6 +65,8 @@ class Run:
     """All that were recorded, by role."""
     roles: frozenset[str] = frozenset()
     """Whose answers were recorded, given ones too."""
+    checks: frozenset[str] = frozenset()
+    """The checks that its reviews have, or that a finding was of."""
     follows: bool = False
     """The workflow that is tried out is one of its own."""
     notes: tuple[str, ...] = ()

@@ -168,7 +168,8 @@ def _check(path: Path, field: str, answers: Sequence[Answer]) -> None:
 def _archived(path: Path) -> list[Answer]:
     """The asks of an archived job, simulated ones too; a foreign history has no `kind`: all are asks."""
     try:
-        archive = json.loads(path.read_bytes())
+        with documents.opened(path) as file:
+            archive = json.loads(file.read())
     except OSError as error:
         raise InvalidFile(f"cannot be read: {error.strerror}", where=str(path)) from error
     except (ValueError, RecursionError) as error:

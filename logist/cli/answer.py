@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from fractions import Fraction
-from pathlib import Path
 
 from logist.core import exit_command, money
 from logist.core.amounts import MICROCENTS
 from logist.core.model import Kind, Usage
+from logist.documents import content
 from logist.errors import UsageError
 from logist.jobs import looking
 from logist.jobs.project import Project
 from logist.jobs.stepping import Answer
+
+LONGEST = 16 << 20
+"""Bytes of an answer: as long as one that a model may give."""
 
 
 def usage(charge: float | None) -> Usage:
@@ -41,8 +44,10 @@ def given(
     if text is not None:
         return Answer(exit_command.clean(text)[0], charge=charge)
     try:
-        data = sys.stdin.buffer.read() if source == "-" else Path(str(source)).read_bytes()
+        data = sys.stdin.buffer.read(LONGEST + 1) if source == "-" else content(str(source), LONGEST)
     except OSError as error:
         raise UsageError(f"can't read the answer: {error.strerror}", where=str(source)) from error
+    if len(data) > LONGEST:
+        raise UsageError(f"the answer is larger than {LONGEST:,} bytes", where=str(source))
     decoded, broken = exit_command.decode(data)
     return Answer(decoded, broken=broken, charge=charge)

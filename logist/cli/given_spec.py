@@ -13,7 +13,7 @@ from logist import documents
 from logist.cli.options import utf8
 from logist.core.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.model import JobSpec
-from logist.errors import UsageError
+from logist.errors import InvalidFile, UsageError
 
 PROMPT_FILES = (".md", ".txt")
 
@@ -121,7 +121,10 @@ def _read(name: str, what: str) -> tuple[str, str]:
     try:
         if name == "-":
             return "standard input", sys.stdin.buffer.read().decode("utf-8")
-        return name, Path(name).read_bytes().decode("utf-8")
+        data = documents.content(name)
+        if len(data) > documents.MAX_BYTES:
+            raise InvalidFile(f"is larger than {documents.MAX_BYTES:,} bytes", where=name)
+        return name, data.decode("utf-8")
     except OSError as error:
         raise UsageError(f"can't read the {what}: {error.strerror}", where=name) from error
     except UnicodeDecodeError as error:

@@ -58,8 +58,9 @@ def replay(
     target = junit_file(junit)
     found = recorded(environment, paths, None if paths else jobs_dir)
     progress = Progress(len(found))
-    shown = _Shown(environment, "json" if as_json else "jsonl" if as_jsonl else "text", progress)
-    totals, report, strict = Totals(), Junit(prompts == "fail"), prompts == "fail"
+    strict = prompts == "fail"
+    mode = "json" if as_json else "jsonl" if as_jsonl else "text"
+    shown, totals, report = _Shown(environment, mode, progress, strict), Totals(), Junit(strict)
     compared = prompts_of(environment, jobs_dir, prompts)
     try:
         for each in replay_all(found, schema("llm-chat-schema"), prompts=compared, each=progress.tick):
@@ -80,13 +81,14 @@ def replay(
 class _Shown:
     """What is shown of each history as it is done; nothing is kept that is not needed at the end."""
 
-    def __init__(self, environment: Environment, mode: str, progress: Progress) -> None:
+    def __init__(self, environment: Environment, mode: str, progress: Progress, strict: bool) -> None:
         self.rows: list[dict[str, Any]] = []
         """For the document; empty in every other mode."""
         self.told: list[Diagnostic] = []
         self._environment = environment
         self._mode = mode
         self._progress = progress
+        self._strict = strict
         self._diffs: set[str] = set()
 
     def add(self, found: Replayed) -> None:
@@ -98,10 +100,11 @@ class _Shown:
             self.told += told(found, found.name)
             return
         beside = told(found, found.name)
-        if self._mode == "jsonl" or beside or found.fails(prompts=True):
+        telling = found.drifts or found.fails(prompts=self._strict)
+        if self._mode == "jsonl" or beside or telling:
             self._progress.clear()
         if self._mode == "jsonl":
             render.print_json(row(found))
-        elif found.fails(prompts=True):
+        elif telling:
             render.print_lines(colored(lines(found, shown=self._diffs)), self._environment)
         render.diagnose(beside, self._environment)

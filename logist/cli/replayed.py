@@ -13,6 +13,7 @@ import click
 
 from logist.cli.output import Diagnostic, Line, Span
 from logist.config.environment import Environment
+from logist.core.amounts import counted
 from logist.errors import InvalidFile, ReplayDiffers, UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 ANOTHER_WAY = "would not go the same way today"
 MARKS = {"    -": "red", "    +": "green"}
 """How a line of a diff begins, and its colour; as in `logist job history --diff`."""
+UNCOMPARED = "can't be compared with today's, none of them (--prompts warn only tells)"
 OTHERWISE = "would be put in another way today (--prompts warn only tells)"
 
 
@@ -125,7 +127,8 @@ def outcome_of(found: Replayed, *, prompts: bool) -> tuple[int, tuple[Diagnostic
     """The exit code of one history that was read to its end, and what it stands for."""
     if not found.fails(prompts=prompts):
         return 0, ()
-    said = f"it {ANOTHER_WAY}" if found.goes_another_way else f"its prompts {OTHERWISE}"
+    prompts_are = OTHERWISE if found.drifts else UNCOMPARED
+    said = f"it {ANOTHER_WAY}" if found.goes_another_way else f"its prompts {prompts_are}"
     return ReplayDiffers.exit_code, (Diagnostic("error", ReplayDiffers.code, said, found.name),)
 
 
@@ -133,7 +136,7 @@ def outcome(totals: Totals, *, prompts: bool) -> tuple[int, tuple[Diagnostic, ..
     """The exit code of many, and what it stands for: what can't be read comes before what differs."""
     from logist.jobs.archives import exit_code
 
-    of = f"of {totals.histories:,} {'history' if totals.histories == 1 else 'histories'}"
+    of = f"of {counted(totals.histories, 'history')}"
     drift = totals.drift if prompts else 0
     said = []
     if totals.unreadable:
@@ -142,5 +145,8 @@ def outcome(totals: Totals, *, prompts: bool) -> tuple[int, tuple[Diagnostic, ..
         said.append(Diagnostic("error", ReplayDiffers.code, f"{totals.differ:,} {of} {ANOTHER_WAY}"))
     if drift:
         said.append(Diagnostic("error", ReplayDiffers.code, f"the prompts of {drift:,} {of} {OTHERWISE}"))
+    if prompts and totals.uncompared:
+        prompts_of = f"the prompts of {totals.uncompared:,} {of}"
+        said.append(Diagnostic("error", ReplayDiffers.code, f"{prompts_of} {UNCOMPARED}"))
     differs = ReplayDiffers.exit_code if said else 0
     return exit_code(totals.errors) or differs, tuple(said)

@@ -284,9 +284,8 @@ def _jobs(table: Counted) -> list[Line]:
     if not table.histories:
         return []
     many = sorted(table.jobs.items(), key=lambda item: (-item[1], item[0]))
-    jobs = "job" if table.histories == 1 else "jobs"
     stand = ", ".join(f"{number:,} {status}" for status, number in many)
-    return ["", f"{table.histories:,} {jobs}: {stand}"]
+    return ["", f"{amounts.counted(table.histories, 'job')}: {stand}"]
 
 
 def _line(text: str) -> str:

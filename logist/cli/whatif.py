@@ -14,7 +14,7 @@ from logist.cli.options import complete_workflow, jobs_dir_option, json_flag, ut
 from logist.cli.output import Diagnostic, Line, Output, Span
 from logist.cli.progress import Progress
 from logist.config.environment import Environment
-from logist.core.amounts import dollars
+from logist.core.amounts import counted, dollars
 from logist.errors import LogistError, ReplayDiffers, UsageError
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _output(kept: list[Tried], totals: Totals, rules: Rules, data: Any, *, stric
     code = exit_code(tried.error for tried in kept if tried.error)
     if strict and elsewhere:
         code = code or ReplayDiffers.exit_code
-        count = _counted(len(elsewhere), "job")
+        count = counted(len(elsewhere), "job")
         told.append(Diagnostic("error", ReplayDiffers.code, f"{count} would have ended elsewhere"))
     if strict and unused:
         code = code or UsageError.exit_code
@@ -175,7 +175,7 @@ def _lines(tried: Tried) -> Iterator[Line]:
     assert found is not None
     more = [
         f"saves {_money(found.saved)}" if _any(found.saved) else "",
-        f"needs {_counted(len(found.needs), 'more call')} at least" if found.needs else "",
+        f"needs {counted(len(found.needs), 'more call')} at least" if found.needs else "",
         f"{_money(found.open)} open" if _any(found.open) else "",
     ]
     told = "".join(f"; {part}" for part in more if part)
@@ -190,19 +190,19 @@ def _any(spent: Spent) -> bool:
 
 
 def _money(spent: Spent) -> str:
-    return f"{dollars(spent.microcents)} ({_counted(spent.calls, 'call')})"
+    return f"{dollars(spent.microcents)} ({counted(spent.calls, 'call')})"
 
 
 def _summary(total: Total) -> str:
     """What it comes to, on one line."""
     said = [
-        f"{_counted(total.jobs, 'job')}: {total.elsewhere or 'none'} would have ended elsewhere",
+        f"{counted(total.jobs, 'job')}: {total.elsewhere or 'none'} would have ended elsewhere",
         f"{total.damaged} can't be read" if total.damaged else "",
         f"{total.another_way} would have come another way to the same end" if total.another_way else "",
         f"{_money(total.saved)} saved" if _any(total.saved) else "",
         _needed(total),
         f"{_money(total.open)} open" if _any(total.open) else "",
-        f"{_counted(total.spared, 'decision')} of stewards spared" if total.spared else "",
+        f"{counted(total.spared, 'decision')} of stewards spared" if total.spared else "",
     ]
     return ", ".join(part for part in said if part)
 
@@ -215,7 +215,7 @@ def _needed(total: Total) -> str:
         if total.estimate is None
         else f"about {dollars(total.estimate)}, an estimate"
     )
-    return f"at least {_counted(total.needs, 'more call')} ({cost})"
+    return f"at least {counted(total.needs, 'more call')} ({cost})"
 
 
 def _damage(kept: list[Tried]) -> Iterator[Diagnostic]:
@@ -244,17 +244,13 @@ def _unused(totals: Totals, rules: Rules, severity: str) -> Iterator[Diagnostic]
 def _notes(elsewhere: list[Tried]) -> Iterator[Diagnostic]:
     anyway = [tried.name for tried in elsewhere if tried.differs_anyway]
     if anyway:
-        message = f"{_counted(len(anyway), 'job')} would have ended elsewhere today without the change too"
+        message = f"{counted(len(anyway), 'job')} would have ended elsewhere today without the change too"
         yield Diagnostic("warning", "differs_anyway", message, anyway[0], "logist replay says why")
     notes = [(tried.name, note) for tried in elsewhere if tried.run for note in tried.run.notes]
     for name, note in notes[:SHOWN]:
         yield Diagnostic("info", "note", note, name)
     if len(notes) > SHOWN:
-        yield Diagnostic("info", "note", f"and {_counted(len(notes) - SHOWN, 'more note')}: --json has them")
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' if number != 1 else ''}"
+        yield Diagnostic("info", "note", f"and {counted(len(notes) - SHOWN, 'more note')}: --json has them")
 
 
 def _row(tried: Tried) -> dict[str, Any]:

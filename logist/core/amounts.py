@@ -1,4 +1,4 @@
-"""Money as people read it; free of pydantic and decimals, for what must start quickly."""
+"""Money and numbers of things as people read them; free of pydantic and decimals, for what must start quickly."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ def dollars(microcents: int) -> str:
         return f"{sign}<$0.0001"
     whole, part = divmod((amount + _SMALLEST_SHOWN // 2) // _SMALLEST_SHOWN, 10_000)
     return f"{sign}${whole:,}.{f'{part:04}'.rstrip('0').ljust(2, '0')}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 call`, `2,000 calls`, `3 histories`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"
 
 
 def join(cents: int, micro: int) -> int:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -108,18 +109,14 @@ def faults(document: JsonObject, schema: JsonObject) -> list[str]:
     return list(first.values())[:MAX_NAMED]
 
 
-_validators: list[tuple[JsonObject, Draft202012Validator]] = []
-"""The last few, each with the schema that it is of: looked up for every answer, and made but once."""
-
-
 def _validator(schema: JsonObject) -> Draft202012Validator:
-    for known, validator in _validators:
-        if known == schema:
-            return validator
-    copied: JsonObject = json.loads(json.dumps(schema))  # whoever changes theirs gets another validator
-    made = Draft202012Validator(copied)
-    _validators[:] = [(copied, made), *_validators[:3]]
-    return made
+    return _validator_of(json.dumps(schema))  # in JSON 1 is not true, unlike in Python
+
+
+@lru_cache(maxsize=4)
+def _validator_of(text: str) -> Draft202012Validator:
+    """Of the last few schemas: looked up for every answer, and made but once."""
+    return Draft202012Validator(json.loads(text))
 
 
 def _words(error: ValidationError) -> str:

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from logist.core.budget import LEFT_OUT
+from logist.core.marks import marked
 from logist.core.model import Request
 from logist.core.pieces import Piece
 from logist.core.prompt import FileText, Given, Relevant
@@ -69,9 +70,11 @@ def blocks(request: Request) -> list[Block]:
     found: list[list[Piece]] = []
     starts: list[int] = []
     end = -1
-    for part in request.parts:
+    exported = marked(request.metadata)
+    for number, part in enumerate(request.parts):
         text = request.prompt[max(0, part.start) : max(0, part.end)]
-        piece = Piece(part.source, "rule" if part.kind == "rule" else "given", text)
+        kind: Literal["rule", "given"] = "rule" if part.kind == "rule" else "given"
+        piece = Piece(part.source, kind, text, is_masked=number in exported)
         if part.start == end and found:
             found[-1].append(piece)
         else:

@@ -29,6 +29,7 @@ _CAUSES = {
     "unsure": "the rules for when a steward has to confirm an answer come to something else",
     "limit": "the job would have halted before this call: a limit is reached, or what was used is counted in another way",
     "step": "the entries before it lead to another step",
+    "role": "the rules for whose turn it is name another role",
     "refusals": "the rules of the permissions hold other changes of the workspace against the role",
     "results": "what a person gives in place of other jobs is taken in another way",
     "children": "the step would be given to another number of jobs",

@@ -8,6 +8,7 @@ changed, or of Logist itself, and the cause says which.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from logist.core.archived import Block
 from logist.core.budget import LEFT_OUT, PRIORITIES
 from logist.core.drift_causes import Today
 from logist.core.instructing import Instructed, instructed
+from logist.core.marks import marked
 from logist.core.model import EffectiveSpec, Interaction, Phase, Request, Role, State, Workflow
 from logist.core.pieces import Piece
 
@@ -41,7 +43,8 @@ class Drift:
     sequence: int
     """The interaction that asked."""
     source: str
-    """The part: `role:Worker`, `contract`, `task`, `file:src/a.py`; empty where it is about the whole."""
+    """The part: `role:Worker`, `contract`, `task`, `file:src/a.py`; empty where it is about the whole. Or what is
+    sent beside it: `model`, `temperature`, `tools`."""
     change: Change
     cause: str
     """In words, as `the role file Worker (roles/Worker.yaml) has changed`."""
@@ -63,16 +66,22 @@ def drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: Today) 
 
     Empty where nothing would, and where the archive does not say which parts its prompt has.
     """
-    then = archived.blocks(entry.request)
-    if not then:
+    blocks = archived.blocks(entry.request)
+    if not blocks:
         return []
     told = drift_causes.Told(spec, state, entry, today)
     found = [_drift(entry, told, "schema", "changed", "", "")] if told.schema_has_changed else []
     role = today.role
     if role is None:
         return [*found, _drift(entry, told, f"role:{told.role_name}", "gone", "", "")]
+    exported = marked(entry.request.metadata)
+    found += [
+        _drift(entry, told, name, "changed", _said(then), today.redact(_said(now))[0])
+        for name, (then, now) in told.settings(role).items()
+        if name not in exported
+    ]
     try:
-        return found + _role_drifts(_with_step(spec, state, today), state, entry, role, then, told)
+        return found + _role_drifts(_with_step(spec, state, today), state, entry, role, blocks, told)
     except RecursionError:
         return [*found, Drift(entry.sequence, "", "changed", "what the history holds is nested too deep")]
 
@@ -222,6 +231,8 @@ class _Matching:
         return all(self._may_be_cut(left.source) for left in waiting)
 
     def _is_said(self, then: Piece, now: Piece) -> bool:
+        if then.is_masked and then.source == now.source:
+            return True
         if then.text == now.text or (then.source == now.source and archived.is_surrounding(now.source)):
             return True
         if now.source == "limits" and _NUMBER.sub("", then.text) == _NUMBER.sub("", now.text):
@@ -260,6 +271,11 @@ def _today(before: Mapping[Key, Block], now: Mapping[Key, Block], key: Key, told
     )
     clean = told.today.redact(text)[0]
     return archived.masked(before[key].text, clean) if key in before else clean
+
+
+def _said(value: Any) -> str:
+    """A setting on a line; an archive may hold anything."""
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else json.dumps(value)
 
 
 def _drift(

@@ -6,12 +6,18 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from logist.core import archived
 from logist.core.archived import Block
 from logist.core.budget import LEFT_OUT
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Role, State, Step
+from logist.core.tools import offered
 
+SETTINGS = frozenset({"model", "temperature", "tools"})
+"""What a request says beside its prompt of what the role's file decides."""
+GIVEN, OFFERED = "given", "litellm"
+"""Agents: nobody was asked; the one that Logist offers tools to."""
 FILES = ("role", "template")
 """Parts that are a role's own words."""
 ASKED = frozenset(
@@ -26,6 +32,9 @@ _WORK = ("task", "workflow_step")
 AT_STEP = frozenset({"workflow_step", "agent_role"})
 """Parts that are the words of a workflow's step."""
 _NAMES = {
+    "model": "the model that is asked",
+    "temperature": "the temperature",
+    "tools": "the tools that are offered",
     "contract": "the contract, which says how to answer",
     "base": "the contract, which says how to answer in sections",
     "permissions": "what a role is told it may do",
@@ -77,6 +86,8 @@ class Today:
     step: Step | None = None
     """The step of the workflow, where its file says something else than the history; None where it does not."""
     step_file: str = ""
+    disabled: tuple[str, ...] | None = None
+    """The tools that the config leaves out; None: the tools are not looked at."""
     redact: Callable[[str], tuple[str, int]] = lambda text: (text, 0)
 
 
@@ -101,6 +112,26 @@ class Told:
         """Whether an answer is held to another schema today."""
         then = self._metadata("schema")
         return bool(self.today.schema) and isinstance(then, str) and then != self.today.schema
+
+    def settings(self, role: Role) -> dict[str, tuple[Any, Any]]:
+        """What is sent beside the prompt and would be another today, with both values: model, temperature, tools.
+
+        Nothing of an answer that was given, and no model that a person chose for that one step.
+        """
+        metadata, options = self.entry.request.metadata, (self.entry.request.command or {}).get("options")
+        agent = metadata.get("agent")
+        if self.entry.simulated or agent == GIVEN:
+            return {}
+        today: dict[str, Any] = {"temperature": role.temperature}
+        if not (isinstance(options, dict) and options.get("model")):
+            today["model"] = role.llm_model
+        if agent == OFFERED and self.today.disabled is not None:
+            today["tools"] = [tool.name for tool in offered(role.permissions, self.today.disabled)]
+        return {
+            name: (metadata[name], now)
+            for name, now in today.items()
+            if name in metadata and metadata[name] != now
+        }
 
     def is_untold(self, then: Block, now: Block) -> bool:
         """Whether a filled template differs by nothing but what the archive can't say.
@@ -127,6 +158,8 @@ class Told:
             return (
                 f"the step `{self.state.step}` of the workflow {flow}{_at(self.today.step_file)} has changed"
             )
+        if word in SETTINGS:
+            return self._of_setting(word, role)
         if word == "permissions" and self._permissions_differ:
             return f"the permissions of the role {self.role_name} have changed{_at(self.today.role_file)}"
         if word in FILES and not self.role_is_the_same:
@@ -136,6 +169,13 @@ class Told:
         if word in ASKED and change != "changed" and not self.role_is_the_same:
             return f"{role} asks for other parts of the surroundings"
         return self._own(source)
+
+    def _of_setting(self, word: str, role: str) -> str:
+        if word == "tools" and not self._permissions_differ:
+            return f"{_NAMES[word]}: `tools.disabled` of the config has changed, or Logist has other tools"
+        if word == "tools":
+            return f"the permissions of the role {self.role_name} have changed{_at(self.today.role_file)}"
+        return self._own(word) if self.role_is_the_same else f"{role} has changed: its {word}"
 
     def _is_of_the_step(self, word: str) -> bool:
         """Whether the file of the workflow makes the difference: in the words of the step, or in the form of all."""
@@ -196,8 +236,13 @@ def named(source: str) -> str:
 
 def between(source: str, change: str, first: int, second: int) -> str:
     """How a part stands in two prompts of one job, those of these interactions."""
+    return f"{named(source)}: {standing(change, first, second)}"
+
+
+def standing(change: str, first: int, second: int) -> str:
+    """The same without the name of the part."""
     how = {"changed": "not the same", "added": f"only in #{second}", "gone": f"only in #{first}"}
-    return f"{named(source)}: {how[change]}"
+    return how[change]
 
 
 def _at(file: str) -> str:

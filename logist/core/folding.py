@@ -17,10 +17,13 @@ class Folding:
     state: State | None = None
     _kept: dict[int, State] = field(default_factory=dict)
 
-    def take(self, entry: Interaction) -> State:
-        """The state after the next interaction."""
+    def back(self, entry: Interaction) -> State | None:
+        """The state that the next interaction goes back to; None where it is no restep, or nobody kept it."""
         if self.state is not None and entry.sequence in self.targets:
             self._kept[entry.sequence] = self.state
-        back = self._kept.get(fold.restep_target(entry)) if entry.kind is Kind.RESTEP else None
-        self.state = fold.apply(self.state, entry, back)
+        return self._kept.get(fold.restep_target(entry)) if entry.kind is Kind.RESTEP else None
+
+    def take(self, entry: Interaction) -> State:
+        """The state after the next interaction."""
+        self.state = fold.apply(self.state, entry, self.back(entry))
         return self.state

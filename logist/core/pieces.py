@@ -32,6 +32,8 @@ class Piece:
     """So many of its first characters stay, however small the budget is."""
     reason: str = ""
     """Why it is there at all, where that is not plain."""
+    is_masked: bool = False
+    """Of an archived one: an export took something out of it."""
 
 
 def assemble(

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from logist.core import data, limits, paths, permissions, steward
+from logist.core import data, fold, limits, paths, permissions, steward
 from logist.core.model import (
     Actor,
     Change,
@@ -19,12 +19,16 @@ from logist.core.model import (
     Observed,
     Permission,
     Permissions,
+    Phase,
     Response,
     State,
     Status,
     StepType,
 )
 from logist.core.model.words import ExitAction
+
+CHOSEN = "role_chosen"
+"""In the metadata of a request for a role that a person chose for this one step."""
 
 Found: TypeAlias = "Iterator[tuple[str, object, object]]"
 """Name, what was recorded, and what comes out today."""
@@ -35,6 +39,7 @@ def otherwise(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
     if entry.kind is Kind.ASK:
         if entry.exchange is None:  # else it was asked for before what was decided since
             yield from _asked(spec, state, entry)
+            yield from _who(spec, state, entry)
         yield from _breaches(entry)
         yield from _in_place_of_children(spec, state, entry)
     elif entry.kind is Kind.SPAWN:
@@ -49,17 +54,33 @@ def same(one: Any, other: Any) -> bool:
     """Whether two values are the same in JSON: unlike Python's `==`, this tells 1 from true."""
     if isinstance(one, str) or isinstance(other, str):
         return bool(one == other)
+    if type(one) is type(other) and not one and not other:  # as most are, and it takes no time
+        return True
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _asked(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
-    """Whether the agent would be asked today, at this step. Who it is can't be told: a person may name a role."""
+    """Whether the agent would be asked today, at this step."""
     if entry.step is not None and entry.step != state.step:
         yield "step", entry.step, state.step
     if entry.simulated:
         return
     if (halt := limits.halted(spec, state.usage)) is not None:
         yield "limit", "no limit stands before the call", halt.reason
+
+
+def _who(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
+    """Whose turn it is, where the request says that nobody chose another role, and nobody got stuck.
+
+    An earlier Logist did not say either, nor of which version it was.
+    """
+    told = entry.request.metadata
+    if entry.observed is None or "logist" not in told or CHOSEN in told or state.stuck is not None:
+        return
+    phase = entry.observed.phase
+    today = (fold.doer if phase is Phase.DOER else fold.reviewer)(spec, state)[0]
+    if entry.observed.role != today:
+        yield "role", entry.observed.role, today
 
 
 def _breaches(entry: Interaction) -> Found:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 
 from logist.core import difference, fold, limits, newer, rejudged, review, step, steward
 from logist.core.difference import Difference as Difference
+from logist.core.folding import Folding
 from logist.core.model import (
     END,
     EffectiveSpec,
@@ -83,23 +84,20 @@ def replay(
     Those that only a newer Logist knows whole are not judged (`newer.unknown` tells which).
     """
     spec: EffectiveSpec | None = None
-    state: State | None = None
-    kept: dict[int, State] = {}
+    folding = Folding(targets)
     for entry in interactions:
+        state = folding.state
         spec = entry.spec or spec
         judged = not newer.unknown(entry)
         if judged and state is None and (spec is None or entry.kind is not Kind.CREATE):
             cause = "a history begins with a create interaction, and that holds the spec"
             yield Difference(entry.sequence, "kind", entry.kind, Kind.CREATE, cause)
             return
-        if state is not None and entry.sequence in targets:
-            kept[entry.sequence] = state
-        back = kept.get(fold.restep_target(entry)) if entry.kind is Kind.RESTEP else None
         if judged and spec is not None:
             if prompts is not None and state is not None and entry.kind is Kind.ASK:
                 yield from prompts(spec, state, entry)
-            yield from _compare(spec, state, entry, back, schema)
-        state = fold.apply(state, entry, back)
+            yield from _compare(spec, state, entry, folding.back(entry), schema)
+        folding.take(entry)
 
 
 def _compare(

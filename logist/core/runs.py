@@ -79,6 +79,10 @@ class History:
         self._booked: dict[int, Run] = {}
         """What was booked for exchanges in doubt, by the interaction that did."""
 
+    def forget(self) -> None:
+        """What was booked so far is another job's to take back."""
+        self._booked.clear()
+
     def look(self, entry: JsonObject) -> Iterator[Run]:
         """Takes the next interaction; the run that it is, or what it took back of one."""
         self.interactions += 1
@@ -87,7 +91,7 @@ class History:
         if isinstance(spec, dict):
             self._workflow = _name(_object(spec, "workflow").get("name"))
         if is_fork(entry):
-            self._booked.clear()
+            self.forget()
         yield from self._released(_object(entry, "command"))
         if _asks(entry):
             run = _run(entry, self._workflow)

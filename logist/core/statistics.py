@@ -118,8 +118,11 @@ class Table:
         """How many were taken."""
         return sum(self.jobs.values())
 
-    def take(self, name: str, entries: Iterable[JsonObject]) -> None:
-        """Adds a history, or nothing of it where reading `entries` raises; of a fork, what it has of its own."""
+    def take(self, name: str, entries: Iterable[JsonObject], *, shared: int = 0) -> None:
+        """Adds a history, or nothing of it where reading `entries` raises; of a fork, what it has of its own.
+
+        The first `shared` interactions are counted elsewhere.
+        """
         history = History()
         groups: dict[Key, Tally] = {}
         totals: dict[bool, Tally] = {}
@@ -132,6 +135,10 @@ class Table:
                 key = Key(run.simulated, tuple(names[each] for each in self.by))
                 groups.setdefault(key, Tally(histories=1)).add(run)
                 totals.setdefault(run.simulated, Tally(histories=1)).add(run)
+            if history.interactions == shared:
+                history.forget()
+                groups.clear()
+                totals.clear()
         for key, tally in groups.items():
             self._group(key).merge(tally)
         for simulated, tally in totals.items():

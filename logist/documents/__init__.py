@@ -2,19 +2,22 @@
 
 from logist.documents.checking import checked, faults, nearest, unknown_keys, without
 from logist.documents.editing import dumped, edited
-from logist.documents.reading import MAX_BYTES, MAX_DEPTH, Document, parse, read
+from logist.documents.reading import MAX_BYTES, MAX_DEPTH, Document, content, opened, parse, read, text
 
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
     "Document",
     "checked",
+    "content",
     "dumped",
     "edited",
     "faults",
     "nearest",
+    "opened",
     "parse",
     "read",
+    "text",
     "unknown_keys",
     "without",
 ]

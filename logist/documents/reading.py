@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -29,6 +31,10 @@ from logist.errors import InvalidFile
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
+
+# Without O_NONBLOCK a pipe in the place of a file would hold us for ever.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_GIVEN = ("/dev/fd", "/proc/self/fd")
 
 # The core schema of YAML 1.2: `no`, `1_000` and dates are text, `010` is ten.
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
@@ -60,15 +66,54 @@ class Piece(NamedTuple):
     column: int
 
 
+def opened(path: str | Path) -> BinaryIO:
+    """A file that a person names, for reading; OSError at once for a pipe, a socket or a device.
+
+    What the shell has opened for the command, as for `<(...)`, is no more in doubt than standard input.
+    """
+    name = os.fspath(path)
+    if name == "/dev/stdin" or os.path.dirname(name) in _GIVEN:
+        return open(name, "rb")
+    try:
+        fd = os.open(name, _READ)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device without a driver
+            raise _irregular(name) from error
+        raise
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # what a directory is, the next line says
+        os.close(fd)
+        raise _irregular(name)
+    try:
+        return os.fdopen(fd, "rb")
+    except OSError:
+        os.close(fd)
+        raise
+
+
+def _irregular(name: str) -> OSError:
+    return OSError(errno.EINVAL, "it is not a regular file", name)
+
+
+def content(path: str | Path, most: int = MAX_BYTES) -> bytes:
+    """What `opened` opens, all of it; of a file that is longer, a byte more than `most`."""
+    with opened(path) as file:
+        return file.read(most + 1)
+
+
 def read(path: Path) -> Document:
     """The document in a file; every failure is an InvalidFile that says where."""
+    return parse(text(path), os.fspath(path))
+
+
+def text(path: Path) -> str:
+    """The text of a file, as `read` has it."""
     name = os.fspath(path)
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        data = content(path)
     except OSError as error:
         raise InvalidFile(f"cannot be read: {error.strerror}", where=name) from error
-    return parse(_decoded(content, name), name)
+    return _decoded(data, name)
 
 
 def parse(text: str, name: str) -> Document:
@@ -117,14 +162,14 @@ def joined(path: str, key: str | int) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _decoded(content: bytes, name: str) -> str:
-    if len(content) > MAX_BYTES:
+def _decoded(data: bytes, name: str) -> str:
+    if len(data) > MAX_BYTES:
         raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
     try:
-        return content.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        column = error.start - content.rfind(b"\n", 0, error.start)
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
         raise InvalidFile("is not UTF-8 text", where=f"{name}:{line}:{column}") from error
 
 

@@ -8,16 +8,17 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from logist.core import patterns
-from logist.core.model import Interaction, JsonObject, Kind
+from logist.core.model import Interaction, JsonObject
 from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageError
 from logist.jobs import rebuilding
 from logist.jobs.session import interaction_of
-from logist.store import JobDir, foreign, history, segments
-from logist.store.entries import CLOSING, read_header
+from logist.store import JobDir, history, segments
+from logist.store.entries import CLOSING, lines, read_header
 from logist.store.files import TEMPORARY
 
 Entry = TypeVar("Entry", Interaction, JsonObject)
@@ -51,17 +52,22 @@ class Archive:
         """The directory it lies in, as a job to read."""
         return JobDir(self.path.parent, self.path.parent.name)
 
+    @cached_property
+    def _rebuilding(self) -> rebuilding.Rebuilding:
+        """Of a history of another shape: what its readings found out."""
+        return rebuilding.Rebuilding(self.path)
+
     def interactions(self) -> Iterator[Interaction]:
         """The whole history in order, one in memory at a time. Raises Damaged at the first bad one."""
         if rebuilding.is_foreign(self.path):
-            yield from rebuilding.interactions(self.path)
+            yield from self._rebuilding.interactions()
         else:
             yield from map(interaction_of, self.entries())
 
     def entries(self) -> Iterator[JsonObject]:
         """The same as JSON, which is read much faster: as it lies on disk, but for what had to be rebuilt."""
         if rebuilding.is_foreign(self.path):
-            yield from rebuilding.entries(self.path)
+            yield from self._rebuilding.entries()
             return
         if self.path.name == HISTORY:
             yield from self.job.entries()
@@ -70,7 +76,7 @@ class Archive:
 
     def notes(self) -> Iterator[str]:
         """What had to be rebuilt to read it, in words; nothing where Logist wrote it as it is."""
-        return iter(rebuilding.notes(self.path) if rebuilding.is_foreign(self.path) else ())
+        return iter(self._rebuilding.notes() if rebuilding.is_foreign(self.path) else ())
 
     def is_cut_off(self) -> bool:
         """Whether something is missing at its end, be it only the closing: then there may have been more."""
@@ -100,12 +106,12 @@ class Archive:
         """The interactions that a restep goes back before. Of the live file only the lines that can be one are
         parsed, and nothing is verified: whoever reads the history whole says what is wrong with it."""
         if rebuilding.is_foreign(self.path):
-            return {to for entry in foreign.entries(self.path) for to in _restep_to(entry)}
+            return self._rebuilding.restep_targets()
         with history.opened(self.path) as file:
             header = read_header(file, self.path)
-            found = {to for entry in segments.before(self.path, header) for to in _restep_to(entry)}
+            found = {to for entry in segments.before(self.path, header) for to in rebuilding.restep_to(entry)}
             file.seek(header.size)
-            return found.union(to for line in file if _RESTEP in line for to in _target(line))
+            return found.union(to for line in lines(file) if _RESTEP in line for to in _target(line))
 
 
 def _target(line: bytes) -> Iterator[int]:
@@ -114,14 +120,7 @@ def _target(line: bytes) -> Iterator[int]:
     except (ValueError, RecursionError):
         return
     if isinstance(entry, dict):
-        yield from _restep_to(entry)
-
-
-def _restep_to(entry: JsonObject) -> Iterator[int]:
-    command = entry.get("command")
-    to = command.get("to") if isinstance(command, dict) else None
-    if entry.get("kind") == Kind.RESTEP and isinstance(to, int):
-        yield to
+        yield from rebuilding.restep_to(entry)
 
 
 @dataclass
@@ -143,13 +142,28 @@ def attempt(archive: Archive, seen: Callable[[], int] = lambda: 0) -> Iterator[A
     except Stopped:
         raise
     except LogistError as error:
-        tried.error = error
+        tried.error = no_history(archive.path) or error
     except (OSError, RecursionError) as error:
         tried.error = Damaged(f"it can't be read: {error}", where=str(archive.path))
     except NONSENSE as error:
         where = f", at interaction {seen()}" if seen() else ""
         message = f"what it says makes no sense to the rules{where}: {error!r}"
         tried.error = Damaged(message, where=str(archive.path), fix="was it edited by hand?")
+
+
+def no_history(path: Path) -> Damaged | None:
+    """What is wrong with a file that does not even begin as a history does; None for those that do, damaged ones too."""
+    try:
+        with history.opened(path) as file:
+            begin = file.read(1)
+        if begin in (b"", b"[", b"{") or path.name == HISTORY or rebuilding.is_foreign(path):
+            return None
+    except (LogistError, OSError):
+        return None
+    fix = (
+        "a history is a jobHistory.json, a list of interactions, or an object that holds it as `interactions`"
+    )
+    return Damaged("this is no history", where=str(path), fix=fix)
 
 
 def exit_code(errors: Iterable[LogistError]) -> int:

@@ -6,24 +6,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TypeAlias
 
 from logist import __version__
 from logist.core import drift, line_diff
 from logist.core.drift import Drift
 from logist.core.drift_causes import Today, role_asked, schema_hash
 from logist.core.model import EffectiveSpec, Interaction, State, Step, Workflow
+from logist.core.replay import Prompts
 from logist.errors import InvalidFile, LogistError, UsageError
 from logist.jobs.project import Project
 from logist.resources import resource
 from logist.roles import role_hash
 from logist.workflows import SUFFIXES, directories, load
 
-Prompts: TypeAlias = Callable[[EffectiveSpec, State, Interaction], list[Drift]]
-"""What is not as it was in the request of an ask, from the spec and the state before it."""
-
 OF_A_STEP = ("name", "prompt", "guidance", "agent_role", "response_format")
 """What of a step a prompt has; the rest of a workflow stays as it was frozen into the job."""
+
+NAMED = 3
+"""Broken files that are named."""
 
 
 def prompts(project: Project) -> Prompts:
@@ -47,18 +47,35 @@ def prompts(project: Project) -> Prompts:
 def _today(project: Project, name: str) -> Today:
     """What is known of a role today, and of all that is the same for every role."""
     shared = Today(__version__, schema_hash(project.schema), redact=_redact(project))
+    shared = replace(shared, disabled=tuple(project.settings.tools.disabled))
     if not name:
         return replace(shared, missing="the request does not say for which role it was made")
     try:
         role = project.roles.get(name)
     except UsageError:
-        return replace(shared, missing=f"there is no role {project.redacted(name)} today")
+        return replace(shared, missing=project.redacted(_missing(project, name)))
     except InvalidFile as error:
-        where = f" ({_shown(project, Path(error.where))})" if error.where else ""
-        missing = f"the role file {project.redacted(name)}{where} is broken today: {error.message}"
-        return replace(shared, missing=project.redacted(missing))
+        return replace(shared, missing=project.redacted(_broken(project, name, error)))
     file = _shown(project, project.roles.by_name[name].path)
     return replace(shared, role=role, role_file=file, role_hash=role_hash(role))
+
+
+def _broken(project: Project, name: str, error: InvalidFile) -> str:
+    where = f" ({_shown(project, Path(error.where))})" if error.where else ""
+    return f"the role file {name}{where} is broken today: {error.message}"
+
+
+def _missing(project: Project, name: str) -> str:
+    """Why there is no role of that name; of a file that can't be read nobody knows which roles it has."""
+    broken = project.roles.broken
+    for known, error in broken.items():
+        if known.casefold() == name.casefold():
+            return _broken(project, name, error)
+    files = [*dict.fromkeys(_shown(project, Path(error.where)) for error in broken.values() if error.where)]
+    if not files:
+        return f"there is no role {name} today"
+    more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
+    return f"there is no role {name} today, unless it is in what is broken: {', '.join(files[:NAMED])}{more}"
 
 
 def _redact(project: Project) -> Callable[[str], tuple[str, int]]:

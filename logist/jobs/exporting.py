@@ -18,7 +18,7 @@ from logist.core.share import Private, Replacing
 from logist.errors import Damaged, Refused, ReplayDiffers, StorageError, UsageError
 from logist.jobs import fixtures, leaking
 from logist.jobs.archives import Archive
-from logist.jobs.fixtures import HISTORY, MANIFEST, Manifest, Transition, transition
+from logist.jobs.fixtures import HISTORY, MANIFEST, Manifest, Moves, transition
 from logist.jobs.project import Project
 from logist.jobs.replaying import Replayed, replay_archive
 from logist.store import JobDir, files
@@ -65,7 +65,7 @@ class _Written:
     """What the second reading has made."""
 
     head: str = ""
-    transitions: list[Transition] = field(default_factory=list)
+    transitions: Moves = field(default_factory=Moves)
     leaks: list[str] = field(default_factory=list)
     """Where secrets were found, in words."""
     more: int = 0
@@ -99,7 +99,7 @@ def _exported(project: Project, job: JobDir, folder: Path, *, redacted: bool) ->
         files.replace_chunks(made / HISTORY, _lines(job, survey, replacing, secrets, written))
         replacing.look(job.id)
         name = replacing.text(job.id)
-        for _, kind in share.leaks({"job": name}, name, secrets):
+        for _, kind in (*share.leaks({"job": name}, name, secrets), *_unmatched({"job": name}, replacing)):
             _keep(written, f"the id of the job: {kind}")
         _require_clean(written, redacted=redacted)
         original, copy = _replayed(project, job, made, survey.count)
@@ -111,7 +111,7 @@ def _exported(project: Project, job: JobDir, folder: Path, *, redacted: bool) ->
             interactions=survey.count,
             redacted=redacted,
             replaced=replacing.stand_ins.counts,
-            transitions=[fixtures.Moved.model_validate(each._asdict()) for each in written.transitions],
+            transitions=written.transitions,
             certified=True,
         )
         fixtures.write(made, manifest)
@@ -157,6 +157,11 @@ def _look(entry: JsonObject, private: Private) -> None:
         private.user(steward["name"])
 
 
+def _unmatched(entry: JsonObject, replacing: Replacing) -> list[tuple[str, str]]:
+    """What patterns still find in what would be written, as `leaks` tells it."""
+    return [(place, "what redact.patterns finds") for place in share.unmatched(entry, replacing)]
+
+
 def _lines(
     job: JobDir, survey: _Survey, replacing: Replacing, secrets: dict[str, str], written: _Written
 ) -> Iterator[bytes]:
@@ -169,7 +174,7 @@ def _lines(
         made = share.changed(entry, replacing, hashes)
         for _ in range(ROUNDS if replacing.redacts else 1):
             complete, line = seal(made, number, previous)
-            leaks = [*share.leaks(complete, line.decode(), secrets)]
+            leaks = [*share.leaks(complete, line.decode(), secrets), *_unmatched(complete, replacing)]
             if not leaks:
                 break
             made = share.changed(made, replacing, {})
@@ -265,13 +270,23 @@ def _require_place(project: Project, job: JobDir, folder: Path, *, redacted: boo
         raise UsageError(message, where=where, fix="name a DIR that is empty or not there")
     if not force:
         raise UsageError(f"{folder} holds a fixture", where=where, fix="--force writes it again")
+    _require_replaceable(manifest, holds, job, folder, redacted=redacted)
+
+
+def _require_replaceable(
+    manifest: Manifest, holds: list[str], job: JobDir, folder: Path, *, redacted: bool
+) -> None:
+    """UsageError where a fixture that is there is of another job, or what is private would come or stay there."""
+    where, fix = "--fixture", "name another DIR"
+    if not any(entry["checksum"] == manifest.head for entry in job.entries()):
+        raise UsageError(f"{folder} holds a fixture of another job, {manifest.job}", where=where, fix=fix)
+    if manifest.redacted and not redacted:
+        message = f"{folder} holds a fixture that was redacted"
+        raise UsageError(message, where=where, fix=f"give --redact too, or {fix}")
     older = [name for name in holds if name.startswith(BEFORE.removesuffix(".json"))]
     if redacted and not manifest.redacted and older:
         message = f"{folder / older[-1]} is not redacted, and would stay there"
-        raise UsageError(message, where=where, fix="move it away, or name another DIR")
-    if not any(entry["checksum"] == manifest.head for entry in job.entries()):
-        message = f"{folder} holds a fixture of another job, {manifest.job}"
-        raise UsageError(message, where=where, fix="name another DIR")
+        raise UsageError(message, where=where, fix=f"move it away, or {fix}")
 
 
 @contextmanager

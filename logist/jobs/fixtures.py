@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from array import array
 from collections.abc import Iterable, Iterator
-from itertools import zip_longest
+from itertools import islice, takewhile, zip_longest
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
 from logist.core.model import JsonObject, Recorded
 from logist.errors import Damaged, Refused
@@ -20,6 +22,12 @@ FORMAT = 1
 """The version of manifests that this Logist writes; it reads no other."""
 LARGEST = 256 << 20
 """Bytes of a manifest that are read; a million interactions need about 100 MB."""
+MOST = 2**62
+"""The greatest sequence there can be."""
+AT_ONCE = 1000
+"""Lines that are written at once."""
+BEGIN = b' "transitions": [\n'
+END = b" ],\n"
 TOLD = 10
 """Transitions that are named one by one where they differ."""
 AGAIN = "write it again: logist job export JOB --fixture DIR --force"
@@ -40,14 +48,40 @@ class Transition(NamedTuple):
 class Moved(Recorded):
     """The same, as a manifest has it."""
 
-    sequence: int
+    sequence: Annotated[int, Field(ge=-MOST, le=MOST)]
     kind: str
     before: str
     after: str
 
 
+class Moves:
+    """The transitions of a history in their order, in a few bytes each: there may be a million."""
+
+    def __init__(self) -> None:
+        self._sequences = array("q")
+        self._ways = array("q")
+        self._known: dict[tuple[str, str, str], int] = {}
+        """What was met so far of `(kind, before, after)`, with its number."""
+
+    def append(self, move: Transition) -> None:
+        """One more."""
+        self._ways.append(self._known.setdefault(move[1:], len(self._known)))
+        self._sequences.append(move.sequence)
+
+    def __len__(self) -> int:
+        return len(self._sequences)
+
+    def __iter__(self) -> Iterator[Transition]:
+        ways = list(self._known)
+        return (
+            Transition(number, *ways[way]) for number, way in zip(self._sequences, self._ways, strict=True)
+        )
+
+
 class Manifest(Recorded):
     """fixture.json."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     fixture: int = FORMAT
     logist: str
@@ -62,13 +96,9 @@ class Manifest(Recorded):
     redacted: bool
     replaced: dict[str, int] = Field(default_factory=dict)
     """How many values of each kind were replaced, each value counted once."""
-    transitions: list[Moved]
+    transitions: Moves
     certified: Literal[True]
     """The history was replayed when it was written, with the transitions and responses of the original."""
-
-    def moves(self) -> Iterator[Transition]:
-        """The transitions, as `transition` tells them."""
-        return (Transition(each.sequence, each.kind, each.before, each.after) for each in self.transitions)
 
 
 def transition(entry: JsonObject) -> Transition:
@@ -84,18 +114,17 @@ def read(folder: Path) -> Manifest | None:
     Raises Damaged for one that does not read, Refused for one of a newer Logist.
     """
     path = folder / MANIFEST
-    try:
-        if path.stat().st_size > LARGEST:
-            raise Damaged(f"the manifest is larger than {LARGEST:,} bytes", where=str(path), fix=AGAIN)
-    except OSError:
-        pass  # said by the reading, if there is something to say
-    data = files.read_bytes(path)
-    if data is None:
+    if not os.path.lexists(path):
         return None
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise Damaged("the manifest is not JSON", where=str(path), fix=AGAIN) from error
+    with files.regular(path, "the manifest", AGAIN) as file:
+        if os.fstat(file.fileno()).st_size > LARGEST:
+            raise Damaged(f"the manifest is larger than {LARGEST:,} bytes", where=str(path), fix=AGAIN)
+        try:
+            value = _loaded(file)
+        except ValidationError as error:
+            raise _unread(path, error, "transitions.") from error
+        except (ValueError, RecursionError) as error:
+            raise Damaged("the manifest is not JSON", where=str(path), fix=AGAIN) from error
     version = value.get("fixture") if isinstance(value, dict) else None
     if isinstance(version, int) and version > FORMAT:
         message = f"the fixture has version {version}, this Logist reads {FORMAT}"
@@ -103,24 +132,65 @@ def read(folder: Path) -> Manifest | None:
     try:
         return Manifest.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the whole"
-        message = f"the manifest does not read: {field}: {first['msg']}"
-        raise Damaged(message, where=str(path), fix=AGAIN) from error
+        raise _unread(path, error) from error
+
+
+def _unread(path: Path, error: ValidationError, place: str = "") -> Damaged:
+    first = error.errors()[0]
+    field = place + ".".join(map(str, first["loc"])) or "the whole"
+    return Damaged(f"the manifest does not read: {field}: {first['msg']}", where=str(path), fix=AGAIN)
+
+
+def _loaded(file: BinaryIO) -> Any:
+    """The value of a manifest; ValueError for what is no JSON. As Logist writes it, few transitions are in memory at a time."""
+    rest: list[bytes] = []
+    moves = Moves()
+    for line in file:
+        rest.append(line)
+        if line == BEGIN:
+            break
+    lines = iter(file.readline, b"")
+    rows = takewhile(END.__ne__, lines)
+    while some := b"".join(islice(rows, AT_ONCE)).strip():
+        for row in json.loads(b"[%b]" % some.removesuffix(b",")):
+            moves.append(_move(row))
+    if moves or rest[-1:] == [BEGIN]:
+        rest.append(END)
+    value = json.loads(b"".join([*rest, *file]))
+    if isinstance(value, dict) and isinstance(listed := value.get("transitions"), list):
+        for row in listed:
+            moves.append(_move(row))
+        value["transitions"] = moves
+    return value
+
+
+def _move(row: Any) -> Transition:
+    """A transition of a manifest; raises ValidationError for what is none."""
+    match row:
+        case {"sequence": int(number), "kind": str(kind), "before": str(before), "after": str(after)}:
+            if abs(number) < MOST:
+                return Transition(number, kind, before, after)
+    return Transition(**Moved.model_validate(row).model_dump())
 
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Puts the manifest into `folder`, durably and all or nothing: a transition a line, so that a diff of two reads."""
-    data = manifest.model_dump(mode="json")
-    moves = data.pop("transitions")
-    certified = {"certified": data.pop("certified")}
-    lines = [
-        f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)},\n" for name, value in data.items()
-    ]
-    rows = ",\n".join("  " + json.dumps(move, ensure_ascii=False) for move in moves)
-    ends = [f" {json.dumps(name)}: {json.dumps(value)}\n" for name, value in certified.items()]
-    text = "".join(["{\n", *lines, ' "transitions": [\n', rows, "\n ],\n", *ends, "}\n"])
-    files.replace_file(folder / MANIFEST, text.encode())
+    files.replace_chunks(folder / MANIFEST, _written(manifest))
+
+
+def _written(manifest: Manifest) -> Iterator[bytes]:
+    data = manifest.model_dump(mode="json", exclude={"transitions", "certified"})
+    yield b"{\n"
+    for name, value in data.items():
+        yield f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)},\n".encode()
+    yield BEGIN
+    left = len(manifest.transitions)
+    rows = (json.dumps(move._asdict(), ensure_ascii=False) for move in manifest.transitions)
+    while some := [*islice(rows, AT_ONCE)]:
+        left -= len(some)
+        yield ("  " + ",\n  ".join(some) + (",\n" if left else "\n")).encode()
+    yield END
+    yield b' "certified": %b\n}\n' % json.dumps(manifest.certified).encode()
 
 
 def check(folder: Path) -> tuple[str, ...]:
@@ -137,7 +207,7 @@ def check(folder: Path) -> tuple[str, ...]:
 def _disagreements(manifest: Manifest, entries: Iterable[JsonObject]) -> Iterator[str]:
     count = differ = 0
     head: object = None
-    for wanted, entry in zip_longest(manifest.moves(), entries):
+    for wanted, entry in zip_longest(manifest.transitions, entries):
         found = None if entry is None else transition(entry)
         if entry is not None:
             count, head = count + 1, entry.get("checksum")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -10,6 +9,7 @@ from itertools import islice
 from logist import documents
 from logist.core import fold, newer, steward
 from logist.core.folding import Folding
+from logist.core.ids import is_commit
 from logist.core.model import (
     Actor,
     EffectiveSpec,
@@ -21,17 +21,14 @@ from logist.core.model import (
     Steward,
 )
 from logist.errors import InvalidFile, Refused, UsageError
-from logist.jobs import home, specs
+from logist.jobs import home, naming, specs
 from logist.jobs.project import Project
 from logist.jobs.session import dump, dump_state, interaction_of
 from logist.store import JobDir, files, replace_file, taking
 from logist.workspace import forking
 
-LONGEST_ID = 128
 MOST_FORKS = 10_000
 """Names that are tried for a fork without one of its own."""
-
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 @dataclass(frozen=True)
@@ -77,13 +74,10 @@ def fork(
     beginning = _read(origin, at)
     _require_own_way(origin.id, beginning)
     flow = files.read_bytes(origin.workflow_file)
-    for name in [new_id] if new_id else _free_names(origin.id):
-        try:
-            return _make(project, origin, name, beginning, flow, note)
-        except Refused:
-            if new_id or not (project.jobs_dir / name).exists():
-                raise
-    raise Refused(f"{MOST_FORKS} forks of {job_id} are there", fix="choose an --id")
+    names = naming.numbered(origin.id, (f"-fork-{number}" for number in range(1, MOST_FORKS + 1)))
+    return naming.made(
+        project, new_id, names, lambda name: _make(project, origin, name, beginning, flow, note)
+    )
 
 
 def _read(origin: JobDir, at: int | None) -> _Beginning:
@@ -124,7 +118,7 @@ def _no_such(origin: JobDir, at: int) -> UsageError:
 def _commits(entry: Interaction) -> set[str]:
     """The checkpoints that an entry names."""
     named = (entry.checkpoint_before, entry.checkpoint_after, entry.observed and entry.observed.found)
-    return {commit for commit in named if commit and _COMMIT.fullmatch(commit)}
+    return {commit for commit in named if commit and is_commit(commit)}
 
 
 def _require_own_way(origin: str, beginning: _Beginning) -> None:
@@ -137,13 +131,6 @@ def _require_own_way(origin: str, beginning: _Beginning) -> None:
     before = spawned.sequence - 1 if spawned and spawned.sequence > 1 else 1
     fix = f"fork before they were made: --at {before}, or after their work was gathered"
     raise Refused(message, where="--at", fix=fix)
-
-
-def _free_names(origin: str) -> Iterator[str]:
-    """Ids for forks of a job, the first that may be free first."""
-    for number in range(1, MOST_FORKS + 1):
-        ending = f"-fork-{number}"
-        yield origin[: LONGEST_ID - len(ending)] + ending
 
 
 def _make(
@@ -181,7 +168,7 @@ def _make(
 def _asked(origin: JobDir, name: str) -> str:
     """job.yaml of the new job: as that of the other one stands today, under its own name, and nobody's child."""
     specs.read(origin, draft=True)
-    text = origin.spec_file.read_text("utf-8")
+    text = documents.text(origin.spec_file)
     said = documents.parse(text, origin.spec_file.name).data
     changes: dict[tuple[str, ...], object | None] = {("id",): name} if "id" in said else {}
     if "parent" in said:

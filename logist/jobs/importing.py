@@ -16,18 +16,16 @@ from logist.core import newer
 from logist.core.folding import Folding
 from logist.core.leaks import leaks
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, State
-from logist.core.old_shapes import Notes
 from logist.errors import Damaged, Refused
-from logist.jobs import archives, family, home, leaking, mending, rebuilding, specs
+from logist.jobs import archives, family, home, leaking, mending, naming, specs
 from logist.jobs.archives import HISTORY, Archive
 from logist.jobs.project import Project
 from logist.jobs.session import dump, dump_state, interaction_of
-from logist.store import JobDir, files, history, replace_file, taking
+from logist.store import JobDir, files, history, replace_file, segments, taking
 
 MOST_NAMES = 1_000
 LONGEST_NAME = 200
 """Bytes of the name under which the file is kept; a temporary one is longer."""
-LONGEST_ID = 128
 NOTED = 50
 """Notes that the history keeps."""
 
@@ -125,40 +123,22 @@ def import_history(project: Project, path: Path, *, new_id: str | None = None) -
     history, Refused for an id that is taken and for a job that waits for others.
     """
     archive = archives.one(Path(os.path.realpath(path)))
-    _require_history(archive.path)
-    told = Notes()
-    if rebuilding.is_foreign(archive.path):
-        try:
-            for _ in rebuilding.interactions(archive.path, told):
-                pass
-        except Damaged as error:  # it may show what stands in the file
-            raise Damaged(project.redacted(error.message), where=error.where, fix=error.fix) from None
-    notes = [project.redacted(line) for line in told.lines()]
-    for name in [new_id] if new_id else _free_names(archive.path):
-        try:
-            return _make(project, archive, name, notes)
-        except Refused:
-            if new_id or not (project.jobs_dir / name).exists():
-                raise
-    raise Refused(f"{MOST_NAMES} jobs with names like that are there", fix="choose an --id")
+    if wrong := archives.no_history(archive.path):
+        raise wrong
+    try:
+        notes = [project.redacted(line) for line in archive.notes()]
+    except Damaged as error:  # it may show what stands in the file
+        raise Damaged(project.redacted(error.message), where=error.where, fix=error.fix) from None
+    return naming.made(
+        project, new_id, _names(archive.path), lambda name: _make(project, archive, name, notes)
+    )
 
 
-def _require_history(path: Path) -> None:
-    """Raises Damaged for a file that does not even begin as a history does, damaged ones included."""
-    with history.opened(path) as file:
-        begin = file.read(1)
-    if begin not in (b"[", b"{") and path.name != HISTORY and not rebuilding.is_foreign(path):
-        fix = "a history is a jobHistory.json, a list of interactions, or an object that holds it as `interactions`"
-        raise Damaged("this is no history", where=str(path), fix=fix)
-
-
-def _free_names(path: Path) -> Iterator[str]:
+def _names(path: Path) -> Iterator[str]:
     """Ids by the name of the file, or of its directory, the first that may be free first."""
     name = path.parent.name if path.name == HISTORY else path.stem
     stem = re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-") or "imported"
-    for number in range(1, MOST_NAMES + 1):
-        ending = f"-{number}" if number > 1 else ""
-        yield stem[: LONGEST_ID - len(ending)] + ending
+    return naming.numbered(stem, ("", *(f"-{number}" for number in range(2, MOST_NAMES + 1))))
 
 
 def _make(project: Project, archive: Archive, name: str, notes: list[str]) -> Imported:
@@ -236,10 +216,5 @@ def _lacking(past: _Past, *, kept: bool) -> Iterator[str]:
         yield "it does not say what was asked: write a `prompt` into job.yaml before the next step"
     if past.redacted:
         yield f"secrets were taken out of {past.redacted} interactions, and so the file itself was not kept"
-    older = [
-        name
-        for name in os.listdir(past.archive.path.parent)
-        if re.fullmatch(r"jobHistory\.\d+\.json\.gz", name)
-    ]
-    if older and past.archive.path.name == HISTORY and kept:
+    if kept and past.archive.path.name == HISTORY and segments.found(past.archive.path):
         yield "of the files of the history only the last was kept in attachments/; the entries of all are there"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from logist.core import newer
 from logist.core.folding import Folding
+from logist.core.ids import is_commit
 from logist.core.model import Interaction, JsonObject, Kind, State
 from logist.errors import Damaged, InvalidFile, UsageError
 from logist.jobs import specs
@@ -23,8 +23,6 @@ SHOWN = 5
 """Checkpoints that are named one by one when they are missing."""
 AT_ONCE = 10_000
 """Checkpoints that are looked for in one reading of the pack indexes; so many are in memory."""
-
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def interactions(job: JobDir) -> Iterator[Interaction]:
@@ -83,7 +81,7 @@ class _Seen:
             self.targets.add(command.get("to", 0))
         for name in ("checkpoint_before", "checkpoint_after"):
             commit = entry.get(name)
-            if isinstance(commit, str) and _COMMIT.fullmatch(commit):
+            if isinstance(commit, str) and is_commit(commit):
                 self._named.setdefault(commit, entry["sequence"])
         if len(self._named) >= AT_ONCE:
             self._find()

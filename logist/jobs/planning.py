@@ -25,6 +25,7 @@ from logist.core.model import (
     State,
 )
 from logist.core.prompt import FileText
+from logist.core.rejudged import CHOSEN
 from logist.core.relevance import Task, kinds
 from logist.core.step import Bounds, Idle, StepPlan
 from logist.core.tools import Tool, offered
@@ -151,6 +152,8 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
         return planned
     template_warnings(project, planned.warnings, strict=turn.choice.strict)
     metadata = {**planned.request.metadata, "logist": __version__, "schema": schema_hash(project.schema)}
+    if turn.choice.role:
+        metadata[CHOSEN] = True
     request = planned.request.model_copy(
         update={"command": _command(session, turn.choice), "metadata": metadata}
     )

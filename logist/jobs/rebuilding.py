@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from logist.core import exit_command, old_shapes
-from logist.core.model import Interaction, JsonObject
+from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.old_entry import is_ours
 from logist.core.old_shapes import Notes
 from logist.errors import Damaged
 from logist.jobs.session import dump, interaction_of
 from logist.resources import schema
-from logist.store import foreign
+from logist.store import foreign, history
 from logist.store.entries import seal
 
 DEEP = "it is nested too deeply"
@@ -30,14 +32,76 @@ def is_foreign(path: Path) -> bool:
     return foreign.is_foreign(path)
 
 
-def interactions(path: Path, notes: Notes | None = None) -> Iterator[Interaction]:
-    """The whole history in order, as interactions; what had to be rebuilt is added to `notes`.
+class Rebuilding:
+    """One history of another shape; what a reading found out is kept, so that two are enough for a replay."""
 
-    Raises Damaged, with the file and the entry, at the first that can't be read.
-    """
-    found = notes if notes is not None else Notes()
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._looked: _Look | None = None
+        self._told: Notes | None = None
+        """Of a reading that came to the end."""
+
+    def restep_targets(self) -> set[int]:
+        """The interactions that a restep goes back before; Damaged, with the file, where it does not read."""
+        return set(self._look().targets)
+
+    def interactions(self) -> Iterator[Interaction]:
+        """The whole history in order, as interactions.
+
+        Raises Damaged, with the file and the entry, at the first that can't be read.
+        """
+        look, found = self._look(), Notes()
+        with _located(self._path):
+            yield from _told(self._path, look, found)
+        self._told = found
+
+    def entries(self) -> Iterator[JsonObject]:
+        """The same as JSON, as an entry of Logist would hold it; without checksums."""
+        return map(dump, self.interactions())
+
+    def notes(self) -> list[str]:
+        """What had to be rebuilt, in words; reads the whole history if nobody has."""
+        self._look()
+        if self._told is None:
+            deque(self.interactions(), maxlen=0)
+        return list(self._told.lines()) if self._told else []
+
+    def _look(self) -> _Look:
+        with _located(self._path):
+            version = _version(self._path)
+            if self._looked is None or self._looked.version != version:
+                self._looked, self._told = _looked(self._path, version), None
+            return self._looked
+
+
+class _Look(NamedTuple):
+    """What must be known of a history before it is told."""
+
+    version: tuple[int, ...]
+    """Which file was read."""
+    is_ours: bool
+    targets: set[int]
+    settings: JsonObject
+
+
+def restep_to(entry: JsonObject) -> Iterator[int]:
+    """What an entry goes back before, if it is a restep."""
+    command = entry.get("command")
+    to = command.get("to") if isinstance(command, dict) else None
+    if entry.get("kind") == Kind.RESTEP and isinstance(to, int):
+        yield to
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    with history.opened(path) as file:
+        found = os.fstat(file.fileno())
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+@contextmanager
+def _located(path: Path) -> Iterator[None]:
     try:
-        yield from _told(path, found)
+        yield
     except RecursionError:
         raise Damaged(DEEP, where=str(path)) from None
     except Damaged as error:
@@ -46,31 +110,34 @@ def interactions(path: Path, notes: Notes | None = None) -> Iterator[Interaction
         raise Damaged(error.message, where=str(path), fix=error.fix) from error
 
 
-def entries(path: Path) -> Iterator[JsonObject]:
-    """The same as JSON, as an entry of Logist would hold it; without checksums."""
-    return map(dump, interactions(path))
+def _looked(path: Path, version: tuple[int, ...]) -> _Look:
+    targets: set[int] = set()
+
+    def seen(entries: Iterable[JsonObject]) -> Iterator[JsonObject]:
+        for entry in entries:
+            targets.update(restep_to(entry))
+            yield entry
+
+    with closing(foreign.entries(path)) as found:
+        first = list(islice(found, 1))
+        raw, known = seen(chain(first, found)), JsonObject()
+        ours = bool(first) and is_ours(_cleaned(first[0]))
+        if ours:
+            deque(raw, maxlen=0)
+        else:
+            known = old_shapes.settings(map(_cleaned, raw))
+    return _Look(version, ours, targets, known)
 
 
-def notes(path: Path) -> list[str]:
-    """What had to be rebuilt, in words; reads the whole history."""
-    found = Notes()
-    for _ in interactions(path, found):
-        pass
-    return list(found.lines())
-
-
-def _told(path: Path, notes: Notes) -> Iterator[Interaction]:
+def _told(path: Path, look: _Look, notes: Notes) -> Iterator[Interaction]:
     with closing(foreign.entries(path)) as found:
         raw = map(_cleaned, found)
-        first = list(islice(raw, 1))
-        if first and is_ours(first[0]):
-            yield from _written_anew(chain(first, raw), notes)
+        if look.is_ours:
+            yield from _written_anew(raw, notes)
         else:
             beside = _cleaned(foreign.beside(path))
-            with closing(foreign.entries(path)) as again:
-                known = old_shapes.settings(map(_cleaned, again))
             chat = schema("llm-chat-schema")
-            yield from old_shapes.interactions(chain(first, raw), chat, notes, beside, known)
+            yield from old_shapes.interactions(raw, chat, notes, beside, look.settings)
 
 
 def _written_anew(raw: Iterable[JsonObject], notes: Notes) -> Iterator[Interaction]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from logist.core import difference
+from logist.core.amounts import counted
 from logist.core.drift import Drift
 from logist.errors import LogistError
 from logist.jobs.replaying import Replayed
@@ -18,6 +19,7 @@ NAMED = 8
 """Interactions that are named where more have the same drift."""
 DIFFERENCES = 20
 """Differences of one history that are shown."""
+UNCOMPARED = "prompts_not_compared"
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML 1.0 document may hold, and the carriage return, which a reader would turn into a line break."""
 
@@ -45,16 +47,16 @@ def verdict(found: Replayed) -> str:
     if found.error:
         fix = f" ({found.error.fix})" if found.error.fix else ""
         return f"it can't be read to its end: {found.error.message}{fix}"
-    every = _count(found.interactions, "interaction")
+    every = counted(found.interactions, "interaction")
     if found.differences:
-        return f"{_count(len(found.differences), 'difference')} in {every}"
+        return f"{counted(len(found.differences), 'difference')} in {every}"
     if found.disagreements:
         return f"it is not the history that its manifest vouches for, in {every}"
     judged = found.interactions - found.unjudged
     skipped = f", {found.unjudged:,} skipped" if found.unjudged else ""
     asked = len({each.sequence for each in found.drifts})
-    prompts = f"; {_count(asked, 'prompt')} would be put in another way" if asked else ""
-    return f"{_count(judged, 'interaction')} {_go(judged)} the same way today{skipped}{prompts}"
+    prompts = f"; {counted(asked, 'prompt')} would be put in another way" if asked else ""
+    return f"{counted(judged, 'interaction')} {_go(judged)} the same way today{skipped}{prompts}"
 
 
 def _grouped(drifts: Iterable[Drift]) -> Iterator[list[Drift]]:
@@ -100,6 +102,8 @@ class Totals:
     differ: int = 0
     drift: int = 0
     """Those that go the same way, but whose prompts would be others."""
+    uncompared: int = 0
+    """Those of whose prompts none can be compared with today's, whatever else was found."""
     unreadable: int = 0
     skipped: int = 0
     """Interactions that were not judged."""
@@ -111,6 +115,7 @@ class Totals:
         self.histories += 1
         self.interactions += found.interactions
         self.skipped += found.unjudged
+        self.uncompared += found.nothing_compared
         if found.error:
             self.unreadable += 1
             self.errors.append(found.error)
@@ -132,8 +137,7 @@ class Totals:
         parts += [f"{self.drift:,} the same but for the prompts"] if self.drift else []
         parts += [f"{self.unreadable:,} unreadable"] if self.unreadable else []
         skipped = f" ({self.skipped:,} of them skipped)" if self.skipped else ""
-        histories = "1 history" if self.histories == 1 else f"{self.histories:,} histories"
-        return f"{histories}, {_count(self.interactions, 'interaction')}{skipped}: {', '.join(parts)}"
+        return f"{counted(self.histories, 'history')}, {counted(self.interactions, 'interaction')}{skipped}: {', '.join(parts)}"
 
 
 @dataclass
@@ -155,7 +159,8 @@ class Junit:
             inner = f"<error type={_attribute(found.error.code)} message={_attribute(verdict(found))}>{_xml(text)}</error>"
         elif found.fails(prompts=self.prompts):
             self._failures += 1
-            kind = "replay_differs" if found.goes_another_way else "prompt_drifts"
+            kind = "prompt_drifts" if found.drifts else UNCOMPARED
+            kind = "replay_differs" if found.goes_another_way else kind
             inner = f'<failure type="{kind}" message={_attribute(verdict(found))}>{_xml(text)}</failure>'
         elif found.drifts or found.skipped or found.notes:
             inner = f"<system-out>{_xml(text)}</system-out>"
@@ -183,10 +188,6 @@ def _attribute(text: str) -> str:
 
 def _named(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _go(number: int) -> str:

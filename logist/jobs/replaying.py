@@ -9,6 +9,7 @@ from pathlib import Path
 from logist.core import fold, newer
 from logist.core.difference import Difference
 from logist.core.drift import Drift
+from logist.core.marks import marked
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.replay import Prompts, replay
 from logist.errors import Damaged, LogistError, Refused
@@ -40,13 +41,19 @@ class Replayed:
     """Of a fixture: where its history is not the one that its manifest vouches for."""
     notes: tuple[str, ...] = ()
     """What had to be rebuilt to read it."""
+    uncompared: int = 0
+    """Prompts of which nobody can tell whether they would be the same today."""
+    nothing_compared: bool = False
+    """That is so of all that there are."""
     name: str = ""
     error: LogistError | None = None
     """Why it was not read to its end; the findings are those until there."""
 
     def fails(self, *, prompts: bool = False) -> bool:
-        """Whether it does not replay; `prompts` says that a drift counts."""
-        return bool(self.error or self.goes_another_way or (prompts and self.drifts))
+        """Whether it does not replay; `prompts` says that a drift counts, and so does that no prompt can be compared."""
+        return bool(
+            self.error or self.goes_another_way or (prompts and (self.drifts or self.nothing_compared))
+        )
 
     @property
     def goes_another_way(self) -> bool:
@@ -119,7 +126,7 @@ class _Reading:
         self._start()
 
     def _start(self) -> None:
-        self.count = self._unjudged = self._more = self._untold = 0
+        self.count = self._unjudged = self._more = self._untold = self._prompts = self._redacted = 0
         self._differences: list[Difference] = []
         self._drifts: list[Drift] = []
         self._skipped: list[str] = []
@@ -136,8 +143,9 @@ class _Reading:
                 self._start()
         if not self.count:
             raise Damaged("the history is empty", where=str(self._archive.path))
-        untold = self._uncompared() if prompts is not None else ()
-        self._notes = (*self._archive.notes(), *self._ending(), *untold)
+        if prompts is None:
+            self._untold = self._redacted = 0
+        self._notes = (*self._archive.notes(), *self._ending(), *self._uncompared())
         if self._archive.path.name == fixtures.HISTORY:
             self._disagreements = fixtures.check(self._archive.path.parent)
         if self._unjudged == self.count:
@@ -157,6 +165,13 @@ class _Reading:
             prompts = f"{self._untold:,} prompts are" if many else "1 prompt is"
             made = "they are" if many else "it is"
             yield f"{prompts} not compared with today's: the history does not say of which parts {made} made"
+        if self._redacted:
+            parts = (
+                "1 part of a prompt was"
+                if self._redacted == 1
+                else f"{self._redacted:,} parts of prompts were"
+            )
+            yield f"{parts} changed by the export, and not compared with today's"
 
     def _entries(self) -> Iterator[Interaction]:
         for entry in self._archive.interactions():
@@ -166,8 +181,10 @@ class _Reading:
                 self._unjudged += 1
                 if len(self._skipped) < KEPT:
                     self._skipped.append(warning)
-            if entry.kind is Kind.ASK and entry.request.prompt and not entry.request.parts:
-                self._untold += 1
+            if entry.kind is Kind.ASK and entry.request.prompt:
+                self._prompts += 1
+                self._untold += not entry.request.parts
+                self._redacted += len(marked(entry.request.metadata))
             if entry.kind is Kind.RESTEP:
                 target = fold.restep_target(entry)
                 if 0 < target < entry.sequence and target not in self._targets:
@@ -192,6 +209,8 @@ class _Reading:
             more=self._more,
             disagreements=self._disagreements,
             notes=self._notes,
+            uncompared=self._untold,
+            nothing_compared=0 < self._untold == self._prompts,
             name=self._archive.name,
             error=self.error,
         )

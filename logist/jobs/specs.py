@@ -70,7 +70,8 @@ def asked(
 def frozen(job: JobDir) -> Workflow | None:
     """The workflow that the job follows, whatever became of its file since; None is the built-in one."""
     try:
-        text = job.workflow_file.read_text("utf-8")
+        with documents.opened(job.workflow_file) as file:
+            text = file.read().decode("utf-8")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -300,7 +301,7 @@ def edit(
 
 def _text(job: JobDir) -> str:
     documents.read(job.spec_file)  # what can't be read is told in its terms
-    return job.spec_file.read_text("utf-8")
+    return documents.text(job.spec_file)
 
 
 def known(project: Project, spec: JobSpec) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from logist.core.statistics import Table
 from logist.errors import LogistError
+from logist.jobs import originals
 from logist.jobs.archives import Archive, attempt, exit_code
 
 
@@ -31,14 +32,19 @@ def gather(
     each: Callable[[], None] = lambda: None,
     done: Callable[[], None] = lambda: None,
 ) -> Gathered:
-    """Adds up all that can be read; one that can't stops no other.
+    """Adds up all that can be read; one that can't stops no other. What an imported job has from one of the others
+    counts once, with that one.
 
     `each` is told of every interaction, `done` of every history.
     """
     gathered = Gathered(Table(by))
-    for archive in archives:
+    every = list(archives)
+    known = originals.shared(every)
+    for archive in every:
         with attempt(archive) as tried:
-            gathered.table.take(archive.name, archive.heard(archive.entries(), each))
+            gathered.table.take(
+                archive.name, archive.heard(archive.entries(), each), shared=known.get(archive.path, 0)
+            )
         if tried.error:
             gathered.left_out.append((archive.name, tried.error))
         done()

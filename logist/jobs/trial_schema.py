@@ -15,7 +15,7 @@ from referencing.exceptions import Unresolvable
 from logist import documents
 from logist.core import answer_faults
 from logist.core.model import JsonObject
-from logist.errors import InvalidFile
+from logist.errors import InvalidFile, UsageError
 
 SOUND: JsonObject = {"action": "COMPLETED", "evidence_files": ["a.txt"], "summary_for_supervisor": "Done."}
 _NEVER: tuple[tuple[str, JsonObject], ...] = (
@@ -39,10 +39,11 @@ FIX = "begin with a copy of schemas/llm-chat-schema.json"
 
 
 def read(path: Path) -> JsonObject:
-    """The schema of a file. Raises InvalidFile for one that is none, looks elsewhere, or takes what can't be used."""
+    """The schema of a file. Raises UsageError where there is no file, InvalidFile for one that is no schema, looks
+    elsewhere, or takes what can't be used."""
     where = str(path)
-    if path.exists() and not path.is_file():  # reading a pipe would wait for ever
-        raise InvalidFile("is not a regular file", where=where)
+    if not path.exists():
+        raise UsageError("there is no such schema file", where=where, fix="name a file")
     schema = documents.read(path).data
     try:
         Draft202012Validator.check_schema(schema)

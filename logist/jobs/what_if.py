@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from referencing.exceptions import Unresolvable
 from logist.core.model import JsonObject, Permissions, Workflow
 from logist.core.whatif import Calls, Rules, Run, Spent, run
 from logist.errors import InvalidFile, LogistError, UsageError
+from logist.jobs import originals
 from logist.jobs.archives import Archive, attempt
 from logist.roles import load_roles, role_hash
 
@@ -110,24 +111,26 @@ class Totals:
 
 
 def try_all(
-    found: Iterable[Archive], rules: Rules, each: Callable[[], None] = lambda: None
+    found: Sequence[Archive], rules: Rules, each: Callable[[], None] = lambda: None
 ) -> Iterator[Tried]:
     """One result a history, as each is done; a damaged one stops no other. `each` hears of every interaction.
 
     Raises InvalidFile for a schema that can't be applied to what was answered.
     """
+    known = originals.shared(found)
     for archive in found:
-        tried = _tried(archive, rules, each)
+        tried = _tried(archive, rules, each, known.get(archive.path, 0))
         if tried.elsewhere:
-            unchanged = _tried(archive, rules.unchanged(), each)
+            unchanged = _tried(archive, rules.unchanged(), each, 0)
             tried = replace(tried, differs_anyway=unchanged.elsewhere)
         yield tried
 
 
-def _tried(archive: Archive, rules: Rules, each: Callable[[], None]) -> Tried:
+def _tried(archive: Archive, rules: Rules, each: Callable[[], None], shared: int) -> Tried:
     with attempt(archive) as tried:
         try:
-            found = run(archive.heard(archive.interactions(), each), rules, archive.restep_targets())
+            entries = archive.heard(archive.interactions(), each)
+            found = run(entries, rules, archive.restep_targets(), shared=shared)
             return Tried(archive.name, replace(found, notes=(*archive.notes(), *found.notes)))
         except Unresolvable as error:
             unusable = error
@@ -147,7 +150,7 @@ def rules_of(
 ) -> Rules:
     """The rules with what the role files say of permissions. `directories` hold the roles that they may build on.
 
-    Raises InvalidFile for a role file that does not validate, UsageError for a role that is given permissions twice.
+    Raises InvalidFile for a role file that does not validate, UsageError for one that is not there and for a role that is given permissions twice.
     """
     may, hashes = dict(permissions), {}
     for path in role_files:
@@ -161,9 +164,10 @@ def rules_of(
 
 def _roles(path: Path, directories: Sequence[Path]) -> Iterator[tuple[str, Permissions, str]]:
     """The roles of a file: name, permissions and hash."""
+    if not path.exists():
+        raise UsageError("there is no such role file", where=str(path), fix="name a file")
     if not path.is_file():
-        what = "is not a regular file" if path.exists() else "there is no such role file"
-        raise InvalidFile(what, where=str(path), fix="name a file")
+        raise InvalidFile("is not a regular file", where=str(path), fix="name a file")
     roles = load_roles([*(each for each in directories), path])
     for problem in roles.problems:
         if problem.severity == "error" and _is_of(problem.where, path):

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from logist.documents import MAX_BYTES, Document, parse
+from logist.documents import MAX_BYTES, Document, content, opened, parse
 from logist.errors import InvalidFile
 
 MARKDOWN = (".md", ".markdown")
@@ -17,7 +17,7 @@ _FENCE = re.compile(r"---[ \t]*")
 def has_front_matter(path: Path) -> bool:
     """Whether the first line is `---`; a file that can't be read is taken to have it, so that somebody is told."""
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             first = file.readline(100)
     except OSError:
         return True
@@ -32,21 +32,20 @@ def read_markdown(path: Path) -> Document:
     """
     name = os.fspath(path)
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        data = content(path)
     except OSError as error:
         raise InvalidFile(f"cannot be read: {error.strerror}", where=name) from error
-    if len(content) > MAX_BYTES:
+    if len(data) > MAX_BYTES:
         raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
     try:
-        text = content.decode("utf-8").removeprefix("\ufeff")
+        text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise InvalidFile("is not UTF-8 text", where=f"{name}:{_lines_before(content, error)}") from error
+        raise InvalidFile("is not UTF-8 text", where=f"{name}:{_lines_before(data, error)}") from error
     return _document(text.replace("\r\n", "\n"), name)
 
 
-def _lines_before(content: bytes, error: UnicodeDecodeError) -> int:
-    return content.count(b"\n", 0, error.start) + 1
+def _lines_before(data: bytes, error: UnicodeDecodeError) -> int:
+    return data.count(b"\n", 0, error.start) + 1
 
 
 def _document(text: str, name: str) -> Document:

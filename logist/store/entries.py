@@ -15,18 +15,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from logist.errors import Damaged, Refused
+from logist.errors import Damaged, Refused, StorageError
 from logist.store import files
 
 JsonObject = dict[str, Any]
 
 CLOSING = b"]}\n"
+LONGEST = 1 << 27
+"""Bytes of a line, its comma and newline with it; no more is read at once, and no longer one is written.
+
+The longest answer has 16 Mi characters, of which JSON makes six bytes each where they are control characters;
+what is left is for its prompt and the rest."""
 RESTORE = "restore jobHistory.json from a backup; 'logist job verify' lists what does not verify"
 
+NOT_YET = (b"]", b"\0")
+"""How a line begins whose page did not reach the disk: as the old closing, or as nothing. An entry behind
+it is one that was cut off, however much of it is there."""
+
+CLOSINGS = (b"", b"]", b"]}")
+"""The closing line, whole or in part, without white space."""
+MOST_TORN = LONGEST + len(b"\n" + CLOSING)
+"""Bytes of an append that was cut off: only one entry at a time is written in place."""
+
+_SHORT = 1000
+"""Bytes that a closing line takes, with whatever white space."""
 _HEADER = re.compile(
     rb'\{"version":(\d{1,9}),"segment":([1-9]\d{0,9}),"first_sequence":([1-9]\d{0,18}),'
     rb'"previous":(?:null|"([0-9a-f]{64})"),"interactions": \[\n'
@@ -90,6 +108,9 @@ def seal(entry: JsonObject, sequence: int, previous: str | None) -> tuple[JsonOb
     complete: JsonObject = {"sequence": sequence, **kept, "previous": previous}
     body = files.dump_json(complete)
     complete["checksum"] = hashlib.sha256(body).hexdigest()
+    if len(body) + _SEAL + len(b",\n") > LONGEST:
+        message = f"interaction {sequence} has {len(body):,} bytes, more than the {LONGEST:,} that can be read again"
+        raise StorageError(message, fix="nothing was written; a shorter answer can be")
     return complete, b'%b%b%b"}' % (body[:-1], _MEMBER, complete["checksum"].encode())
 
 
@@ -104,13 +125,46 @@ def checksum_of(line: bytes) -> str | None:
     return digest if ending == b'%b%b"}' % (_MEMBER, digest.encode()) else None
 
 
+def lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines from here on; one of a senseless length comes in pieces."""
+    while line := file.readline(LONGEST):
+        yield line
+
+
+def seek_afresh(file: BinaryIO, offset: int) -> None:
+    """Go to `offset` and read from the file itself: a seek within what was read before would keep that."""
+    file.seek(0, os.SEEK_END)
+    file.seek(offset)
+
+
+def closing_at(file: BinaryIO, end: int) -> bytes | None:
+    """What follows the last entry, if that is no more than the closing, whole or in part; else None."""
+    seek_afresh(file, end)
+    rest = file.read(_SHORT + 1)
+    return rest if len(rest) <= _SHORT and rest.strip() in CLOSINGS else None
+
+
+def too_long(size: int) -> str | None:
+    """Why so many bytes are no append that was cut off; None where they may be one."""
+    return f"and {size:,} bytes follow, more than one append writes" if size > MOST_TORN else None
+
+
+def is_whole(line: bytes, *, next_one: bool) -> bool:
+    """Whether a line behind the last good entry is an entry, wherever it belongs; then the middle is damaged.
+
+    `next_one`: it is the first of them. Where that begins as NOT_YET says, it is one that was cut off.
+    """
+    if next_one and line.startswith(NOT_YET):
+        return False
+    return checksum_of(line[max(line.find(b"{"), 0) :].removesuffix(b"\n")) is not None
+
+
 def content(line: bytes, sequence: int, first_sequence: int) -> bytes | None:
     """The line as `checksum_of` wants it; None if its comma or its number is wrong."""
-    if sequence != first_sequence:
-        if not line.startswith(b","):
-            return None
-        line = line[1:]
-    return line.removesuffix(b"\n") if line.startswith(b'{"sequence":%d,' % sequence) else None
+    comma = b"" if sequence == first_sequence else b","
+    if not line.startswith(b'%b{"sequence":%d,' % (comma, sequence)):
+        return None
+    return line[len(comma) : len(line) - line.endswith(b"\n")]  # it may be long: it is copied once
 
 
 def read_entry(line: bytes, before: Position, first_sequence: int) -> JsonObject | None:

@@ -176,11 +176,24 @@ def regular(path: Path, what: str, fix: str) -> Iterator[BinaryIO]:
             fd = os.open(path, _READ)
         except FileNotFoundError as error:
             raise Damaged(f"{what} is missing", where=str(path), fix=fix) from error
+        except OSError as error:
+            if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device without a driver
+                raise Damaged(f"{what} is not a regular file", where=str(path), fix=fix) from error
+            if os.path.islink(path):  # a loop of links further up is another matter
+                raise _link(path, what, fix) from error
+            raise
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise Damaged(f"{what} is not a regular file", where=str(path), fix=fix)
         with os.fdopen(fd, "rb") as file:
             yield file
+
+
+def _link(path: Path, what: str, fix: str) -> Damaged:
+    if os.path.isfile(path):
+        name = shlex.quote(str(path))
+        fix = f'put back a regular file, if the link leads to it: cp --remove-destination "$(readlink -f {name})" {name}'
+    return Damaged(f"{what} is a symbolic link", where=str(path), fix=fix)
 
 
 def damaged(path: Path, message: str) -> Damaged:

@@ -13,15 +13,22 @@ from logist.errors import Damaged, Refused, StorageError
 from logist.store import files, segments
 from logist.store.entries import (
     CLOSING,
+    LONGEST,
+    MOST_TORN,
     RESTORE,
     Header,
     Position,
     checksum_of,
+    closing_at,
     content,
     header_line,
+    is_whole,
+    lines,
     read_entry,
     read_header,
     seal,
+    seek_afresh,
+    too_long,
 )
 
 JsonObject = dict[str, Any]
@@ -31,10 +38,6 @@ NEVER = 0
 REPLACE_BELOW = 4_000_000
 """Bytes below which the whole file is replaced, so that readers without a lock always see valid JSON."""
 
-_CLOSINGS = (b"", b"]", b"]}")
-NOT_YET = (b"]", b"\0")
-"""How a line begins whose page did not reach the disk: as the old closing, or as nothing. An entry behind
-it is one that was cut off, however much of it is there."""
 _CHUNK = 1 << 20
 
 
@@ -76,8 +79,8 @@ def whole(path: Path) -> Iterator[JsonObject]:
         yield from scan(file, path)
 
 
-def after(path: Path, head: Position | None) -> tuple[list[JsonObject], Scan]:
-    """What follows `head`, which is read again; and the live file's end. None: from the start.
+def after(path: Path, head: Position | None) -> tuple[list[JsonObject], Position, bytes]:
+    """What follows `head`, which is read again, the last entry, and the torn tail. None: from the start.
 
     Only the live file is read, unless `head` is older than that.
     """
@@ -90,7 +93,7 @@ def after(path: Path, head: Position | None) -> tuple[list[JsonObject], Scan]:
         file.seek(0)
         read = scan(file, path, head)
         found += read
-    return found, read
+        return found, read.position, read.torn()
 
 
 def holds(path: Path, head: Position) -> bool:
@@ -111,22 +114,17 @@ def end_of(file: BinaryIO, header: Header, position: Position) -> int | None:
     if not header.size <= offset < file.seek(0, os.SEEK_END):
         return None
     file.seek(offset - 1)
-    boundary, line = file.read(1), file.readline()
+    boundary, line = file.read(1), file.readline(LONGEST)
     good = boundary == b"\n" and checksum_of(content(line, sequence, header.first_sequence) or b"")
     return offset + len(line) if good and good == digest else None
-
-
-def seek_afresh(file: BinaryIO, offset: int) -> None:
-    """Go to `offset` and read from the file itself: a seek within what was read before would keep that."""
-    file.seek(0, os.SEEK_END)
-    file.seek(offset)
 
 
 class Scan:
     """The entries after `begin`, in order, each verified; afterwards, where they end and what follows.
 
     What follows the last good entry is a torn tail: an append that was cut off and never
-    acknowledged. If a complete entry stands in it, the middle is damaged instead: Damaged is raised.
+    acknowledged. If a complete entry stands in it, or it is longer than an append, the middle is
+    damaged instead: Damaged is raised. It is read a line at a time, and not kept.
     """
 
     def __init__(self, file: BinaryIO, path: Path, header: Header, begin: Position, end: int) -> None:
@@ -134,10 +132,8 @@ class Scan:
         """The last good entry."""
         self.end = end
         """Where the next entry goes."""
-        self.rest = b""
-        """Everything from `end` on."""
-        self.torn = b""
-        """The same, unless it is the closing bytes, whole or in part."""
+        self.closing: bytes | None = None
+        """What is there from `end` on, if it is the closing bytes, whole or in part."""
         self._file, self._path, self._first = file, path, header.first_sequence
         file.seek(end)
 
@@ -147,27 +143,38 @@ class Scan:
         while seen != (seen := os.fstat(self._file.fileno()).st_size):
             seek_afresh(self._file, self.end)
             yield from self._entries()
-            if self.rest.strip() in _CLOSINGS:
+            self.closing = closing_at(self._file, self.end)
+            if self.closing is not None:
                 return
-        self._refuse_damage()
-        self.torn = self.rest
+            wrong = self._fault()
+        if wrong:
+            what = f"interaction {self.position.sequence + 1} (byte {self.end})"
+            raise Damaged(f"{what} does not verify, {wrong}", where=str(self._path), fix=RESTORE)
+
+    def torn(self) -> bytes:
+        """The torn tail, if there is one; the file must be open."""
+        if self.closing is not None:
+            return b""
+        seek_afresh(self._file, self.end)
+        return self._file.read(MOST_TORN)
 
     def _entries(self) -> Iterator[JsonObject]:
-        line = self._file.readline()
+        line = self._file.readline(LONGEST)
         while entry := read_entry(line, self.position, self._first):
             self.position = Position(entry["sequence"], entry["checksum"], self.end)
             self.end += len(line)
             yield entry
-            line = self._file.readline()
-        self.rest = line + self._file.read()
+            line = self._file.readline(LONGEST)
 
-    def _refuse_damage(self) -> None:
-        lines = self.rest.split(b"\n")
-        for line in lines[1:] if lines[0].startswith(NOT_YET) else lines:
-            if checksum_of(line[max(line.find(b"{"), 0) :]):
-                what = f"interaction {self.position.sequence + 1} (byte {self.end})"
-                message = f"{what} does not verify, yet a complete one follows it"
-                raise Damaged(message, where=str(self._path), fix=RESTORE)
+    def _fault(self) -> str | None:
+        """Why what follows is no append that was cut off."""
+        seek_afresh(self._file, self.end)
+        size = 0
+        for number, line in enumerate(lines(self._file)):
+            size += len(line)
+            if is_whole(line, next_one=number == 0):
+                return "yet a complete one follows it"
+        return too_long(size)
 
 
 def scan(file: BinaryIO, path: Path, begin: Position | None = None) -> Scan:
@@ -203,7 +210,7 @@ def append(
     with opened(path) as file:
         first = read_header(file, path).first_sequence
         end, tail, lead = _confirm_end(file, path, expected, torn)
-        _keep_torn(logs, expected.sequence + 1, tail.torn)
+        _keep_torn(logs, expected.sequence + 1, tail.torn())
         if rotate_at and end >= rotate_at and entries and expected.sequence >= first:
             rotated = _rotate(file, path, expected, entries, end, lead)
             if rotated:
@@ -215,7 +222,7 @@ def append(
             file.seek(0)
             files.replace_chunks(path, itertools.chain(_copy(file, end), (lead, block)))
         else:
-            _write_in_place(path, end, lead, block, whole=tail.rest == CLOSING)
+            _write_in_place(path, end, lead, block, whole=tail.closing == CLOSING)
     return appended
 
 
@@ -260,7 +267,7 @@ def _confirm_end(file: BinaryIO, path: Path, expected: Position, torn: bytes) ->
     header = read_header(file, path)
     end = end_of(file, header, expected)
     tail = Scan(file, path, header, expected, end or 0)
-    if end is None or next(iter(tail), None) is not None or (torn and torn != tail.torn):
+    if end is None or next(iter(tail), None) is not None or (torn and torn != tail.torn()):
         message = f"the history has changed since interaction {expected.sequence} was read"
         raise Refused(message, where=str(path), fix="run the command again")
     file.seek(end - 1)

@@ -170,8 +170,7 @@ class JobDir:
         """
         # The state first: it is written after the history, so it can't be ahead by a writer's haste.
         state = self._verified(self.read_state())
-        entries, end = history.after(self.history_file, self._head(state))
-        return Loaded(state, entries, end.position, end.torn)
+        return Loaded(state, *history.after(self.history_file, self._head(state)))
 
     def entries(self) -> Iterator[JsonObject]:
         """The whole history in order, one entry in memory at a time; Damaged at the first bad one."""

@@ -9,18 +9,28 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from logist.errors import Damaged, Refused
-from logist.store.entries import CLOSING, Header, Position, checksum_of, read_entry, read_header
-from logist.store.history import NOT_YET, Problem, opened, seek_afresh
-from logist.store.segments import LONGEST, Segment, above, detached, lacking, path_of
+from logist.store.entries import (
+    CLOSING,
+    CLOSINGS,
+    Header,
+    Position,
+    checksum_of,
+    closing_at,
+    is_whole,
+    lines,
+    read_entry,
+    read_header,
+    seek_afresh,
+    too_long,
+)
+from logist.store.history import Problem, opened
+from logist.store.segments import Segment, above, detached, lacking, path_of
 
 JsonObject = dict[str, Any]
 
 NAMED = 20
 """Problems and stretches that are named one by one: a damaged history may hold a million."""
 
-_SHORT = 1000
-"""Bytes that a closing line takes, with whatever white space."""
-_CLOSINGS = (b"", b"]", b"]}")
 _BAD = "the entry does not verify"
 _OUT_OF_PLACE = "the entry is whole but does not follow the one before it"
 
@@ -183,7 +193,7 @@ def _examined(file: BinaryIO, header: Header, each: Callable[[JsonObject], None]
     # An append in place may be met half way; then the file has grown, and reads on.
     while seen != (seen := os.fstat(file.fileno()).st_size):
         seek_afresh(file, end)
-        for line in _lines(file):
+        for line in lines(file):
             entry = read_entry(line, before, header.first_sequence)
             if entry is None:
                 break
@@ -194,23 +204,22 @@ def _examined(file: BinaryIO, header: Header, each: Callable[[JsonObject], None]
     proven = Proof(end=end)
     if trusted.last >= trusted.first:
         proven = Proof(trusted=trusted, position=before, end=end)
-    size = os.fstat(file.fileno()).st_size - end
-    seek_afresh(file, end)
-    start = file.read(_SHORT)
-    if start == CLOSING and size == len(CLOSING):
+    closing = closing_at(file, end)
+    if closing == CLOSING:
         return proven
-    if size <= _SHORT and start.strip() in _CLOSINGS:
+    if closing is not None:
         message = "the closing line is not whole; the next append mends it"
         ending = Problem(message, before.sequence + 1, end)
         return proven._replace(problems=(ending,), ending=ending)
-    return _with_rest(proven, file, _Rest(before, end, header.first_sequence), size)
+    return _with_rest(proven, file, _Rest(before, end, header.first_sequence))
 
 
-def _with_rest(proven: Proof, file: BinaryIO, rest: _Rest, size: int) -> Proof:
-    file.seek(-size, os.SEEK_END)
-    for line in _lines(file):
+def _with_rest(proven: Proof, file: BinaryIO, rest: _Rest) -> Proof:
+    seek_afresh(file, proven.end)
+    for line in lines(file):
         rest.take(line)
-    if rest.holds_an_entry:
+    size = file.tell() - proven.end
+    if rest.holds_an_entry or too_long(size):
         named = rest.named()
         return proven._replace(problems=named, first_bad=named[0], whole=tuple(rest.whole))
     message = f"{size} bytes of an append that was cut off; the next one keeps a copy in logs/"
@@ -222,7 +231,7 @@ def _headless(file: BinaryIO, problem: Problem) -> Proof:
     """Without its first line nothing of a history is proven; entries may still be whole."""
     rest = _Rest(Position(0, None, 0), 0, 1)
     file.seek(0)
-    for line in _lines(file):
+    for line in lines(file):
         rest.take(line)
     return Proof((problem,), first_bad=problem, whole=tuple(rest.whole))
 
@@ -245,10 +254,9 @@ class _Rest:
         bare = line.removeprefix(b",").removesuffix(b"\n")
         entry = _sealed(bare)
         self._lines += 1
-        if read_entry(line, self._before, self._first) is None and line.strip() not in (*_CLOSINGS, b""):
+        if read_entry(line, self._before, self._first) is None and line.strip() not in CLOSINGS:
             self._name(entry)
-        if self._lines > 1 or not line.startswith(NOT_YET):
-            self.holds_an_entry |= checksum_of(bare[max(bare.find(b"{"), 0) :]) is not None
+        self.holds_an_entry |= is_whole(line, next_one=self._lines == 1)
         if entry:
             self._stretch(entry["sequence"])
             self._before = Position(entry["sequence"], entry["checksum"], self._offset)
@@ -287,9 +295,3 @@ def _sealed(bare: bytes) -> JsonObject | None:
     except (ValueError, RecursionError):
         return None
     return entry if isinstance(entry, dict) and isinstance(entry.get("sequence"), int) else None
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines from here on; one of a senseless length comes in pieces."""
-    while line := file.readline(LONGEST):
-        yield line

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from logist.core.ids import is_commit
 from logist.store import files
-
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def begin(path: Path, sequence: int, kept: str) -> None:
@@ -32,7 +30,7 @@ def unfinished(path: Path, recorded: Callable[[int], bool]) -> str | None:
     except (ValueError, RecursionError):
         begun = None
     match begun:
-        case {"sequence": int(sequence), "kept": str(kept)} if _COMMIT.fullmatch(kept):
+        case {"sequence": int(sequence), "kept": str(kept)} if is_commit(kept):
             return None if recorded(sequence) else kept
     raise files.damaged(path, "the record of a restore does not read")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from logist.errors import Damaged, Refused, StorageError
 from logist.store import files
-from logist.store.entries import CLOSING, Header, Position, read_entry, read_header
+from logist.store.entries import CLOSING, LONGEST, Header, Position, read_entry, read_header
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -28,8 +28,6 @@ JsonObject = dict[str, Any]
 
 NAME = re.compile(r"(.+)\.([1-9]\d{0,9})\.json\.gz")
 """How a segment is called: as its history, and its number."""
-LONGEST = 1 << 28
-"""Bytes of a line that is read whole; no entry comes near, but what unpacks to more than the memory holds would."""
 
 _LEVEL = 6
 """Of a history, a tenth is left; more effort gains nothing."""

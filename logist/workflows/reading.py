@@ -15,7 +15,7 @@ from logist.core.workflow.parsing import read_mermaid
 from logist.core.workflow.places import Read
 from logist.core.workflow.problem import Problem
 from logist.core.workflow.twins import blanked, twins
-from logist.documents import MAX_BYTES, Document, parse
+from logist.documents import MAX_BYTES, Document, content, parse
 from logist.errors import InvalidFile
 
 DIAGRAMS = (".mmd", ".mermaid")
@@ -55,16 +55,13 @@ def read_text(text: str, name: str) -> list[Read]:
 def text_of(path: Path) -> str:
     """The text of a file, every byte of it. InvalidFile if it is too large or none, OSError if it can't be read."""
     name = os.fspath(path)
-    if os.path.exists(path) and not os.path.isfile(path):  # reading a pipe would wait for ever
-        raise InvalidFile("is not a regular file", where=name)
-    with open(path, "rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
+    data = content(path)
+    if len(data) > MAX_BYTES:
         raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
     try:
-        return content.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + 1
         raise InvalidFile("is not UTF-8 text", where=f"{name}:{line}") from error
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from logist.errors import Damaged
+from logist.errors import Damaged, StorageError
 from logist.workspace import checkpoint, objects, packs, source
 from logist.workspace.git import Git
 from logist.workspace.merging import SENDER
 from logist.workspace.workspace import Workspace
 
+FROM_BACKUP = "put the git directory of the job back from a backup"
 KEPT = "refs/kept/"
 """Leads to checkpoints that do not lead to the last one: those that a restep or a rerun has left behind."""
 
@@ -19,10 +20,20 @@ def populate(workspace: Workspace, original: Path, commits: Collection[str], at:
     """Makes the repository with these checkpoints of `original`, and the workspace as `at`, one of them, holds it.
 
     `original` is the repository of another job; it is only read, and somebody may be at work on that job.
-    Durable when it returns. Raises Damaged for a checkpoint that is not there, StorageError.
+    Durable when it returns. Raises Damaged for a checkpoint that is not there or not whole, StorageError.
     """
-    git = workspace.git
     _require(original, {*commits, at})
+    try:
+        _populate(workspace, original, commits, at)
+    except StorageError as error:
+        if Git(original).ask("fsck", "--full", "--no-dangling", "--no-progress")[0]:
+            message = f"the checkpoint repository is damaged: {error.message}"
+            raise Damaged(message, where=str(original), fix=FROM_BACKUP) from error
+        raise
+
+
+def _populate(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
+    git = workspace.git
     source.make_repository(git, "sha256" if len(at) == 64 else "sha1")
     kept = _ends(Git(original, git.path), {*commits, at})
     wanted = [f"+{at}:{objects.BRANCH}", *(f"+{commit}:{KEPT}{commit}" for commit in sorted(kept - {at}))]
@@ -53,8 +64,7 @@ def _require(original: Path, commits: Collection[str]) -> None:
     if lost:
         more = f", nor {len(lost) - 1} others" if len(lost) > 1 else ""
         message = f"the checkpoint repository lacks {min(lost)}{more}"
-        fix = "put the git directory of the job back from a backup"
-        raise Damaged(message, where=str(original), fix=fix)
+        raise Damaged(message, where=str(original), fix=FROM_BACKUP)
 
 
 def _ends(git: Git, commits: Collection[str]) -> set[str]:

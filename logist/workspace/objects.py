@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, NamedTuple
 
+from logist.core.ids import is_commit
 from logist.errors import Damaged
 from logist.workspace import names
 from logist.workspace.git import Git, unnamed
@@ -42,7 +42,7 @@ def tip(git: Git) -> str | None:
 
 def checked(commit: str, git: Git) -> str:
     """The name of a commit as it is, if it is one. Raises Damaged."""
-    if not re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", commit):
+    if not is_commit(commit):
         raise _missing(commit, git)
     return commit
 

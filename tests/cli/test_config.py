@@ -141,4 +141,4 @@ def test_a_spec_that_cannot_be_read(desk: Desk, content: bytes | None) -> None:
         (desk.job() / "job.yaml").write_bytes(content)
     ran = desk("job", "config", "j1")
     assert (ran.code, ran.out) == (5, "")
-    assert ran.err.startswith(f"error: {desk.job() / 'job.yaml'}: ")
+    assert ran.err.startswith(f"error: {desk.job() / 'job.yaml'}:")

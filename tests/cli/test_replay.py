@@ -215,6 +215,27 @@ class TestMany:
         assert (job.code, "role:Supervisor changed" in job.out) == (code, told)
         assert ("archive/a: its prompts would be put in another way" in job.err) is (choice == "fail")
 
+    def test_a_file_of_words_is_no_history(self, desk: Desk) -> None:
+        (desk.place / "notes.txt").write_text("Buy milk.\n", "utf-8")
+        ran = desk("replay", "notes.txt")
+        assert (ran.code, "notes.txt: it can't be read to its end: this is no history" in ran.out) == (
+            10,
+            True,
+        )
+        assert "backup" not in ran.out
+
+    @pytest.mark.parametrize(("choice", "code"), [("fail", 9), ("warn", 0), ("accept", 0)])
+    def test_prompts_of_which_none_can_be_compared(self, desk: Desk, choice: str, code: int) -> None:
+        said = {"action": "COMPLETED", "evidence_files": [], "summary_for_supervisor": "Done."}
+        asked = {"prompt": "Do it.", "metadata": {"role": "Worker"}}
+        entries = [{"sequence": 0, "state_before": "PENDING", "request": asked, "response": said}]
+        (desk.place / "old.json").write_text(json.dumps(entries), "utf-8")
+        ran = desk("replay", "old.json", "--prompts", choice)
+        assert ran.code == code
+        reason = "the prompts of 1 of 1 history can't be compared with today's, none of them"
+        assert (reason in ran.err) is (choice == "fail")
+        assert ("not compared with today's" in ran.err) is (choice != "accept")
+
     def test_a_diff_has_the_colours_that_it_has_in_a_history(self, done: Desk) -> None:
         role = "name: Worker\ndescription: Works.\nllm_model: m\ninstructions: |\n  {}\n\n"
         roles = done.place / ".logist" / "roles"

@@ -145,10 +145,16 @@ def swapped(path: Path) -> None:
     path.with_name("x").rename(other)
 
 
+def linked(path: Path) -> None:
+    path.rename(path.with_name("elsewhere.gz"))
+    path.symlink_to("elsewhere.gz")
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "missing": (Path.unlink, "jobHistory.4.json.gz is missing", "interactions 1 to 3 verify"),
     "cut": (cut, "jobHistory.4.json.gz: it can't be unpacked", "interactions 1 to 3 verify"),
     "changed": (another_text, "jobHistory.4.json.gz: interaction 4 does", "interactions 1 to 3 verify"),
+    "a link": (linked, "jobHistory.4.json.gz is a symbolic link", "interactions 1 to 3 verify"),
     "swapped": (swapped, "jobHistory.2.json.gz: it is segment 4, and not 2", "interaction 1 verifies"),
 }
 

@@ -383,6 +383,39 @@ def test_old_shapes_count_too(desk: Desk) -> None:
     assert group["stuck_reasons"] == [{"kind": "agent", "reason": "I need a key", "count": 1}]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_was_imported_from_a_history_of_the_same_set_counts_once(desk: Desk, whole: bool) -> None:
+    desk.script(*[answer(usage={"input_tokens": 7})] * 6)
+    desk.create("j1", "--review", prompt="Do it.")
+    desk("job", "step", "j1")
+    path = str((desk.job("j1") / "jobHistory.json").relative_to(desk.place))
+    for name in ("j2", "j3"):
+        assert desk("job", "import", path, "--id", name).code == 0
+    for name in ("j1", "j2"):
+        desk("job", "step", name)
+
+    def runs(*args: str) -> list[int]:
+        data = desk("stats", *args, "--json").json["data"]
+        return [data["totals"][0]["runs"], data["histories"]]
+
+    if not whole:
+        desk.job("j1").rename(desk.place / "elsewhere")
+    assert runs() == ([3, 3] if whole else [2, 2])
+    assert runs(".logist/jobs/j3") == [1, 1]
+    saved = desk("whatif", "--set", "limits.iterations=0", "--json").json["data"]["totals"]["saved"]
+    assert saved["calls"] == (3 if whole else 2)
+
+
+def test_a_history_of_another_shape_and_what_was_imported_from_it(desk: Desk) -> None:
+    said = {"action": "COMPLETED", "evidence_files": [], "summary_for_supervisor": "Done."}
+    entry = {"sequence": 0, "state_before": "PENDING", "request": {"prompt": "Do it."}, "response": said}
+    (desk.place / "old.json").write_text(json.dumps([entry]), "utf-8")
+    assert desk("job", "import", "old.json", "--id", "new").code == 0
+    for paths, histories in ((["old.json"], 1), ([".logist/jobs/new", "old.json"], 2)):
+        data = desk("stats", *paths, "--json").json["data"]
+        assert (data["totals"][0]["runs"], data["histories"]) == (1, histories)
+
+
 def test_a_rotated_history_is_one(desk: Desk) -> None:
     desk.settings("history: {rotate_at: 1}\n")
     desk.script(answer(command("RETRY")), answer())

@@ -203,7 +203,7 @@ def test_what_differs_today_without_the_change_is_told(here: Desk, monkeypatch: 
     ("args", "code", "said"),
     [
         ([], 2, "no rule is changed"),
-        (["--set", "limits.atempts=1"], 2, "limits.max_attempts"),
+        (["--set", "limits.atempts=1"], 2, "limits.iterations, limits.attempts"),
         (["--set", "limits.attempts=x"], 2, "whole number from 1"),
         (["--permissions", "Worker"], 2, "names no role"),
         (["--permissions", "Worker:fly"], 2, "execute_commands"),
@@ -211,11 +211,11 @@ def test_what_differs_today_without_the_change_is_told(here: Desk, monkeypatch: 
         (["--set", "review=off", "--jobs-dir", "empty"], 2, "no recorded jobs here"),
         (["x", "--set", "review=off", "--jobs-dir", "empty"], 2, "not both"),
         (["--workflow", "nothing"], 2, "no workflow `nothing`"),
-        (["--role-file", "nothing.yaml"], 5, "no such role file"),
+        (["--role-file", "nothing.yaml"], 2, "no such role file"),
         (["--role-file", "bad.yaml"], 5, "bad.yaml"),
         (["--role-file", "."], 5, "not a regular file"),
-        (["--schema", "nothing.json"], 5, "nothing.json"),
-        (["--schema", "."], 5, "not a regular file"),
+        (["--schema", "nothing.json"], 2, "nothing.json: there is no such schema file"),
+        (["--schema", "."], 5, "s a directory"),
         (["--expect", "other", "--set", "review=off"], 2, "same"),
     ],
 )
@@ -288,6 +288,12 @@ def test_a_schema_of_ones_own_is_told_in_words() -> None:
     assert said[1] == "`summary_for_supervisor` has 1 characters; at least 9 are expected"
     assert faults({"response": {"x": 1}}, {"properties": {"response": {"additionalProperties": False}}})
     assert faults({"response": 1}, {"properties": {"response": {"type": ["object", "null"]}}})
+
+
+def test_one_is_not_true_for_a_schema() -> None:
+    for constant, other in ((1, True), (True, 1), (0, False)):
+        assert not faults({"response": constant}, {"properties": {"response": {"const": constant}}})
+        assert faults({"response": other}, {"properties": {"response": {"const": constant}}})
 
 
 def test_the_page_shows_what_happens(cli: RunLogist) -> None:

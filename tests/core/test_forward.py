@@ -290,7 +290,8 @@ class TestMoving:
     def test_every_place_of_this_logist_is(self) -> None:
         job = whole_history()
         for number in range(1, len(job.entries) + 1):
-            newer.refuse_to_move(fold.fold(job.entries[:number]))
+            moved = newer.refuse_to_move(fold.fold(job.entries[:number]))  # type: ignore[func-returns-value]
+            assert moved is None
 
 
 class TestReplay:

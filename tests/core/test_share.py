@@ -264,7 +264,7 @@ def test_an_answer_still_says_what_its_fields_say() -> None:
     assert [*command.evidence_files] == response["evidence_files"] == done[0]["request"]["files_context"]
     assert response["evidence_files"] == [each["path"] for each in done[0]["observed"]["evidence"]]
     assert (command.summary, command.output) == (response["summary_for_supervisor"], response["output"])
-    assert response["output"]["ticket"] == "ACME-1" + "000"
+    assert response["output"]["ticket"] == "ACME-1" + "001"
     assert "ada" not in json.dumps(done).lower().replace("metadata", "")
 
 

@@ -213,6 +213,16 @@ def test_a_booking_that_was_taken_back_costs_its_group_nothing(taken_back: list[
     assert table.totals[False].used.microcents == left + 1_000_000
 
 
+def test_what_is_counted_elsewhere_is_not_counted_again() -> None:
+    entries = [{"kind": "create"}, ask("RETRY"), ask()]
+    for shared, many in ((0, 4), (2, 3), (3, 2)):
+        table = counted(*entries)
+        table.take("imported", entries, shared=shared)
+        assert table.totals[False].runs == many
+    table.take("imported", [*entries[:1], recover(2, 50), resubmit(2, 50_000_000)], shared=2)
+    assert table.totals[False].used.microcents == 0
+
+
 def test_of_a_fork_counts_what_it_has_of_its_own() -> None:
     shared = [{"kind": "create"}, ask("RETRY", usage={"cost_cents": 5}), recover(3, 50)]
     fork = {"kind": "fork", "state_after": "STUCK"}

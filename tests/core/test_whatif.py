@@ -272,7 +272,38 @@ def test_what_was_given_by_a_person_needs_no_limit() -> None:
 def test_a_decision_on_another_outcome_ends_what_can_be_told() -> None:
     found = tried(started_over().entries, "approval=end")
     assert (named(found.ended), found.broken_off, found.same_end) == ("APPROVAL_REQUIRED (end)", True, False)
-    assert "rerun" in found.reason
+    assert found.reason == (
+        "APPROVAL_REQUIRED (end) instead of SUCCESS; a steward's rerun was decided on another outcome"
+    )
+
+
+def forked(at: int) -> dict[str, Any]:
+    return {"from": "j", "at": at, "head": "h"}
+
+
+def test_of_a_fork_counts_what_it_has_of_its_own() -> None:
+    job, fork = given_up(), given_up()
+    del fork.entries[4:]
+    fork.decide(Kind.FORK, **forked(4))
+    fork.decide(Kind.RESUBMIT)
+    fork.answer()
+    rules = Rules(SCHEMA, read_settings(["limits.attempts=2"]))
+    runs = [
+        run(job.entries, rules),
+        run(fork.entries, rules),
+        run(job.entries, rules, shared=4),
+        run(job.entries[:4], rules, shared=4),
+    ]
+    assert [(each.differs_at, each.saved.calls) for each in runs] == [(3, 1), (3, 0), (3, 0), (3, 0)]
+    assert [sum(calls.count for calls in each.calls.values()) for each in runs] == [4, 1, 1, 0]
+
+
+def test_what_its_beginning_needs_is_needed_by_the_original() -> None:
+    job = unreviewed()
+    assert tried(job.entries, "review=on").needs == ("Supervisor",)
+    job.decide(Kind.FORK, **forked(2))
+    assert tried(job.entries, "review=on").needs == ()
+    assert tried(job.entries[:1], "review=on").needs == ()
 
 
 def test_what_only_a_newer_logist_knows_ends_it_too() -> None:
@@ -738,7 +769,10 @@ def test_what_can_not_be_set(text: str, said: str) -> None:
         read_settings([text])
     assert said in str(error.value)
     if said == "no rule":
-        assert all(key in str(error.value) for key in KEYS)
+        named = str(error.value).partition("one of: ")[2].rstrip(")").split(", ")
+        assert {"limits.attempts", "review", "review.checks.NAME.enabled", "on_doubt"} <= set(named)
+        assert len(named) == len(KEYS)
+        assert not set(named) & {"limits.max_attempts", "review.enabled"}  # the help has the short ones
 
 
 def test_what_can_be_set() -> None:

@@ -13,7 +13,9 @@ from logist.config.environment import Environment
 from logist.core import fold
 from logist.core.drift import Drift
 from logist.core.drift_causes import schema_hash
-from logist.core.model import Kind
+from logist.core.model import EVERYTHING, Kind
+from logist.core.replay import differences
+from logist.core.tools import offered
 from logist.jobs import drifting, planning, replaying
 from logist.jobs.planning import Choice
 from logist.resources import resource
@@ -89,7 +91,9 @@ FILE = "the role file Poet (.logist/roles/Poet.json)"
             {"context_requirements": []},
             {("listing", f"{FILE} asks for other parts of the surroundings")},
         ),
-        ({"description": "other", "llm_model": "another"}, set()),
+        ({"description": "other"}, set()),
+        ({"llm_model": "another"}, {("model", f"{FILE} has changed: its model")}),
+        ({"temperature": 0.5}, {("temperature", f"{FILE} has changed: its temperature")}),
     ],
 )
 def test_a_role_file_that_has_changed(
@@ -119,6 +123,77 @@ def test_a_role_that_is_not_there(written: Bench, text: str | None, cause: str) 
         (number, "role:Poet", "gone") for number in (2, 3, 4)
     ]
     assert {drift.cause[: len(cause)] for drift in found} == {cause}
+
+
+BROKEN = "roles: [\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("poet.yaml", "the role file Poet (.logist/roles/poet.yaml:2:1) is broken today: "),
+        (
+            "people.yaml",
+            "there is no role Poet today, unless it is in what is broken: .logist/roles/people.yaml:",
+        ),
+    ],
+)
+def test_a_role_whose_file_can_not_be_read(written: Bench, name: str, cause: str) -> None:
+    (written.project.home / "roles" / "Poet.json").unlink()
+    write(written, f"roles/{name}", BROKEN)
+    assert {drift.cause[: len(cause)] for drift in drifts(written)} == {cause}
+
+
+def test_what_is_sent_beside_the_prompt(written: Bench) -> None:
+    write(written, "roles/Poet.json", json.dumps(POET | {"llm_model": "another", "temperature": 1}))
+    first, *_, last = written.history()
+    assert first.spec is not None
+    before = fold.state_before(written.history(), last.sequence)
+
+    def told(
+        simulated: bool = False, command: Any = None, **metadata: Any
+    ) -> set[tuple[str, tuple[str, ...]]]:
+        request = last.request.model_copy(
+            update={"metadata": {**last.request.metadata, **metadata}, "command": command}
+        )
+        entry = last.model_copy(update={"request": request, "simulated": simulated})
+        found = drifting.prompts(written.project)(first.spec, before, entry)  # type: ignore[arg-type]
+        return {(drift.source, drift.diff) for drift in found}
+
+    model, temperature = ("model", ('-"m"', '+"another"')), ("temperature", ("-null", "+1.0"))
+    assert told() == {model, temperature}
+    assert told(command={"options": {"model": "m"}}) == {temperature}
+    assert told(simulated=True) == told(agent="given") == set()
+    every = [tool.name for tool in offered(EVERYTHING)]
+    assert told(agent="litellm", tools=every) == {model, temperature}
+    assert ("tools", ("-none", f"+{', '.join(every)}")) in told(agent="litellm", tools=[])
+    assert not [name for name, _ in told(agent="litellm", tools=[], permissions=[]) if name == "permissions"]
+
+
+def test_whose_turn_it_is(written: Bench) -> None:
+    history = written.history()
+    assert [*differences(history, written.project.schema)] == []
+    last = history[-1]
+    assert last.observed is not None
+    other = last.observed.model_copy(update={"role": "Worker"})
+
+    def found(**metadata: Any) -> list[tuple[str, str, str]]:
+        request = last.request.model_copy(update={"metadata": metadata})
+        entry = last.model_copy(update={"observed": other, "request": request})
+        every = differences([*history[:-1], entry], written.project.schema)
+        return [(each.field, each.recorded, each.today) for each in every if each.field == "role"]
+
+    assert found(logist="1") == [("role", "Worker", "Poet")]
+    assert found() == found(logist="1", role_chosen=True) == []
+
+
+def test_a_role_that_a_person_chose_is_marked(bench: MakeBench) -> None:
+    one = bench([answer(), answer()])
+    one.create(review=True)
+    one.step(role="Planner")
+    one.step()
+    chosen, turn = (entry.request.metadata for entry in one.history()[1:])
+    assert (chosen["role_chosen"], "role_chosen" in turn) == (True, False)
 
 
 def test_a_step_that_its_workflow_tells_in_another_way(written: Bench) -> None:

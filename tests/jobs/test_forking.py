@@ -265,6 +265,20 @@ def test_what_comes_after_may_be_damaged(bench: MakeBench) -> None:
         fork(b.project, "j", 3)
 
 
+def test_a_pack_that_is_damaged_is_damage_of_the_other(bench: MakeBench) -> None:
+    b = reviewed(bench(ANSWERS), 1)
+    (b.folder() / "damaged-on-purpose").touch()
+    for path in (b.folder() / "git" / "objects").rglob("*"):
+        if path.suffix == ".pack" or len(path.name) == 38:
+            path.chmod(0o600)
+            data = path.read_bytes()
+            path.write_bytes(data[:12] + bytes(byte ^ 255 for byte in data[12:-20]) + data[-20:])
+    with pytest.raises(Damaged, match="the checkpoint repository is damaged") as caught:
+        fork(b.project, "j")
+    assert caught.value.where == str(b.folder() / "git")
+    assert list(list_jobs(b.project.jobs_dir)) == ["j"]
+
+
 def test_entries_that_their_checksums_do_not_hold_are_not_taken(shelf: Bench, tmp_path: Path) -> None:
     entries = list(shelf.project.job("j").entries())
     end = taking.begin(tmp_path / "jobHistory.json", entries)

@@ -17,7 +17,9 @@ from logist.jobs import archives, deciding
 from logist.jobs.archives import Archive
 from logist.jobs.forking import fork
 from logist.jobs.importing import Imported, import_history
-from logist.jobs.replaying import replay_job
+from logist.jobs.replaying import replay_archive, replay_job
+from logist.resources import schema
+from logist.store import foreign
 from tests import support
 from tests.jobs.bench import Bench, Json, answer
 from tests.jobs.conftest import MakeBench
@@ -102,6 +104,29 @@ def test_it_is_found_and_nothing_is_written(tmp_path: Path) -> None:
     assert [entry["kind"] for entry in archive.entries()] == ["create", "ask", "ask"]
     assert archive.restep_targets() == set()
     assert support.tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("document", [OLD, OURS], ids=["old", "ours, written anew"])
+def test_two_readings_are_enough_for_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, document: list[Json]
+) -> None:
+    path, read, real = written(tmp_path, document), [], foreign.entries
+
+    def entries(path: Path) -> Any:
+        read.append(path)
+        return real(path)
+
+    monkeypatch.setattr(foreign, "entries", entries)
+    archive = archives.one(path)
+    found = replay_archive(archive, schema("llm-chat-schema"))
+    assert found.error is None
+    assert found.notes != ()
+    assert read == [path] * 2
+    assert set(archive.notes()) <= set(found.notes)
+    assert len(read) == 2
+    written(tmp_path, document[:1])
+    assert len(list(archive.interactions())) < found.interactions
+    assert len(read) == 4
 
 
 def test_a_script_may_be_such_a_history(tmp_path: Path) -> None:

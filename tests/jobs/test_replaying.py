@@ -416,7 +416,10 @@ def test_prompts_that_can_not_be_compared_are_told(tmp_path: Path) -> None:
         for entry in whole_history().entries
     ]
     archive = written(tmp_path / "old", asked)
-    (note,) = replay_archive(archive, SCHEMA, prompts=lambda *_: ()).notes
+    found = replay_archive(archive, SCHEMA, prompts=lambda *_: ())
+    (note,) = found.notes
+    assert (found.fails(), found.fails(prompts=True)) == (False, True)
     count = sum(entry.kind is Kind.ASK for entry in asked)
     assert note.startswith(f"{count} prompts are not compared with today's")
     assert replay_archive(archive, SCHEMA).notes == ()
+    assert not replay_archive(archive, SCHEMA).fails(prompts=True)

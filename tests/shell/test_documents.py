@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -232,9 +233,29 @@ class TestRefusals:
         assert "larger than" in refused(fits + "x").message
         assert "larger than" in refused("a: " + "ü" * (MAX_BYTES // 2)).message
 
-    def test_an_endless_file_is_read_only_to_the_cap(self) -> None:
+    def test_a_senseless_file_is_read_only_to_the_cap(self, tmp_path: Path) -> None:
+        with open(tmp_path / "huge.yaml", "wb") as file:
+            file.truncate(1 << 40)
         with pytest.raises(InvalidFile, match="larger than"):
-            read(Path("/dev/zero"))
+            read(tmp_path / "huge.yaml")
+
+    def test_what_is_no_file_is_refused_at_once(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        with socket.socket(socket.AF_UNIX) as held:
+            held.bind(str(tmp_path / "socket"))
+        (tmp_path / "link").symlink_to("pipe")
+        for name in (tmp_path / "pipe", tmp_path / "socket", tmp_path / "link", Path("/dev/zero")):
+            with pytest.raises(InvalidFile, match="cannot be read: it is not a regular file"):
+                read(name)
+
+    def test_what_the_shell_has_opened_is_read(self) -> None:
+        reading, writing = os.pipe()
+        os.write(writing, b"a: 1\n")
+        os.close(writing)
+        try:
+            assert read(Path(f"/dev/fd/{reading}")).data == {"a": 1}
+        finally:
+            os.close(reading)
 
     def test_what_cannot_be_read(self, tmp_path: Path) -> None:
         (tmp_path / "loop.yaml").symlink_to("loop.yaml")

@@ -8,13 +8,15 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logist.errors import Damaged, Refused, StorageError
-from logist.store import REPLACE_BELOW, JobDir, Loaded, Position
+from logist.store import REPLACE_BELOW, JobDir, Loaded, Position, entries
 from tests import support
 
 HEADER = b'{"version":1,"segment":1,"first_sequence":1,"previous":null,"interactions": [\n'
@@ -469,8 +471,14 @@ def test_a_symbolic_link_in_the_place_of_the_history_is_not_followed(job: JobDir
     target = tmp_path / "elsewhere"
     job.history_file.rename(target)
     job.history_file.symlink_to(target)
-    with pytest.raises(StorageError, match="symbolic links"):
+    with pytest.raises(Damaged, match="is a symbolic link") as caught:
         job.load()
+    assert str(caught.value.fix).startswith("put back a regular file")
+    job.history_file.unlink()
+    job.history_file.symlink_to("nowhere")
+    with pytest.raises(Damaged, match="is a symbolic link") as caught:
+        job.load()
+    assert str(caught.value.fix).startswith("restore jobHistory.json from a backup")
 
 
 def read_by_this_process() -> int:
@@ -595,3 +603,62 @@ def test_each_write_costs_no_more_flushes_than_it_must(job: JobDir, tmp_path: Pa
     env = support.process_environment()
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2", "1", "2", "3", "2", "1", "2", "0"]
+
+
+@pytest.mark.parametrize("damage", ["an entry in the middle", "the first line behind a closing"])
+def test_what_stands_behind_a_bad_entry_is_not_held_in_memory(job: JobDir, damage: str) -> None:
+    commit(job, "one")
+    whole = job.history_file.read_bytes()
+    bad = b"]}\n" if damage.startswith("the first") else b',{"sequence":2,"text":"changed"}\n'
+    more = b"".join(b',{"sequence":%d,"text":"%b"}\n' % (n, b"x" * 3000) for n in range(3, 800))
+    _, line = entries.seal({"text": "whole"}, 800, None)
+    job.history_file.write_bytes(whole[:-3] + bad + more + b"," + line + b"\n]}\n")
+    readers: list[Callable[[], object]] = [lambda: list(job.entries()), job.load]
+    tracemalloc.start()
+    try:
+        for read in readers:
+            with pytest.raises(Damaged, match="yet a complete one follows it"):
+                read()
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000 < len(more)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_reader_does_not_hold_what_was_cut_off(job: JobDir) -> None:
+    commit(job, "one")
+    whole = job.history_file.read_bytes()
+    job.history_file.write_bytes(whole[:-3] + b"\0" * 100 + (b"torn" * 250 + b"\n") * 2_000)
+    tracemalloc.start()
+    try:
+        assert texts(job) == ["one"]
+        assert tracemalloc.get_traced_memory()[1] < 500_000
+    finally:
+        tracemalloc.stop()
+    assert len(job.load().torn) == 2_002_100
+
+
+def test_more_than_an_append_writes_is_damage_and_no_torn_tail(
+    job: JobDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "MOST_TORN", 2_000)
+    commit(job, "one")
+    whole = job.history_file.read_bytes()[:-3]
+    job.history_file.write_bytes(whole + b"\0" * 2_000)
+    assert job.examine().faults == ()
+    job.history_file.write_bytes(whole + b"\0" * 2_001)
+    for read in (job.load, lambda: list(job.entries())):
+        with pytest.raises(Damaged, match="2,001 bytes follow, more than one append writes"):
+            read()
+    assert [problem.sequence for problem in job.examine().faults] == [2]
+
+
+def test_an_entry_that_could_not_be_read_again_is_not_written(
+    job: JobDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "LONGEST", 2_000)
+    commit(job, "one", "x" * 1_700)
+    before = job.history_file.read_bytes()
+    with pytest.raises(StorageError, match="more than the 2,000 that can be read again"):
+        commit(job, "x" * 2_000)
+    assert job.history_file.read_bytes() == before
+    assert len(texts(job)) == 2

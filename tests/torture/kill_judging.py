@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 from logist.errors import LogistError
+from tests.torture import kill_source
 from tests.torture import kill_subjects as subjects
 from tests.torture.kill_subjects import Reference, Subject
 from tests.torture.lab import WAITING, World, broken, lost
@@ -51,7 +52,7 @@ def at_once(subject: Subject, reference: Reference, world: World, ran: Trace) ->
         gone = ["the job is gone"] if reference.before else []
         told = ["a job was told of that is not there"] if ran.out else []
         return gone + told
-    problems = broken(world) + subjects.torn_source(reference, world)
+    problems = broken(world) + kill_source.torn(reference.source, world)
     try:
         problems += lost(world, reference.before)
         history = subjects.stable(world.history())
@@ -109,8 +110,8 @@ def as_if_nothing_had_been(reference: Reference, world: World) -> Iterator[str]:
     yield from _state_differs(reference, world)
     if subjects.files(world) != reference.files:
         yield f"the workspace holds {sorted(subjects.files(world))}"
-    if reference.source is not None and subjects.source(world) != reference.source[1]:
-        yield f"the source ends up as {subjects.source(world)}"
+    if reference.source is not None and kill_source.source(world) != reference.source[1]:
+        yield f"the source ends up as {kill_source.source(world)}"
     yield from subjects.checkpoints_missing(world)
     yield from subjects.leftovers(world)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from logist.store import history, segments
 from logist.store.entries import read_header
 from tests import support
+from tests.torture import kill_source
 from tests.torture.lab import JOB, Json, World, command
 from tests.torture.tracer import Action, Call, Trace, trace
 
@@ -81,8 +82,18 @@ def reviewer_next(world: World) -> None:
 
 def rotated(world: World) -> None:
     """The same, with a history that is closed and compressed at every change."""
-    (world.home / "config.yaml").write_text("history: {rotate_at: 1}\n", "utf-8")
+    _rotating(world)
     reviewer_next(world)
+
+
+def rotated_first(world: World) -> None:
+    """A job as `doer_first` has it, with such a history."""
+    _rotating(world)
+    doer_first(world)
+
+
+def _rotating(world: World) -> None:
+    (world.home / "config.yaml").write_text("history: {rotate_at: 1}\n", "utf-8")
 
 
 def stuck(world: World) -> None:
@@ -192,6 +203,9 @@ SUBJECTS = {
         Subject("restep", ("job", "restep", JOB, "--to", "2"), stuck, instead=_RESUBMIT),
         Subject("rerun", ("job", "rerun", JOB), stuck, instead=_RESUBMIT),
         Subject("cancel", ("job", "cancel", JOB), reviewer_next, ("job", "rerun", JOB)),
+        Subject(
+            "paid answer that rotates", ("job", "poststep", JOB, *_ANSWER, "--charge", "7"), rotated_first
+        ),
         Subject("suspend that rotates", ("job", "suspend", JOB), rotated, ("job", "resume", JOB)),
         Subject("step that is given away", AGAIN, foreach_next, ("job", "run", JOB)),
         Subject("step that gathers", AGAIN, children_done, AGAIN, instead=("job", "suspend", JOB)),
@@ -240,40 +254,10 @@ def reference(subject: Subject, base: World, place: Path) -> Reference:
         files(base),
         spec_before,
         (world.folder / "job.yaml").read_bytes(),
-        (source(base), source(world)) if subject.args == _MERGE else None,
+        (kill_source.source(base), kill_source.source(world)) if subject.args == _MERGE else None,
     )
     shutil.rmtree(place)
     return found
-
-
-def source(world: World) -> Json:
-    """The user's repository: what is committed, what lies there, what a command has left there."""
-    repository = world.place / "repo"
-    files = {
-        name: value for name, value in support.tree(repository).items() if not f"{name}/".startswith(".git/")
-    }
-    left = [str(path.relative_to(repository)) for path in (repository / ".git").rglob("*")]
-    return {
-        "log": support.git(repository, "log", "--all", "--format=%H %D %s"),
-        "status": support.git(repository, "status", "--porcelain"),
-        "files": files,
-        "left": sorted(name for name in left if name.endswith(".lock") or "/logist-" in name),
-    }
-
-
-def torn_source(reference: Reference, world: World) -> list[str]:
-    """What is wrong with the user's repository after a kill: a commit that is not whole, or a file that is neither."""
-    if reference.source is None:
-        return []
-    before, after, now = (*(each["files"] for each in reference.source), source(world)["files"])
-    known = before.keys() | after.keys()
-    torn = [name for name in known if now.get(name) not in (before.get(name), after.get(name), None)]
-    torn += list(now.keys() - known)
-    kept = [name for name in before if before[name] == after.get(name) != now.get(name)]
-    git = ["git", "-C", str(world.place / "repo"), "fsck", "--full", "--no-dangling", "--no-progress"]
-    done = subprocess.run(git, capture_output=True, text=True, env=world.env, check=False)
-    problems = [f"git fsck of the source: {done.stdout}{done.stderr}"] if done.returncode else []
-    return problems + [f"{name} in the source is neither as before nor as after" for name in (*torn, *kept)]
 
 
 def files(world: World) -> dict[str, bytes]:
@@ -299,6 +283,7 @@ def stable(entries: Sequence[Json]) -> list[Any]:
             entry.get("attempt"),
             entry.get("response", {}).get("raw_response"),
             entry.get("observed", {}).get("refusals"),
+            entry.get("usage", {}).get("cost_cents"),
             # Not what changed in the workspace: what an agent did that was killed is there already.
         )
         for entry in entries
@@ -315,6 +300,7 @@ def stable_state(state: Json) -> Json:
     return {key: value for key, value in state.items() if key not in varying} | {
         "asked": state["asked"],
         "used": state["usage"]["current_action_count"],
+        "paid": state["usage"]["cumulative_cost"],
     }
 
 

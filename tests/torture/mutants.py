@@ -234,7 +234,7 @@ def end_assumed() -> list[Swap]:
 
     def confirm_end(file: Any, path: Path, expected: Any, torn: bytes) -> Any:
         _, tail, lead = confirm(file, path, expected, torn)
-        tail.torn, tail.rest = b"", entries.CLOSING
+        tail.closing = entries.CLOSING
         return max(file.seek(0, os.SEEK_END) - len(entries.CLOSING), 0), tail, lead
 
     return [(history, "_confirm_end", confirm_end)]

@@ -103,8 +103,12 @@ def merge(run: Run) -> None:
 
 
 def rotation(run: Run) -> None:
-    """A history becomes a segment and a new file: killed, its writes cut, and the next command killed as well."""
-    _try(run, ("suspend that rotates",), _process_cut_and_twice, 2)
+    """A history becomes a segment and a new file: killed, its writes cut, and the next command killed as well.
+
+    With an answer that was paid for, which is booked once whatever happens, and with nothing to pay.
+    """
+    names = ("paid answer that rotates", "suspend that rotates")
+    _try(run, names if run.full else names[:1], _process_cut_and_twice, 2)
 
 
 def given_up(run: Run) -> None:

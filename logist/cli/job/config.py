@@ -46,15 +46,11 @@ def config(
 
 
 def _shown(environment: Environment, chosen: str, jobs_dir: str | None) -> Output:
+    from logist import documents
     from logist.cli.context import open_job
 
     job = open_job(environment, chosen, None, jobs_dir)
-    try:
-        text = job.spec_file.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise InvalidFile(f"can't be read: {error.strerror}", where=str(job.spec_file)) from error
-    except UnicodeDecodeError as error:
-        raise InvalidFile("is not UTF-8 text", where=str(job.spec_file)) from error
+    text = documents.text(job.spec_file)
     return Output({"job": job.id, "path": str(job.spec_file), "text": text}, raw=text)
 
 

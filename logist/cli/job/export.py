@@ -13,8 +13,6 @@ from logist.config.environment import Environment
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from logist.jobs.exporting import Exported
 
 KINDS = {
@@ -71,8 +69,6 @@ def export(
     if not fixture:
         raise UsageError("it has no name", where="--fixture", fix="--fixture DIR")
     job, folder = open_job(environment, job_argument, job_option, jobs_dir), Path(here(), fixture)
-    if force and not redact:
-        _require_unredacted(folder)
     done = write(project(environment, jobs_dir), job, folder, redacted=redact, force=force)
     made = done.manifest
     data = {
@@ -88,20 +84,6 @@ def export(
     }
     told = () if redact else ("prompts and answers are in it as they were; --redact makes it fit to share",)
     return Output(data, tuple(_lines(job.id, done)), (*warnings(_doubts(done)), *notes(told)))
-
-
-def _require_unredacted(folder: Path) -> None:
-    """UsageError where a fixture that was redacted would be replaced by one with all that was taken out."""
-    from logist.errors import Damaged
-    from logist.jobs.fixtures import read
-
-    try:
-        there = read(folder)
-    except Damaged:
-        return
-    if there is not None and there.redacted:
-        fix = "give --redact too, or name another DIR"
-        raise UsageError(f"{folder} holds a fixture that was redacted", where="--fixture", fix=fix)
 
 
 def _lines(name: str, done: Exported) -> Iterator[Line]:

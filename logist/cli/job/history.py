@@ -95,15 +95,16 @@ def _diff(job: JobDir, first: int, second: int) -> Output:
     }
     lines: list[Line] = [(Span(f"#{first} {_role(before)} -> #{second} {_role(after)}", "bold"),)]
     lines += [f"{name}: {_value(was)} -> {_value(now)}" for name, (was, now) in settings.items()]
-    lines += [line for drift in found.drifts for line in _drift_lines(drift)]
+    lines += [line for drift in found.drifts for line in _drift_lines(drift, first, second)]
     lines.append(f"equal: {', '.join(found.equal)}" if found.equal else "no part is equal")
     return Output(data, lines)
 
 
-def _drift_lines(drift: Drift) -> Iterator[Line]:
+def _drift_lines(drift: Drift, first: int, second: int) -> Iterator[Line]:
+    from logist.core.drift_causes import standing
     from logist.jobs.replay_report import trimmed
 
-    yield (Span(drift.source, "bold"), f": {drift.cause.rpartition(': ')[2]}")
+    yield (Span(drift.source, "bold"), f": {standing(drift.change, first, second)}")
     for line in trimmed(drift.diff):
         yield (Span(f"  {line}", _MARKS.get(line[:1], "")),)
 

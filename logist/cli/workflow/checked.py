@@ -10,6 +10,7 @@ from logist.cli.context import known_roles, known_workflows
 from logist.cli.output import Diagnostic, Line, Output, Span
 from logist.cli.workflow import given
 from logist.config.environment import Environment
+from logist.core.amounts import counted
 from logist.core.workflow.checking import Around
 from logist.core.workflow.linting import lint
 from logist.errors import InvalidFile
@@ -100,15 +101,11 @@ def _line(finding: Finding) -> Line:
 
 def _summary(every: Sequence[Loaded], found: Sequence[Finding], bad: int) -> Diagnostic:
     errors = sum(problem.severity == "error" for problem, _ in found)
-    counted = [_counted(errors, "error"), _counted(len(found) - errors, "warning")]
-    told = " and ".join(text for text in counted if text)
+    many = ((errors, "error"), (len(found) - errors, "warning"))
+    told = " and ".join(counted(number, word) for number, word in many if number)
     if not every:
         return Diagnostic("warning", "note", "there is no workflow to check")
-    of = f"{_counted(len(every), 'workflow')} checked"
+    of = f"{counted(len(every), 'workflow')} checked"
     if not bad:
         return Diagnostic("info", "note", f"{of}: {told or 'nothing is wrong'}")
     return Diagnostic("error", InvalidFile.code, f"{of}, {bad} with faults: {told}")
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'s' if number != 1 else ''}" if number else ""

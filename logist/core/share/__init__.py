@@ -6,7 +6,7 @@ is text; all of them see one text at a time.
 """
 
 from logist.core.share.collecting import Private
-from logist.core.share.entry import changed, leaks, texts
+from logist.core.share.entry import changed, leaks, texts, unmatched
 from logist.core.share.replacing import Replacing
 
-__all__ = ["Private", "Replacing", "changed", "leaks", "texts"]
+__all__ = ["Private", "Replacing", "changed", "leaks", "texts", "unmatched"]

@@ -30,6 +30,7 @@ class Private:
         """In small letters."""
         self.hosts: dict[str, None] = {}
         """In small letters."""
+        self.addresses: set[str] = set()
         for host in hosts:
             self.host(host, sure=True)
         self.found: dict[str, None] = {}
@@ -79,6 +80,8 @@ class Private:
             self.user(seen.name)
         if seen.kind == "host":
             self.host(seen.name)
+        if seen.kind == "address":
+            self.addresses.add(seen.name)
 
     def values(self) -> Iterator[str]:
         """All that is to be gone from the result, as it is written most often."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from logist.core import redact
+from logist.core.marks import MARKED, marked
 from logist.core.model import JsonObject
 from logist.core.share import literals
 from logist.core.share.replacing import Replacing
@@ -20,6 +21,14 @@ _HASHES = frozenset(
     {"checkpoint_before", "checkpoint_after", "exchange", "previous", "checksum", "sha256", "found", "schema"}
 )
 """Fields that hold the name of a commit or a hash."""
+_SAID = frozenset({"input", "output", "item", "items", "values", "results", "aggregatedResults"})
+"""Fields whose values are of people and agents, whatever they are called."""
+_COUNTED = frozenset({"request.metadata", "observed.checks", "response.tools", "spec.roles"})
+"""Fields whose values are of Logist, whatever they are called."""
+
+
+SETTINGS = ("model", "provider_model", "endpoint", "permissions", "tools", "agent")
+"""Metadata of a request that today's files say, too."""
 
 
 class Field(NamedTuple):
@@ -27,9 +36,11 @@ class Field(NamedTuple):
 
     path: str
     text: str
+    is_count: bool = False
+    """Whether it is a number of Logist's own, which no pattern changes: of tokens, an attempt, a place in a text."""
 
 
-def texts(value: Any, path: str = "") -> Iterator[Field]:
+def texts(value: Any, path: str = "", said: bool | None = False) -> Iterator[Field]:
     """Every text in a value, the keys of its objects too, and the numbers as they are written."""
     if isinstance(value, str):
         yield Field(path, value)
@@ -38,12 +49,38 @@ def texts(value: Any, path: str = "") -> Iterator[Field]:
             if key not in KEPT:
                 yield Field(f"{path}, the name of a field" if path else "the name of a field", key)
             shown = key if key in KEPT else "*"
-            yield from texts(inner, f"{path}.{shown}" if path else shown)
+            below = f"{path}.{shown}" if path else shown
+            yield from texts(inner, below, _is_said(key, below, said))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from texts(inner, f"{path}[{number}]")
-    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) >= 1e7:
-        yield Field(path, str(value))
+            yield from texts(inner, f"{path}[{number}]", said)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and (said or _is_large(value)):
+        yield Field(path, json.dumps(value), not said)
+
+
+def _is_said(key: str, path: str, said: bool | None) -> bool | None:
+    """Whether the numbers below a field are of people and agents; `said` is that of the value it is in.
+
+    None where they are of Logist, and all below them too.
+    """
+    if said is None or path in _COUNTED:
+        return None
+    return said or key in _SAID or key not in KEPT or path == "response.metadata"
+
+
+def _is_large(value: float) -> bool:
+    """Whether a number has so many digits that it may be a secret."""
+    return abs(value) >= 10**7
+
+
+def unmatched(entry: JsonObject, replacing: Replacing) -> Iterator[str]:
+    """The fields of a changed interaction in which a pattern still finds something that is no stand-in."""
+    told: set[str] = set()
+    for path, text, is_count in texts(entry) if replacing.patterns else ():
+        name = path.rpartition(".")[2].partition("[")[0]
+        if path not in told and not (is_count or _stays(text, name)) and replacing.is_left(text):
+            told.add(path)
+            yield path
 
 
 def leaks(entry: JsonObject, line: str, secrets: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -98,6 +135,10 @@ def _request(request: Any, replacing: Replacing) -> Any:
     marks = [place for place in places if isinstance(place, int)]
     if len(marks) < len(places) or not isinstance(start, int | None):
         marks, start = [], None
+    before = marked(metadata) if isinstance(metadata, dict) else ()
+    redacted = {each for each in before if isinstance(each, int) or each in SETTINGS} | {
+        *_others(request, done)
+    }
     done["prompt"], moved = replacing.marked(request["prompt"], [*marks, start or 0])
     if isinstance(start, int):
         done["metadata"]["user_start"] = moved[-1]
@@ -106,24 +147,45 @@ def _request(request: Any, replacing: Replacing) -> Any:
         part["start"], part["end"] = moved[2 * number : 2 * number + 2]
         text = done["prompt"][part["start"] : part["end"]]
         part["sha256"] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        start, end = marks[2 * number : 2 * number + 2]
+        if _is_of_a_file(part) and text != request["prompt"][start:end]:
+            redacted.add(number)
+    if redacted:
+        done["metadata"] = {**(done.get("metadata") or {}), MARKED: sorted(redacted, key=str)}
     return done
+
+
+def _others(then: JsonObject, now: JsonObject) -> list[str]:
+    """The names of what else was sent and is another now."""
+    before, after = then.get("metadata"), now.get("metadata")
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return []
+    return [name for name in SETTINGS if before.get(name) != after.get(name)]
+
+
+def _is_of_a_file(part: JsonObject) -> bool:
+    """Whether today's files say what a part of a prompt has to be, and not the history alone."""
+    return part.get("kind") == "rule" or "step" in str(part.get("source"))
 
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _value(value: Any, name: str, replacing: Replacing) -> Any:
-    """Any value of JSON, changed; `name` is that of the field it is in."""
+def _value(value: Any, path: str, replacing: Replacing, said: bool | None = False) -> Any:
+    """Any value of JSON, changed; `path` is that of the field it is in, `said` as for `_is_said`."""
     if isinstance(value, str):
-        return _text(value, name, replacing)
+        return _text(value, path.rpartition(".")[2], replacing)
     if isinstance(value, dict):
-        return {_key(key, replacing.text): _value(inner, key, replacing) for key, inner in value.items()}
+        done: JsonObject = {}
+        for key, inner in value.items():
+            below = f"{path}.{key}" if path else key
+            done[_key(key, replacing.text)] = _value(inner, below, replacing, _is_said(key, below, said))
+        return done
     if isinstance(value, list):
-        return [_value(inner, name, replacing) for inner in value]
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**7:
-        new = replacing.text(str(value))
-        return int(new) if new.lstrip("-").isdecimal() else value
+        return [_value(inner, path, replacing, said) for inner in value]
+    if isinstance(value, int | float) and not isinstance(value, bool) and (said or _is_large(value)):
+        return replacing.number(value, own=not said) if replacing.redacts else value
     return value
 
 
@@ -132,8 +194,13 @@ def _key(key: str, text: Callable[[str], str]) -> str:
 
 
 def _text(text: str, name: str, replacing: Replacing) -> str:
+    if not _stays(text, name):
+        return replacing.text(text)
+    return replacing.hash(text) if name == "sha256" and _HASH.fullmatch(text) else text
+
+
+def _stays(text: str, name: str) -> bool:
+    """Whether a text is one of the format: a word, a time, the hash of something."""
     if text in KEPT or (name == "timestamp" and _TIME.fullmatch(text)):
-        return text
-    if name in _HASHES and _HASH.fullmatch(text):
-        return replacing.hash(text) if name == "sha256" else text
-    return replacing.text(text)
+        return True
+    return name in _HASHES and _HASH.fullmatch(text) is not None

@@ -13,6 +13,10 @@ _START = rf"(?:(?<![\w.}}~/<$\\-])|(?<=file://)|(?<=\\[nrt])|{_OPTION})"
 
 PATH = re.compile(rf"{_START}/(?:{_SEGMENT}/)++(?:{_SEGMENT})?")
 """An absolute path of two parts at least: a single one is a route, a command or a slash as often."""
+_COMMON = re.compile(
+    r"/(?:etc|bin|sbin|lib|lib64|proc|dev(?!/(?:shm|disk|mapper)\b)|usr(?!/(?:home|users|src)\b))/"
+)
+_ROUTE = re.compile(r"/(?:api|v[0-9]{1,2}|rest|graphql|rpc|oauth2?)/")
 _SPACED = rf"(?:(?: {_SEGMENT}){{1,4}}(?=\\{{1,4}}[^\Wnrt]))?+"
 """More words of a name with spaces: the next backslash begins another name, and is no `\\n`."""
 DRIVE = re.compile(rf"(?<![\w])[A-Za-z]:(?:\\{{1,4}}{_SEGMENT}{_SPACED}|/{_SEGMENT})++")
@@ -33,12 +37,20 @@ _MARKS = "\u0300-\u036f"
 """Accents that stand behind their letters, as names of files on some machines have them."""
 _HOME = re.compile(
     rf"(?:(?:(?<![\w.}}-])|{_OPTION})/(?:export/|var/)?(?:home|Users)/|(?<=[A-Za-z]:)\\{{1,4}}Users\\{{1,4}}"
-    rf"|file://[\w.-]++/(?:home|Users)/|%2[Ff](?:home|Users)%2[Ff]|(?<![\w/])~(?=[A-Za-z_][\w.-]*/))"
+    rf"|file://[\w.-]++/(?:home|Users)/|%2[Ff](?:home|Users)%2[Ff]|(?<!\w)~(?=[A-Za-z_][\w.-]*/))"
     rf"(?P<name>\w[\w.+{_MARKS}-]*)"
 )
 """A home directory, with the name of its owner."""
 _SPACED_HOME = re.compile(rf"[A-Za-z]:\\{{1,4}}Users\\{{1,4}}(?P<name>\w[\w.+-]*+{_SPACED})")
 _HOMES = ("home", "Users", "~")
+_ACCOUNT = re.compile(
+    r"(?:\b[ug]id=[0-9]+\(|\b(?:USER|LOGNAME|USERNAME|SUDO_USER)=[\"']?)(?P<name>[A-Za-z_][\w.-]*)(?![\w\\/$])"
+)
+"""A name of an account, as `id` and an environment have it."""
+_LISTED = re.compile(
+    r"(?:(?<=\s)|(?<=\\n)|(?<=[\"'])|\A)[bcdlps-](?:[r-][w-][xsStT-]){3}[+.@]? +[0-9]+ +(?P<name>[A-Za-z_][\w.-]*) +[\w.-]+ +[0-9]"
+)
+"""The owner of a file, as `ls -l` has it."""
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _DOTTED = rf"{_LABEL}(?:\.{_LABEL})++"
@@ -68,6 +80,8 @@ _NO_HOST = re.compile(r"(?i:sha|md|utf|u?int|float|base|line|step)-?[0-9]+|[0-9-
 """What stands before a number, too, and is no host."""
 _LOCAL_PART = re.compile(r"(?<![\w.+-])\w[\w.+-]*\Z")
 _NUMBER = re.compile(r"(?<![\w.])(?P<address>(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?![\w]|\.[0-9])")
+_VERSION = re.compile(r"(?:\b(?i:version)(?:\"?: ?\"| is | ?[=:] ?| )|==)\Z")
+"""What stands before the number of a program, which looks like an address."""
 _GROUPS = r"[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){0,6}"
 _SHORTENED = re.compile(rf"::(?:{_GROUPS})?(?![\w:])")
 _FIRST = r"(?:[0-9A-Fa-f]{3,4}|64:ff9b)(?::[0-9A-Fa-f]{1,4}){0,6}"
@@ -78,6 +92,10 @@ _MANY_COLONS = re.compile(r":[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:
 _TOP_LEVEL = re.compile(
     rf"\.(?:(?P<sure>{_TOP[0]})|{_TOP[1]}|{_TOP[0].upper()})(?![\w-]|\.[A-Za-z0-9]|\((?![0-9]))"
 )
+_PROGRAM = re.compile(
+    r"(?i:(?:asp|vb|ado|ml|json|c)\.net|(?:obj|object|np|pd|req|ctx|args|kwargs|props|jest)\..*\.(?:test|home|local))"
+)
+"""What ends like a host, and is a product, or a field of something in a program."""
 _LABELS = re.compile(
     rf"(?:(?<![\w.@/%-])(?<!%[0-9A-Fa-f])|(?<=%[0-9A-Fa-f]{{2}}))(?:{_LABEL}\.){{0,8}}{_LABEL}\Z"
 )
@@ -86,11 +104,11 @@ _LONGEST = 255
 
 
 class Seen(NamedTuple):
-    """`text[start:end]`: the name of a `user` or `host`, or an `address` in numbers."""
+    """`text[start:end]`: the name of a `user` or `host`, an `address` in numbers, or a `version` that looks like one."""
 
     start: int
     end: int
-    kind: Literal["user", "host", "address"]
+    kind: Literal["user", "host", "address", "version"]
     name: str
 
 
@@ -149,7 +167,8 @@ def _ports(text: str) -> Iterator[Seen]:
 def _numbers(text: str) -> Iterator[Seen]:
     for found in _NUMBER.finditer(text):
         if is_address(found["address"]):
-            yield Seen(*found.span("address"), "address", found["address"])
+            is_version = _VERSION.search(text[max(0, found.start() - 20) : found.start()])
+            yield Seen(*found.span("address"), "version" if is_version else "address", found["address"])
     for short in _SHORTENED.finditer(text) if "::" in text else ():
         before = _BEFORE_SHORTENED.search(text[max(0, short.start() - 36) : short.start()])
         name = (before[0] if before else "") + short[0]
@@ -165,7 +184,8 @@ def _named(text: str) -> Iterator[Seen]:
         before = _LABELS.search(text[begin : top.start()])
         if before is None or _OWN.match(before[0]) or not (top["sure"] or "." in before[0]):
             continue
-        yield Seen(begin + before.start(), top.end(), "host", before[0] + top[0])
+        if not _PROGRAM.fullmatch(before[0] + top[0]):
+            yield Seen(begin + before.start(), top.end(), "host", before[0] + top[0])
 
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "[::1]", "::1", "host", "hostname"})  # noqa: S104 - names
@@ -177,10 +197,14 @@ _EXTENSION = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,5}\Z", re.DOTALL)
 
 
 def owners(text: str) -> Iterator[str]:
-    """Whose home directories are named."""
+    """Whose home directories, accounts and files are named."""
     if any(sign in text for sign in _HOMES):
         for look in (_HOME, _SPACED_HOME):
             yield from (found["name"] for found in look.finditer(text))
+    if "id=" in text or "USER" in text or "LOGNAME=" in text:
+        yield from (found["name"] for found in _ACCOUNT.finditer(text))
+    if "rw" in text or "r-" in text:
+        yield from (found["name"] for found in _LISTED.finditer(text))
 
 
 def is_host(name: str) -> bool:
@@ -196,6 +220,13 @@ def is_number(name: str) -> bool:
 def is_address(name: str) -> bool:
     """Whether numbers are an address of another machine, not a version such as 1.0.300.2."""
     return name not in LOCAL and (":" in name or all(int(part) < 256 for part in name.split(".")))
+
+
+def is_common(path: str) -> bool:
+    """Whether a path is there on every machine, or a route of a server: it is of nobody, known names in it apart."""
+    if _ROUTE.match(path):
+        return not without_extension(path)[1]
+    return _COMMON.match(path) is not None and "/../" not in path
 
 
 def without_extension(path: str) -> tuple[str, str]:

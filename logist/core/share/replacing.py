@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -63,6 +65,11 @@ class Replacing:
         self._short = lru_cache(maxsize=CACHED)(lambda text: self.marked(text, ())[0])
 
     @property
+    def patterns(self) -> Sequence[re.Pattern[str]]:
+        """What else is to be found nowhere in the result, stand-ins apart."""
+        return self._private.patterns if self.redacts else ()
+
+    @property
     def known(self) -> dict[str, str]:
         """Every secret that must not be in the result, with what it is."""
         return self._private.secrets if self.redacts else {}
@@ -74,6 +81,34 @@ class Replacing:
     def text(self, text: str) -> str:
         """The text without what is private."""
         return self._short(text) if len(text) <= LONGEST_CACHED else self.marked(text, ())[0]
+
+    def number(self, value: float, *, own: bool) -> float:
+        """Another number of the same length, if anything private is in it; of one of the format's `own` a secret."""
+        text = json.dumps(value)
+        if self.stand_ins.stands(text):
+            return value  # a fraction that was made shorter has other digits than it was given
+        new = _apply(text, self._secrets(text, 0), [])[0] if own else self.text(text)
+        if new == text:
+            return value
+        for written in (new, self.stand_ins.phrase("pattern", text)):
+            with suppress(ValueError):
+                made = json.loads(written)
+                if isinstance(made, int | float):
+                    self.stand_ins.rounded(json.dumps(made))
+                    return made
+        return value
+
+    def is_left(self, text: str, depth: int = 0) -> bool:
+        """Whether a pattern still finds something in a changed text that is not a stand-in."""
+        if self.stand_ins.stands(text):
+            return False
+        for pattern in self.patterns:
+            for found in pattern.finditer(text):
+                if not self.stand_ins.made(found[secret_of(found)]):
+                    return True
+        if depth >= literals.DEEPEST:
+            return False
+        return any(self.is_left(each.value, depth + 1) for each in literals.escaped(text))
 
     def name(self, text: str) -> str:
         """The same of a field that holds nothing but the name of a person."""
@@ -133,9 +168,9 @@ class Replacing:
         for start, end, kind, name in looks.hosts(text):
             if kind == "host":
                 yield Change(start, end, self._of_host(name))
-            elif kind == "address":
+            elif kind == "address" or name in self._private.addresses:
                 yield Change(start, end, name if name in looks.LOCAL else self.stand_ins.address(name))
-            elif name != "git" and not name.startswith("$"):
+            elif kind == "user" and name != "git" and not name.startswith("$"):
                 yield Change(start, end, self._words("user", name))
 
     def _of_host(self, name: str) -> str:
@@ -155,7 +190,12 @@ class Replacing:
             looked.append(looks.DRIVE)
         if "\\\\" in text:
             looked.append(looks.SHARED)
-        changes = [self._of_path(found) for look in looked for found in look.finditer(text)]
+        changes = [
+            self._of_path(found)
+            for look in looked
+            for found in look.finditer(text)
+            if not looks.is_common(found[0])
+        ]
         for found in looks.REMOTE.finditer(text) if "@" in text or "file:" in text else ():
             front, extension = looks.without_extension(found["path"])
             changes.append(Change(*found.span("path"), self._words("path", front) + extension))

@@ -7,6 +7,7 @@ search takes them for one.
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Container
 from typing import Literal
@@ -17,6 +18,8 @@ FILLERS: dict[str, str] = {"pattern": "x", "user": "u", "host": "h", "path": "p"
 """The letter that a stand-in is filled up with, by kind."""
 _MORE = 0x4E00
 """Where the characters begin that are used when a value is too short for letters."""
+_NUMBER = re.compile(r"-?(?P<digits>[0-9]+(?:\.[0-9]+)?)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_WORD = re.compile(r"[^\W_]+")
 _GROUP = 8
 """Every so many characters of a long secret a dot stands: no key has such."""
 
@@ -28,6 +31,8 @@ class StandIns:
         self._avoided = avoided
         self._of: dict[str, str] = {}
         self._used: set[str] = set()
+        self._pieces: set[str] = set()
+        """The words of stand-ins."""
         self._next: dict[tuple[str, int], int] = {}
         self.counts: dict[str, int] = {}
         """How many values of each kind have one."""
@@ -43,19 +48,49 @@ class StandIns:
         return found.upper() if value.isupper() and len(value) > 1 else found[:1].upper() + found[1:]
 
     def phrase(self, kind: Kind, value: str) -> str:
-        """For a value with spaces and signs, which stay where they are."""
+        """For a value with spaces and signs, which stay where they are; for a number a number, with its exponent."""
         if value in self._used:
             return value
         found = self._of.get(value)
+        number = _NUMBER.fullmatch(value)
+        if found is None and number and "." in value and value.endswith("0") and value[-2] != ".":
+            found = self.phrase(kind, value[:-1]) + "0"  # the same number, so the same stand-in
+            self.take(found)
+            return found
         if found is None:
-            own = [at for at, sign in enumerate(value) if sign.isalnum()]
+            begin, end = number.span("digits") if number else (0, len(value))
+            own = [at for at, sign in enumerate(value) if sign.isalnum() and begin <= at < end]
             core = self._made(kind, "".join(value[at] for at in own), under=value) if own else ""
             signs = list(value)
             for at, sign in zip(own, core, strict=True):
                 signs[at] = sign
             found = self._of[value] = "".join(signs)
             self._used.add(found)
+            self.take(found)
         return found
+
+    def take(self, text: str) -> None:
+        """Takes the words of a text for stand-ins."""
+        self._pieces.update(_WORD.findall(text.lower()))
+
+    def stands(self, text: str) -> bool:
+        """Whether all of a text is a stand-in."""
+        return text in self._used
+
+    def rounded(self, text: str) -> None:
+        """Takes a stand-in as it is written after it was read as a number: long fractions are shorter then."""
+        self.take(text)
+        self._used.add(text)
+        self._used.update(word for word in _WORD.findall(text) if len(word) >= _GROUP)
+
+    def made(self, text: str) -> bool:
+        """Whether nothing in a text is private any more: each word in it is a stand-in, or part of one."""
+        if text in self._used:
+            return True
+        return all(
+            word in self._used or word in self._pieces or word.lower() in self._used
+            for word in _WORD.findall(text)
+        )
 
     def secret(self, value: str) -> str:
         """For a secret: of its characters only the line breaks stay."""
@@ -114,6 +149,7 @@ class StandIns:
     def _keep(self, kind: str, value: str, made: str) -> None:
         self._of[value] = made
         self._used.add(made)
+        self.take(made)
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
 
@@ -139,8 +175,12 @@ def _secret(number: int, length: int, value: str = "") -> str:
 
 
 def _digits(number: int, length: int) -> str:
-    """Digits for digits, of which JSON reads a number; in twos where it is so long that it could be a secret."""
+    """Digits for digits, of which JSON reads a number; in twos where it is so long that it could be a secret.
+
+    None begins or ends with a zero: a fraction would be written without it.
+    """
     if length < _GROUP:
-        least = 10 ** (length - 1) if length > 1 else 0
-        return str(least + number % (10**length - least))
-    return ("1" + f"{number % (1 << min(length - 1, 64)):b}".zfill(length - 1))[:length]
+        front, last = divmod(number, 9)
+        least = 10 ** (length - 2) if length > 1 else 0
+        return (str(least + front % (9 * least)) if least else "") + str(last + 1)
+    return "1" + f"{(2 * number + 1) % (1 << min(length - 1, 64)):b}".zfill(length - 1)

@@ -28,12 +28,13 @@ _COMMANDS = _LISTED.findall(
     "temperature user_start logist schema options path severity message check name decision branch values error "
     "skipped line suggestion confidence suggested_next_stage suggested_tags status next_action aggregatedResults "
     "steps parentId total PASS FAIL rule given none provider worst_case SUCCESS ERROR TIMEOUT created modified "
-    "deleted mode JOB_DIR"
+    "deleted mode JOB_DIR redacted"
 )
 _GENERIC = _LISTED.findall(
     "you your user users username somebody someone nobody people person home shared public guest index default "
     "root admin administrator runner ubuntu debian node git www app api web main test tests src the and for all "
-    "null true false work workspace file files data code"
+    "null true false work workspace file files data code daemon bin sys www systemd staff wheel docker jenkins vagrant "
+    "postgres mysql redis nginx apache nonroot appuser"
 )
 """Names of accounts, and words that stand behind `/home/`, that say nothing about anybody."""
 

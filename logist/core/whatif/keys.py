@@ -87,6 +87,7 @@ _SHORT = {
     "review": "review.enabled",
     "auto_merge": "review.auto_merge",
 }
+_LONG = {long: short for short, long in _SHORT.items()}
 KEYS: Mapping[str, str] = {
     **{key: told for key, (_, _, told) in _READS.items()},
     **{f"review.checks.NAME.{field}": told for field, (_, _, told) in _CHECK_READS.items()},
@@ -102,25 +103,25 @@ def read_settings(given: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise UsageError(f"{text!r} has no =", where="--set", fix="--set KEY=VALUE")
         key = _SHORT.get(name.strip(), name.strip())
-        _put(found, key, _read(key, value.strip()), "--set")
+        _put(found, key, _read(key, name.strip(), value.strip()), "--set")
     return found
 
 
 def _put(found: dict[str, Value], key: str, value: Value, option: str) -> None:
     if key in found and found[key] != value:
-        raise UsageError(f"`{key}` is given two values", where=option, fix="give it once")
+        raise UsageError(f"`{_LONG.get(key, key)}` is given two values", where=option, fix="give it once")
     found[key] = value
 
 
-def _read(key: str, text: str) -> Any:
+def _read(key: str, name: str, text: str) -> Any:
     check = _CHECK.fullmatch(key)
     reads = _CHECK_READS[check["field"]] if check else _READS.get(key)
     if reads is None:
-        fix = f"one of: {', '.join(KEYS)}"
-        raise UsageError(f"there is no rule `{key}` that can be changed here", where="--set", fix=fix)
+        fix = f"one of: {', '.join(_LONG.get(known, known) for known in KEYS)}"
+        raise UsageError(f"there is no rule `{name}` that can be changed here", where="--set", fix=fix)
     value = reads[0](text)
     if value is None:
-        raise UsageError(f"`{key}` takes {reads[1]}, not {text!r}", where="--set")
+        raise UsageError(f"`{name}` takes {reads[1]}, not {text!r}", where="--set")
     return value
 
 

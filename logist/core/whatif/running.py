@@ -23,7 +23,7 @@ from logist.core.review import checks_of
 from logist.core.whatif import fitting
 from logist.core.whatif.rules import Rules
 from logist.core.whatif.seeing import Seen, gathered, seen
-from logist.core.whatif.told import Calls, Run, Spent, alike, named
+from logist.core.whatif.told import Calls, Run, Spent, alike, otherwise, what
 from logist.errors import Damaged, LogistError
 
 METERED = "litellm"
@@ -32,15 +32,22 @@ REVIEWED = ("verdict", "findings", "unsure", "results")
 """What an interaction's command holds of the judgement of an answer."""
 
 
-def run(interactions: Iterable[Interaction], rules: Rules, targets: Collection[int] = ()) -> Run:
+def run(
+    interactions: Iterable[Interaction], rules: Rules, targets: Collection[int] = (), *, shared: int = 0
+) -> Run:
     """Where a job would have ended under `rules`, with one interaction in memory.
 
-    `targets` are the numbers of the interactions that a restep goes back before. Raises Damaged for a history that
+    What the beginning saves that a fork has from another job is that one's, and is not in the sums; nor is that of
+    the first `shared` interactions. `targets` are the numbers of the interactions that a restep goes back before. Raises Damaged for a history that
     does not begin with a create interaction that holds the spec, and what reading `interactions` raises.
     """
     running = _Running(rules, targets)
     for entry in interactions:
+        if entry.kind is Kind.FORK or (shared and running.count == shared):
+            running.forget()
         running.feed(entry)
+    if shared and running.count == shared:
+        running.forget()
     return running.result()
 
 
@@ -66,9 +73,18 @@ class _Running:
         self.held, self.held_decisions = Spent(), 0
         """Of interactions that were passed over since the last one that fitted."""
         self.calls: dict[str, Calls] = {}
+        self.moved = True
+        """False where it stands where another job's beginning would have led: what that needs, is needed there."""
         self.roles: set[str] = set()
         self.checks: set[str] = set()
         self.notes: dict[str, None] = {}
+
+    def forget(self) -> None:
+        """Everything before is another job's, and is counted there."""
+        self.saved, self.spared = Spent(), 0
+        self.held, self.held_decisions = Spent(), 0
+        self.calls = {}
+        self.moved = self.differs_at is None
 
     def feed(self, entry: Interaction) -> None:
         """Takes the next interaction."""
@@ -87,7 +103,7 @@ class _Running:
         self._go_on(self.own, self.then, entry, back)
         self.then = fold.apply(self.then, entry, back_then)
         if self.differs_at is None and not alike(self.own.place(), self.then.place()):
-            self._differs(entry, _words(entry, self.own, self.then))
+            self._differs(entry, otherwise(entry, self.own, self.then))
 
     def _begin(self, entry: Interaction) -> None:
         if entry.spec is None or entry.kind is not Kind.CREATE:
@@ -99,7 +115,7 @@ class _Running:
         told = entry.model_copy(update={"spec": self.spec, **_placed(judged)})
         self.own = fold.apply(None, told)
         if not alike(self.own.place(), self.then.place()):
-            self._differs(entry, _words(entry, self.own, self.then))
+            self._differs(entry, otherwise(entry, self.own, self.then))
 
     def _go_on(self, own: State, then: State, entry: Interaction, back: State | None) -> None:
         """One more interaction from `own`: applied, passed over, or the end of what can be told."""
@@ -217,6 +233,7 @@ class _Running:
         told = entry.model_copy(update={"state_before": own.status, **changes})
         self.own = fold.apply(own, told, back)
         if fitting.is_moved(entry):
+            self.moved = True
             self.saved += self.held
             self.spared += self.held_decisions
             self.held, self.held_decisions = Spent(), 0
@@ -227,7 +244,7 @@ class _Running:
         if entry.actor is Actor.STEWARD:
             self.held_decisions += 1
         if self.differs_at is None:
-            self._differs(entry, why or f"{_what(entry)} is not needed")
+            self._differs(entry, why or f"{what(entry)} is not needed")
         if entry.kind in fitting.RETURNS and not self.ended:
             self._end(entry, f"a steward's {entry.kind} was decided on another outcome")
 
@@ -283,7 +300,7 @@ class _Running:
             reason=self._reason(self.own, same=same),
             saved=self.saved + (self.held if settled else Spent()),
             open=Spent() if settled else self.held,
-            needs=() if same else self._needs(self.own),
+            needs=() if same or not self.moved else self._needs(self.own),
             spared=self.spared + (self.held_decisions if free else 0),
             calls=self.calls,
             roles=frozenset(self.roles),
@@ -294,8 +311,10 @@ class _Running:
         )
 
     def _reason(self, own: State, *, same: bool) -> str:
-        if self.ended or same or self.differs_at is None:
-            return self.ended or self.first
+        if self.ended:
+            return self.ended if self.ended == self.first else f"{self.first}; {self.ended}"
+        if same or self.differs_at is None:
+            return self.first
         phase = step.turn(own)
         if own.stuck is not None or fitting.ends_there(own):
             return (own.stuck.reason if own.stuck else own.reason) or self.first
@@ -324,18 +343,5 @@ def _spent(entry: Interaction) -> Spent:
     return Spent(calls, fold.cost(entry.usage) - fold.released(entry), entry.usage.seconds)
 
 
-def _what(entry: Interaction) -> str:
-    if entry.kind is Kind.ASK:
-        phase = (entry.observed or Observed()).phase
-        return f"the answer of the {phase}"
-    return f"the {entry.kind}"
-
-
 def _at(own: State) -> str:
     return f" at {own.step}" if own.workflow else ""
-
-
-def _words(entry: Interaction, own: State, then: State) -> str:
-    instead = f"{named(own.place())} instead of {named(then.place())}"
-    said = own.stuck.reason if own.stuck else own.reason if entry.kind is Kind.ASK else ""
-    return f"{instead}: {said}" if said else instead

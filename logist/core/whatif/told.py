@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from logist.core.model import TERMINAL, Place
+from logist.core.model import TERMINAL, Interaction, Kind, Observed, Place, State
 
 
 @dataclass(frozen=True)
@@ -108,3 +108,18 @@ def named(place: Place) -> str:
     more = place.stuck.kind if place.stuck else place.awaiting
     at = f" at {place.step}" if place.step != "task" and place.status not in TERMINAL else ""
     return f"{place.status}{f' ({more})' if more else ''}{at}"
+
+
+def what(entry: Interaction) -> str:
+    """A recorded interaction in a few words."""
+    if entry.kind is Kind.ASK:
+        phase = (entry.observed or Observed()).phase
+        return f"the answer of the {phase}"
+    return f"the {entry.kind}"
+
+
+def otherwise(entry: Interaction, own: State, then: State) -> str:
+    """Where the job would stand after an interaction instead of where it stood, and why."""
+    instead = f"{named(own.place())} instead of {named(then.place())}"
+    said = own.stuck.reason if own.stuck else own.reason if entry.kind is Kind.ASK else ""
+    return f"{instead}: {said}" if said else instead

@@ -117,7 +117,9 @@ def test_a_listing_has_every_workflow_once_and_a_broken_file_stops_nothing(homes
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
-    assert [one.loaded.problems[0].message for one in listed([tmp_path])] == ["cannot be read: it is not a regular file"]
+    assert [one.loaded.problems[0].message for one in listed([tmp_path])] == [
+        "cannot be read: it is not a regular file"
+    ]
 
 
 UNREADABLE = {

@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=PROMPTS,
         default="warn",
         help="what it is when an agent would be told something else today than it was told then: a failure,"
-        " a warning (as it comes), or nothing",
+        " a warning (the default), or nothing",
     )
     group.addoption(
         "--logist-record",
@@ -100,6 +100,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
         collecting.look(config, given, listed, named)
         config.stash[_ASKED] = True
+    elif config.getoption("--logist-record") != "none":
+        raise pytest.UsageError("--logist-record: no history is named (--logist-fixtures PATH)")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -150,6 +150,7 @@ def _make(project: Project, archive: Archive, name: str, notes: list[str]) -> Im
         create: JsonObject = {"imported": digest, **({"notes": notes[:NOTED]} if notes else {})}
         past = _Past(project, archive, create, start, Folding(archive.restep_targets()))
         end = taking.chained(job.history_file, past.entries(), past.look)
+        archive.require_whole(end.sequence)
         state = past.folding.state
         if state is None or past.spec is None:
             raise Damaged("the history is empty", where=str(archive.path))

@@ -176,6 +176,15 @@ def test_a_history_of_ours_becomes_a_job(bench: MakeBench) -> None:
 NOT_THE_SAME = {"command", "previous", "checksum", "checkpoint_before", "checkpoint_after"}
 
 
+def test_what_is_cut_off_is_not_taken_for_the_whole(bench: MakeBench, tmp_path: Path) -> None:
+    project = bench().project
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(MAIN.read_bytes()[:-40])
+    with pytest.raises(Damaged, match="may have been more than 7 interactions"):
+        import_history(project, cut)
+    assert not list(project.jobs_dir.glob("*"))
+
+
 def test_a_link_to_a_history_is_followed(bench: MakeBench, tmp_path: Path) -> None:
     b = bench()
     b.drifts = True

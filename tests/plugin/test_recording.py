@@ -202,3 +202,9 @@ def test_nobody_asks_twice_at_a_time(run: Run) -> None:
     result = run("--logist-record", "rewrite", "-pxdist", "-n2")
     assert result.ret is pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: logist: --logist-record rewrite works without xdist*"])
+
+
+def test_nothing_to_record_is_an_error(run: Run) -> None:
+    result = run("--logist-record", "rewrite")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines("*no history is named (--logist-fixtures PATH)*")

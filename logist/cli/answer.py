@@ -8,7 +8,6 @@ from fractions import Fraction
 from logist.core import exit_command, money
 from logist.core.amounts import MICROCENTS
 from logist.core.model import Kind, Usage
-from logist.documents import content
 from logist.errors import UsageError
 from logist.jobs import looking
 from logist.jobs.project import Project
@@ -44,10 +43,16 @@ def given(
     if text is not None:
         return Answer(exit_command.clean(text)[0], charge=charge)
     try:
-        data = sys.stdin.buffer.read(LONGEST + 1) if source == "-" else content(str(source), LONGEST)
+        data = sys.stdin.buffer.read(LONGEST + 1) if source == "-" else _content(str(source))
     except OSError as error:
         raise UsageError(f"can't read the answer: {error.strerror}", where=str(source)) from error
     if len(data) > LONGEST:
         raise UsageError(f"the answer is larger than {LONGEST:,} bytes", where=str(source))
     decoded, broken = exit_command.decode(data)
     return Answer(decoded, broken=broken, charge=charge)
+
+
+def _content(source: str) -> bytes:
+    """Of a file, or of a pipe: who names one waits for whoever answers, as on standard input."""
+    with open(source, "rb") as file:
+        return file.read(LONGEST + 1)

@@ -18,7 +18,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "a prompt": ("job", "create", "--file", PIPE),
     "a workflow": ("job", "create", "--workflow", PIPE),
     "a workflow to look at": ("workflow", "show", PIPE),
-    "an answer": ("job", "poststep", "j1", "--response-file", PIPE),
     "a value": ("job", "create", "--prompt", "Do it.", "--input", "@" + PIPE),
     "a schema": ("whatif", ".logist/jobs/j1", "--schema", PIPE),
     "a role": ("whatif", ".logist/jobs/j1", "--role-file", PIPE),

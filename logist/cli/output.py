@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from logist.errors import LogistError
+
 SCHEMA_VERSION = 1
 
 
@@ -37,6 +39,11 @@ class Diagnostic(NamedTuple):
     message: str
     target: str | None = None
     fix: str | None = None
+
+    @classmethod
+    def of(cls, error: LogistError) -> Diagnostic:
+        """An error, as a person or a script is told it."""
+        return cls("error", error.code, error.message, error.where, error.fix)
 
 
 class Output(NamedTuple):

@@ -119,9 +119,7 @@ def progress(text: str) -> None:
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
     """Prints an error: a line on standard error for it and each of its details, or the JSON document."""
-    told = tuple(
-        Diagnostic("error", each.code, each.message, each.where, each.fix) for each in (*error.details, error)
-    )
+    told = tuple(map(Diagnostic.of, (*error.details, error)))
     with _written_to(sys.stdout, OSError):
         if mode == "json":
             _write_json(_document(None, told))

@@ -102,8 +102,6 @@ def colored(lines: Iterable[str]) -> Iterator[Line]:
 
 def row(found: Replayed) -> dict[str, Any]:
     """One history as `--json` shows it."""
-    error = found.error
-    told = error and Diagnostic("error", error.code, error.message, error.where, error.fix)._asdict()
     return {
         "source": found.name,
         "interactions": found.interactions,
@@ -113,7 +111,7 @@ def row(found: Replayed) -> dict[str, Any]:
         "more": found.more,
         "manifest": list(found.disagreements),
         "notes": list(found.notes),
-        "error": told,
+        "error": Diagnostic.of(found.error)._asdict() if found.error else None,
     }
 
 

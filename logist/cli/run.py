@@ -112,7 +112,7 @@ def _waiting(held: HeldUp) -> Diagnostic:
 
 def _diagnostic(error: LogistError, job: str = "") -> Diagnostic:
     target = ": ".join(filter(None, (job, error.where))) or None
-    return Diagnostic("error", error.code, error.message, target, error.fix)
+    return Diagnostic.of(error)._replace(target=target)
 
 
 class Left:

@@ -122,7 +122,7 @@ def _gathered(
 def _told(gathered: Gathered) -> tuple[Diagnostic, ...]:
     """What could not be read; and that there is nothing to see, where that is so."""
     told = [
-        Diagnostic("error", error.code, f"left out: {error.message}", name, error.fix)
+        Diagnostic.of(error)._replace(message=f"left out: {error.message}", target=name)
         for name, error in gathered.left_out
     ]
     if gathered.table.histories and not gathered.table.totals:

@@ -15,7 +15,7 @@ from logist.cli.output import Diagnostic, Line, Output, Span
 from logist.cli.progress import Progress
 from logist.config.environment import Environment
 from logist.core.amounts import counted, dollars
-from logist.errors import LogistError, ReplayDiffers, UsageError
+from logist.errors import ReplayDiffers, UsageError
 
 if TYPE_CHECKING:
     from logist.core.model import Place
@@ -221,11 +221,7 @@ def _needed(total: Total) -> str:
 def _damage(kept: list[Tried]) -> Iterator[Diagnostic]:
     for tried in kept:
         if tried.error is not None:
-            yield _told(tried.error)._replace(target=tried.name)
-
-
-def _told(error: LogistError) -> Diagnostic:
-    return Diagnostic("error", error.code, error.message, error.where, error.fix)
+            yield Diagnostic.of(tried.error)._replace(target=tried.name)
 
 
 def _unused(totals: Totals, rules: Rules, severity: str) -> Iterator[Diagnostic]:
@@ -270,7 +266,7 @@ def _row(tried: Tried) -> dict[str, Any]:
         "broken_off": found.broken_off if found else False,
         "differs_anyway": tried.differs_anyway,
         "notes": list(found.notes) if found else [],
-        "error": _told(error)._asdict() if error else None,
+        "error": Diagnostic.of(error)._asdict() if error else None,
     }
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from logist.core import fold
-from logist.core.model import Interaction, Kind, State
+from logist.core.model import Interaction, JsonObject, Kind, State
 
 
 @dataclass
@@ -27,3 +27,11 @@ class Folding:
         """The state after the next interaction."""
         self.state = fold.apply(self.state, entry, self.back(entry))
         return self.state
+
+
+def restep_to(entry: JsonObject) -> Iterator[int]:
+    """The interaction that one goes back before, if it is a restep: a target, told without reading it whole."""
+    command = entry.get("command")
+    to = command.get("to") if isinstance(command, dict) else None
+    if entry.get("kind") == Kind.RESTEP and isinstance(to, int):
+        yield to

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from logist.core import patterns
+from logist.core.folding import restep_to
 from logist.core.model import Interaction, JsonObject
 from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageError
 from logist.jobs import rebuilding
@@ -109,7 +111,7 @@ class Archive:
             return self._rebuilding.restep_targets()
         with history.opened(self.path) as file:
             header = read_header(file, self.path)
-            found = {to for entry in segments.before(self.path, header) for to in rebuilding.restep_to(entry)}
+            found = {to for entry in segments.before(self.path, header) for to in restep_to(entry)}
             file.seek(header.size)
             return found.union(to for line in lines(file) if _RESTEP in line for to in _target(line))
 
@@ -120,7 +122,7 @@ def _target(line: bytes) -> Iterator[int]:
     except (ValueError, RecursionError):
         return
     if isinstance(entry, dict):
-        yield from rebuilding.restep_to(entry)
+        yield from restep_to(entry)
 
 
 @dataclass
@@ -164,6 +166,15 @@ def no_history(path: Path) -> Damaged | None:
         "a history is a jobHistory.json, a list of interactions, or an object that holds it as `interactions`"
     )
     return Damaged("this is no history", where=str(path), fix=fix)
+
+
+def digest(path: Path) -> str:
+    """sha256 of a history file as it lies; of a rotated one, of its live file."""
+    whole = hashlib.sha256()
+    with history.opened(path) as file:
+        while piece := file.read(1 << 20):
+            whole.update(piece)
+    return whole.hexdigest()
 
 
 def exit_code(errors: Iterable[LogistError]) -> int:

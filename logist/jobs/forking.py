@@ -8,7 +8,7 @@ from itertools import islice
 
 from logist import documents
 from logist.core import fold, newer, steward
-from logist.core.folding import Folding
+from logist.core.folding import Folding, restep_to
 from logist.core.ids import is_commit
 from logist.core.model import (
     Actor,
@@ -86,8 +86,7 @@ def _read(origin: JobDir, at: int | None) -> _Beginning:
     count = 0
     for entry in _first(origin, at):
         count += 1
-        if entry.get("kind") == Kind.RESTEP:
-            targets.add(fold.restep_target(interaction_of(entry)))
+        targets.update(restep_to(entry))
     if at is not None and not 1 <= at == count:
         raise _no_such(origin, at)
     found: _Beginning | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -146,7 +145,7 @@ def _make(project: Project, archive: Archive, name: str, notes: list[str]) -> Im
         home.ensure(project.home)
     with JobDir.creating(project.jobs_dir, name) as job:
         start = project.workspace(job).populate(None)
-        digest = _digest(archive.path)
+        digest = archives.digest(archive.path)
         create: JsonObject = {"imported": digest, **({"notes": notes[:NOTED]} if notes else {})}
         past = _Past(project, archive, create, start, Folding(archive.restep_targets()))
         end = taking.chained(job.history_file, past.entries(), past.look)
@@ -160,7 +159,7 @@ def _make(project: Project, archive: Archive, name: str, notes: list[str]) -> Im
         if past.spec.workflow is not None:
             specs.freeze(job, past.spec.workflow)
         kept = not past.redacted and not _holds_secret(project, archive.path)
-        if (_kept(job, archive.path) if kept else _digest(archive.path)) != digest:
+        if (_kept(job, archive.path) if kept else archives.digest(archive.path)) != digest:
             raise Refused("the file was changed while it was read", where=str(archive.path), fix="try again")
         job.write_state(dump_state(state, end))
     made = project.job(name)
@@ -181,13 +180,6 @@ def _asked(project: Project, name: str, spec: EffectiveSpec) -> str:
     return documents.dumped({"id": name, **told})
 
 
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    for piece in _pieces(path):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
 def _pieces(path: Path) -> Iterator[bytes]:
     with history.opened(path) as file:
         while piece := file.read(1 << 20):
@@ -199,7 +191,7 @@ def _kept(job: JobDir, path: Path) -> str:
     files.ensure_directory(job.attachments)
     target = job.attachments / (path.name if len(os.fsencode(path.name)) <= LONGEST_NAME else HISTORY)
     files.replace_chunks(target, _pieces(path))
-    return _digest(target)
+    return archives.digest(target)
 
 
 def _holds_secret(project: Project, path: Path) -> bool:

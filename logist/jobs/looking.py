@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from logist.core import newer
-from logist.core.folding import Folding
+from logist.core.folding import Folding, restep_to
 from logist.core.ids import is_commit
-from logist.core.model import Interaction, JsonObject, Kind, State
+from logist.core.model import Interaction, JsonObject, State
 from logist.errors import Damaged, InvalidFile, UsageError
 from logist.jobs import specs
 from logist.jobs.project import Project
@@ -76,9 +76,7 @@ class _Seen:
 
     def look(self, entry: JsonObject) -> None:
         """Takes the next entry."""
-        command = entry.get("command")
-        if entry.get("kind") == Kind.RESTEP and isinstance(command, dict):
-            self.targets.add(command.get("to", 0))
+        self.targets.update(restep_to(entry))
         for name in ("checkpoint_before", "checkpoint_after"):
             commit = entry.get(name)
             if isinstance(commit, str) and is_commit(commit):

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from logist import documents
 from logist.config.environment import IGNORED
-from logist.core import fold, newer
-from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, Workflow
+from logist.core import newer
+from logist.core.folding import restep_to
+from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Workflow
 from logist.errors import Busy, Damaged, LogistError, Refused
 from logist.jobs import health, looking, specs
 from logist.jobs.backup import Backup
@@ -147,7 +148,7 @@ def _rebuild(project: Project, job: JobDir | None, remedy: Remedy, backup: Backu
     """state.json from a history that verifies whole; Damaged where it does not, or may have lost its end."""
     assert job
     targets: set[int] = set()
-    found = proof.examine(job.history_file, lambda entry: _note_target(entry, targets))
+    found = proof.examine(job.history_file, lambda entry: targets.update(restep_to(entry)))
     if found.faults or found.position is None:
         fix = f"logist job verify --job {job.id}"
         raise Damaged("state.json is left as it is, for the history does not verify", fix=fix)
@@ -180,11 +181,6 @@ def _refuse_to_forget(job: JobDir, last: int) -> None:
     if isinstance(seen, int) and seen > last:
         message = f"state.json has seen interaction {seen}, and the history ends with {last}"
         raise Damaged(message, fix="put jobHistory.json back from a backup")
-
-
-def _note_target(entry: JsonObject, targets: set[int]) -> None:
-    if entry.get("kind") == Kind.RESTEP:
-        targets.add(fold.restep_target(interaction_of(entry)))
 
 
 def _history(job: JobDir) -> Iterator[Interaction]:

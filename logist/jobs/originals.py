@@ -14,7 +14,7 @@ from typing import Any
 
 from logist.core.model import JsonObject, Kind
 from logist.errors import LogistError
-from logist.jobs import rebuilding
+from logist.jobs import archives, rebuilding
 from logist.jobs.archives import HISTORY, NONSENSE, Archive
 from logist.store import history
 from logist.store.entries import CLOSING, read_header
@@ -76,12 +76,8 @@ def _beginnings(archive: Archive, wanted: frozenset[str]) -> Iterator[tuple[str,
     """Which of the hashes `wanted` the file has, or had when there was less of it, and with how many interactions."""
     try:
         if rebuilding.is_foreign(archive.path):
-            whole = hashlib.sha256()
-            with history.opened(archive.path) as file:
-                while piece := file.read(_PIECE):
-                    whole.update(piece)
-            if whole.hexdigest() in wanted:
-                yield whole.hexdigest(), sum(1 for _ in archive.entries())
+            if (whole := archives.digest(archive.path)) in wanted:
+                yield whole, sum(1 for _ in archive.entries())
             return
         yield from _of_lines(archive.path, wanted)
     except _UNREADABLE:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from logist.core import exit_command, old_shapes
-from logist.core.model import Interaction, JsonObject, Kind
+from logist.core.folding import restep_to
+from logist.core.model import Interaction, JsonObject
 from logist.core.old_entry import is_ours
 from logist.core.old_shapes import Notes
 from logist.errors import Damaged
@@ -82,14 +83,6 @@ class _Look(NamedTuple):
     is_ours: bool
     targets: set[int]
     settings: JsonObject
-
-
-def restep_to(entry: JsonObject) -> Iterator[int]:
-    """What an entry goes back before, if it is a restep."""
-    command = entry.get("command")
-    to = command.get("to") if isinstance(command, dict) else None
-    if entry.get("kind") == Kind.RESTEP and isinstance(to, int):
-        yield to
 
 
 def _version(path: Path) -> tuple[int, ...]:

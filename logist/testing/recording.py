@@ -15,7 +15,7 @@ from logist.cli import context
 from logist.cli.render import clean
 from logist.config.environment import Environment
 from logist.core import fold
-from logist.core.amounts import dollars
+from logist.core.amounts import counted, dollars
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind
 from logist.errors import LogistError
 from logist.jobs import deciding, editing, exporting, fixtures, mending, switching
@@ -62,7 +62,7 @@ class Rewritten:
 
     def lines(self, name: str) -> Iterator[str]:
         """All of it for a person."""
-        yield f"{name}: recorded again with {_count(self.asks)} ({dollars(self.microcents)}); the old one is {BEFORE}"
+        yield f"{name}: recorded again with {counted(self.asks, 'ask')} ({dollars(self.microcents)}); the old one is {BEFORE}"
         yield from (f"  {change}" for change in self.changes)
 
 
@@ -118,12 +118,8 @@ def _kept(course: _Course) -> str:
     if not course.asks:
         shutil.rmtree(course.project.jobs_dir.parent)
         return ""
-    cost = f"{_count(course.asks)}, {dollars(course.microcents)}"
+    cost = f"{counted(course.asks, 'ask')}, {dollars(course.microcents)}"
     return f"; what was answered ({cost}) is kept in {course.project.jobs_dir}"
-
-
-def _count(asks: int) -> str:
-    return "1 ask" if asks == 1 else f"{asks:,} asks"
 
 
 def _require_fixture(archive: Archive, entries: list[Interaction]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from logist.errors import Damaged, StorageError
 from logist.workspace import checkpoint, objects, packs, source
 from logist.workspace.git import Git
-from logist.workspace.merging import SENDER
+from logist.workspace.merging import COPYING
 from logist.workspace.workspace import Workspace
 
 FROM_BACKUP = "put the git directory of the job back from a backup"
@@ -44,12 +44,7 @@ def _populate(workspace: Workspace, original: Path, commits: Collection[str], at
         "--stdin",
         "--update-shallow",  # the first checkpoint may be a commit of the user's, without those before it
         "--update-head-ok",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-auto-maintenance",
-        "--no-recurse-submodules",
-        f"--upload-pack={SENDER}",
-        "--",
+        *COPYING,
         original,
     )
     checkpoint.make_durable(git)

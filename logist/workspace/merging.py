@@ -16,6 +16,12 @@ MERGED = "refs/logist/merged"
 _CHILDREN = "refs/children/"
 SENDER = UPLOAD_PACK.replace("upload-pack", "-c uploadpack.allowAnySHA1InWant=true upload-pack")
 """Gives a commit by its name, whether or not a reference leads to it."""
+COPYING = (
+    *("--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
+    f"--upload-pack={SENDER}",
+    "--",
+)
+"""How a fetch of checkpoints takes what it names and nothing else; the repository follows."""
 NAMED = 100
 """Of what one child made and no checkpoint holds."""
 
@@ -139,12 +145,7 @@ def fetch_commit(git: Git, repository: Path, commit: str, reference: str, *optio
         "fetch",
         "--quiet",
         *options,
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-auto-maintenance",
-        "--no-recurse-submodules",
-        f"--upload-pack={SENDER}",
-        "--",
+        *COPYING,
         repository,
         f"+{commit}:{reference}",
     )

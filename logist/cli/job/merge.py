@@ -72,7 +72,7 @@ def merge(
     if not found.whole:
         told += warnings(["the patch is cut off; git has all of it once there is the branch: --branch"])
     if found.blocked is not None:
-        told += (_in_the_way(found.blocked),)
+        told += (Diagnostic.of(found.blocked),)
     if not dry_run:
         lines += standing.lines
     code = _exit_code(found) if dry_run else standing.exit_code
@@ -82,10 +82,6 @@ def merge(
 def _exit_code(found: Published) -> int:
     """Of a look: whether a merge would be refused."""
     return Refused.exit_code if found.blocked is not None or found.conflicts else 0
-
-
-def _in_the_way(error: Refused) -> Diagnostic:
-    return Diagnostic("error", error.code, error.message, error.where, error.fix)
 
 
 def _lines(found: Published) -> Iterator[Line]:

@@ -105,6 +105,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return world
 
 
+@pytest.mark.deep_beyond(8)
 @pytest.mark.parametrize("args", [*WHOLE, *HALF, ["--help"], ["--version"], ["job", "--help"]], ids=" ".join)
 def test_a_command_that_only_looks_changes_nothing(world: World, args: list[str]) -> None:
     ran = traced(world, *args)
@@ -125,6 +126,7 @@ def test_every_command_looks_or_changes() -> None:
     assert not set(LOOKS) & CHANGES
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("args", "calls"),
     [

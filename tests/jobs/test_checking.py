@@ -112,6 +112,7 @@ def test_a_failed_check_blocks_by_mode(bench: MakeBench, mode: str, severity: st
     ]
 
 
+@pytest.mark.deep
 def test_a_flood_is_heard_to_its_end_and_little_of_it_kept(bench: MakeBench) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     b = checked(bench, only(command="head -c 100000000 /dev/zero | tr '\\0' 'x'; echo; echo the end"))

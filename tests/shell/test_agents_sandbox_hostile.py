@@ -71,6 +71,7 @@ def needs_nobody() -> None:
         pytest.skip(f"nobody can't run these tests: {can.stderr.decode()[-200:]}")
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("nobody", [False, True], ids=["self", "nobody"])
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
 def test_nothing_outside_is_read_written_reached_or_left(kind: str, nobody: bool, tmp_path: Path) -> None:
@@ -83,6 +84,7 @@ def test_nothing_outside_is_read_written_reached_or_left(kind: str, nobody: bool
     assert found == {attempt.name: [] for attempt in attempts}
 
 
+@pytest.mark.deep
 def test_the_same_attempts_get_out_where_nothing_holds_them(tmp_path: Path) -> None:
     found = tried("none", CONTROLS, tmp_path)
     assert [name for name, problems in found.items() if not problems] == []

@@ -22,6 +22,9 @@ from logist.errors import Damaged, Refused, StorageError
 from logist.store import JobDir, Position, files, segments
 from logist.store.settled import settled
 from tests import support
+from tests.support import examples
+
+pytestmark = pytest.mark.disk
 
 Json = dict[str, Any]
 NOW = 1
@@ -309,7 +312,7 @@ def test_a_left_over_of_a_rotation_is_written_again_by_the_next_one(tmp_path: Pa
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans(), st.booleans()), max_size=8))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_wherever_it_is_rotated_the_history_is_the_same(moves: list[tuple[int, bool, bool, bool]]) -> None:
     with TemporaryDirectory() as name:
         place = Path(name)

@@ -151,8 +151,9 @@ class _Seen:
         """Takes the next entry."""
         self.targets.update(restep_to(entry))
         self.children.update(truncation.children_of(entry))
-        observed = entry.get("observed") or {}
-        for commit in (entry.get("checkpoint_before"), entry.get("checkpoint_after"), observed.get("found")):
+        observed = entry.get("observed")
+        found = observed.get("found") if isinstance(observed, dict) else None
+        for commit in (entry.get("checkpoint_before"), entry.get("checkpoint_after"), found):
             if isinstance(commit, str) and is_commit(commit):
                 self._named.setdefault(commit, entry["sequence"])
         if len(self._named) >= AT_ONCE:

@@ -27,7 +27,7 @@ from logist.jobs.session import interaction_of
 from logist.store import JobDir, Problem, files, list_jobs
 from logist.workspace import objects, packs, publishing
 
-_CHECKPOINT = re.compile(r"(?P<when>before|after) interaction (?P<number>\d+)")
+_CHECKPOINT = re.compile(r"(?P<when>before|after) interaction (?P<number>\d{1,18})")
 """How Logist names the checkpoints of a step."""
 _LOG = re.compile(r"(?:torn-)?(\d+)(?:-\d+)?\.(?:turns\.jsonl|kept\.json|txt)")
 _KEPT_FILES = re.compile(r"rerun-(\d+)")
@@ -48,7 +48,7 @@ class Forks:
         found: dict[str, list[tuple[JobDir, Forked]]] = {}
         for job_id in list_jobs(self.jobs_dir):
             job = JobDir(self.jobs_dir / job_id, job_id)
-            with suppress(LogistError, ValueError, RecursionError):
+            with suppress(LogistError, ValueError, KeyError, TypeError, RecursionError):
                 data = files.read_bytes(job.state_file)
                 if data is not None and _FORKED in data:
                     forked = Forked.model_validate(json.loads(data)["forked"])
@@ -75,9 +75,17 @@ class History:
 
 def children_of(entry: JsonObject) -> Iterator[str]:
     """The jobs that an entry made."""
+    if entry.get("kind") == Kind.SPAWN:
+        yield from (child["id"] for child in _children_named(entry) if isinstance(child.get("id"), str))
+
+
+def _children_named(entry: JsonObject) -> Iterator[JsonObject]:
+    """What an entry says of children. A history may come from elsewhere, and hold anything."""
     command = entry.get("command")
-    if entry.get("kind") == Kind.SPAWN and isinstance(command, dict):
-        yield from (child["id"] for child in command.get("children") or [])
+    children = command.get("children") if isinstance(command, dict) else None
+    yield from (
+        child for child in (children if isinstance(children, list) else []) if isinstance(child, dict)
+    )
 
 
 def find_signs(project: Project, job: JobDir, history: History, forks: Forks) -> Iterator[Problem]:
@@ -176,7 +184,7 @@ def _first_parents(made: dict[str, objects.Made], commit: str | None) -> Iterato
 
 def _forked_at(job: JobDir, forked: Forked) -> str | None:
     """The checkpoint that a fork began with: it is of the other job, whose numbers went on."""
-    entry = next(islice(job.entries(), forked.at, None), {})
+    entry = next(islice(job.entries(), max(forked.at, 0), None), {})
     commit = entry.get("checkpoint_after")
     return commit if isinstance(commit, str) else None
 
@@ -236,7 +244,7 @@ def _begins_alike(job: JobDir, other: JobDir) -> bool:
 
 
 def _checksum_at(job: JobDir, sequence: int) -> str | None:
-    entry: JsonObject = next(islice(job.entries(), sequence - 1, None), {})
+    entry: JsonObject = next(islice(job.entries(), max(sequence - 1, 0), None), {})
     return entry.get("checksum")
 
 
@@ -256,10 +264,11 @@ def _parent(project: Project, job: JobDir, history: History) -> Iterator[Problem
         statuses.add(str(entry.state_after))
         commits |= {entry.checkpoint_before, entry.checkpoint_after}
     for child in gathered:
-        if child.get("status") not in statuses or child.get("checkpoint") not in {*commits, None}:
-            told = f"{child.get('status')} with the checkpoint {child.get('checkpoint')}"
+        status, checkpoint = str(child.get("status")), child.get("checkpoint")
+        if status not in statuses or (checkpoint is not None and str(checkpoint) not in commits):
+            ended = f"{status} with the checkpoint {checkpoint}"
             yield Problem(
-                f"its parent {match['parent']} gathered it as {told}, which the history does not have"
+                f"its parent {match['parent']} gathered it as {ended}, which the history does not have"
             )
             return
 
@@ -268,7 +277,7 @@ def _gathered(parent: JobDir, child_id: str, since: str) -> Iterator[JsonObject]
     """What a parent recorded of a child since that was made: an older one may have had its name."""
     for entry in parent.entries():
         if entry.get("kind") == Kind.COLLECT and str(entry.get("timestamp")) >= since:
-            for child in (entry.get("command") or {}).get("children") or []:
+            for child in _children_named(entry):
                 if child.get("id") == child_id and child.get("status") != "missing":
                     yield child
 
@@ -284,7 +293,7 @@ def _merged(job: JobDir, history: History) -> Iterator[Problem]:
         return  # it is the user's repository, and no part of the job
     if found is None:
         return
-    when = datetime.fromtimestamp(found.seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    when = f"{datetime.fromtimestamp(found.seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
     starts: set[object] = {state.start_checkpoint}
     for entry in map(interaction_of, job.entries()):
         if entry.kind is Kind.MERGE:

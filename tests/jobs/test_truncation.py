@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from logist.jobs.forking import fork
 from logist.jobs.session import changing
 from logist.store import Problem
 from tests import support
-from tests.jobs.bench import Bench, answer, command, gave
+from tests.jobs.bench import Bench, Json, answer, command, gave
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_recovery import left_in_flight, response
 from tests.jobs.test_workflow_children import given_away, work
@@ -319,4 +320,32 @@ def test_a_kill_at_a_restep_is_no_sign(bench: MakeBench) -> None:
         session.job.begin_restore(session.state.revision + 1, kept)
         b.project.workspace(session.job).restore(start)
     (b.folder() / "state.json").unlink()
+    assert problems(b) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": {"children": [1, {"id": 2}, {}]}},
+        {"command": {"children": {"id": "x"}}},
+        {"command": [], "observed": []},
+        {"observed": {"found": 7}, "checkpoint_after": {}},
+    ],
+)
+def test_an_entry_that_holds_anything_is_damage_and_no_surprise(bench: MakeBench, fields: Json) -> None:
+    b = stepped(bench([answer()]), 1)
+    (b.folder() / "damaged-on-purpose").touch()
+    job = b.project.job("j")
+    loaded = job.load()
+    job.append(loaded.position, [{"kind": "spawn", **fields}])
+    assert "does not read" in problems(b)[0]
+
+
+@pytest.mark.parametrize("forked", [[], {"job": "j"}, {"job": "j", "at": -3, "head": ""}])
+def test_a_state_may_hold_anything(bench: MakeBench, forked: object) -> None:
+    b = stepped(bench([answer()]), 1)
+    other = b.folder("other")
+    shutil.copytree(b.folder(), other, symlinks=True)
+    (other / "damaged-on-purpose").touch()
+    (other / "state.json").write_text(json.dumps({"forked": forked}, indent=1))
     assert problems(b) == []

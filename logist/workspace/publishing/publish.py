@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,6 +24,9 @@ from logist.workspace.publishing.target import Person, Target, require_idle
 
 MODES = ("merge", "branch", "look")
 """Merge it; only make the branch; change nothing, and tell what a merge would do."""
+
+_AUTHORED = re.compile(rb"> (\d{1,11}) [+-]\d{4}$")
+"""When a commit was made, at the end of its author's line; in seconds since 1970."""
 
 How = Literal["fast_forward", "merge", "already", "nothing", "conflict", "branch"]
 
@@ -118,10 +122,12 @@ def find_commit(place: Path, job_id: str, path: str = GIT_PATH) -> Brought | Non
     head, _, message = git.run("cat-file", "commit", commit).partition(b"\n\n")
     if drafting.trailer(job_id).encode() not in message.splitlines():
         return None
-    fields = [line.partition(b" ") for line in head.split(b"\n")]
-    parent = next((value.decode("ascii") for key, _, value in fields if key == b"parent"), None)
-    author = next(value for key, _, value in fields if key == b"author")
-    return Brought(commit, parent, int(author.split()[-2]))
+    fields = dict(line.split(b" ", 1) for line in reversed(head.split(b"\n")) if b" " in line)
+    made = _AUTHORED.search(fields.get(b"author", b""))
+    if made is None:
+        return None
+    parent = fields[b"parent"].decode("ascii", "replace") if b"parent" in fields else None
+    return Brought(commit, parent, int(made[1]))
 
 
 def _publish(work: Work, target: Target, mode: str, *, patch: bool) -> Published:

@@ -116,7 +116,8 @@ def _may_be_cut_off(job: JobDir, history: History) -> bool:
         head = (job.read_state() or {}).get("head")
         if isinstance(head, dict) and head.get("hash") == history.checksum:
             return True
-    torn = job.logs.glob(f"torn-{history.last + 1}*.txt")
+    next_one = history.last + 1
+    torn = (*job.logs.glob(f"torn-{next_one}.txt"), *job.logs.glob(f"torn-{next_one}-*.txt"))
     return any(map(os.path.lexists, (job.inflight, job.restoring, *torn)))
 
 

@@ -248,7 +248,7 @@ def test_the_workspace_of_a_job_at_work_is_not_compared(desk: Desk) -> None:
     assert "a.txt" not in ran.out
 
 
-def test_what_an_agent_was_asked_is_told_with_the_edits(desk: Desk) -> None:
+def test_work_of_a_killed_command_may_be_among_the_edits(desk: Desk) -> None:
     stepped(desk)
     (desk.job() / "inflight").mkdir(mode=0o700)
     edit(desk)

@@ -313,6 +313,17 @@ def test_doctor_makes_no_state_for_it(bench: MakeBench) -> None:
     assert "is of interaction 4" in " ".join(f.message for f in health.look(b.project, job, deep=True))
 
 
+def test_doctor_makes_a_state_where_only_an_append_was_cut_off(bench: MakeBench) -> None:
+    b = stepped(bench(WORK), 1)
+    job = b.project.job("j")
+    (b.workspace() / "a.txt").write_text("2")
+    b.project.workspace(job).checkpoint("after interaction 3")
+    job.history_file.write_bytes(job.history_file.read_bytes().removesuffix(b"]}\n") + b',{"sequence":3,"ver')
+    job.state_file.unlink()
+    assert mending.mend_job(b.project, job, Backup(b.project), deep=True).left == []
+    assert (job.state_file.is_file(), problems(b)) == (True, [])
+
+
 def test_a_kill_at_a_restep_is_no_sign(bench: MakeBench) -> None:
     b = stepped(bench(WORK))
     kept, start = b.state().checkpoint or "", b.state().start_checkpoint or ""

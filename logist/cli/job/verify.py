@@ -132,8 +132,8 @@ def _error(job: JobDir, problem: Problem) -> Diagnostic:
 def _advice(job: JobDir, found: Verified) -> Diagnostic:
     """What to do next; nothing that loses a byte."""
     ending = found.proof.ending
-    mendable = ("state.json", "the directory 'workspace'")
-    if all(each == ending or each.message.startswith(mendable) for each in found.problems):
+    fixable = ("state.json", "the directory 'workspace'")
+    if all(each == ending or each.message.startswith(fixable) for each in found.problems):
         return Diagnostic("info", "note", "mend it: logist doctor --deep --fix")
     copy = f"cp -a {quote(str(job.path))} {quote(str(job.path))}.copy"
     return Diagnostic("info", "note", f"keep a copy before you mend anything by hand: {copy}")

@@ -100,6 +100,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     shutil.copytree(world.folder, world.jobs / "half", symlinks=True)
     (world.jobs / "half" / "state.json").unlink()
     (world.jobs / "half" / "job.yaml").write_text("prompt: Do it.\n", "utf-8")
+    (world.folder / "workspace" / "a.txt").write_text("by hand", "utf-8")
     history = world.jobs / "half" / "jobHistory.json"
     history.write_bytes(history.read_bytes().removesuffix(b"]}\n") + b',{"sequence":3,"ver')
     return world

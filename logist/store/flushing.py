@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from logist.store import files
@@ -30,23 +31,29 @@ def flush_tree(folder: Path, bulk: Path) -> None:
     One syncfs is quicker than an fsync for each file and directory. But it also writes out what other programs
     have written to that file system, so for few files it is used only while that is little.
     """
-    paths = list(_everything(folder))
-    many = sum(path.is_relative_to(bulk) for path in paths) >= MANY
-    if _is_quicker_at_once(folder, many=many):
+    if _is_quicker_at_once(folder, bulk):
         _flush_file_system(folder)
         return
-    if many:
+    paths: Iterable[Path] = _everything(folder)
+    if _are_many(bulk):
         os.sync()  # it reports no error, so what is not bulk is flushed one by one all the same
-        paths = [path for path in paths if not path.is_relative_to(bulk)]
+        paths = (path for path in paths if not path.is_relative_to(bulk))
     for path in paths:
         _flush(path)
 
 
-def _is_quicker_at_once(folder: Path, *, many: bool) -> bool:
+def _is_quicker_at_once(folder: Path, bulk: Path) -> bool:
     kind = filesystem_type(folder)
     if kind in _IN_MEMORY:
         return True
-    return kind in _ON_DISK and _kernel() >= _REPORTS_ERRORS and (many or _waiting_bytes() <= LITTLE)
+    if kind not in _ON_DISK or _kernel() < _REPORTS_ERRORS:
+        return False
+    return _waiting_bytes() <= LITTLE or _are_many(bulk)
+
+
+def _are_many(bulk: Path) -> bool:
+    paths = _everything(bulk) if bulk.is_dir() else iter(())
+    return next(itertools.islice(paths, MANY - 1, None), None) is not None
 
 
 def _kernel() -> tuple[int, ...]:

@@ -352,11 +352,16 @@ def _reserve(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
         path = jobs_dir / f"{IN_THE_MAKING}{job_id}-{os.urandom(6).hex()}"
         with files.storage(path):
             os.mkdir(path, 0o700)
-        if held.enter_context(locks.claimed(path)):
-            with files.storage(path):
-                os.chmod(path, 0o700)  # whatever the umask is
-            return path
-        # Before it was locked, another command took it for one that was left behind, and removes it.
+        try:
+            if held.enter_context(locks.claimed(path)):
+                with files.storage(path):
+                    os.chmod(path, 0o700)  # whatever the umask is
+                return path
+            # Before it was locked, another command took it for one that was left behind, and removes it.
+        except BaseException:
+            with suppress(OSError):
+                os.rmdir(path)
+            raise
 
 
 def _remove_abandoned(jobs_dir: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from logist.store import flushing
 from logist.workspace import Workspace, checkpoint, packs
 from logist.workspace.baseline import Baseline
 from tests import support
@@ -123,7 +122,3 @@ def test_a_pack_of_large_objects_reads_like_any_other(tmp_path: Path) -> None:
     for kind, content in objects:
         assert support.git(tmp_path, "cat-file", kind, packs.object_id(kind, content)) == content.decode()
     assert support.git(tmp_path, "fsck", "--full", "--no-dangling", "--no-progress") == ""
-
-
-def test_a_file_system_that_nobody_knows_is_flushed_one_by_one() -> None:
-    assert not flushing._is_quicker_at_once(Path("/proc"), many=True)

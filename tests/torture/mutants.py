@@ -54,12 +54,12 @@ def own_courier() -> list[Swap]:
 
 def flushed_at_once() -> list[Swap]:
     """No break: a new job is flushed by one call, however much other programs have written."""
-    return [(flushing, "_is_quicker_at_once", lambda folder, *, many: True)]
+    return [(flushing, "_is_quicker_at_once", lambda folder, bulk: True)]
 
 
 def flushed_one_by_one() -> list[Swap]:
     """No break: each file and directory of a new job is flushed by itself, as on a busy machine."""
-    return [(flushing, "_is_quicker_at_once", lambda folder, *, many: False)]
+    return [(flushing, "_is_quicker_at_once", lambda folder, bulk: False)]
 
 
 def new_job_not_flushed() -> list[Swap]:

@@ -107,7 +107,7 @@ def final(path: Path) -> Iterator[None]:
 def unpublished(folder: Path) -> Iterator[None]:
     """Inside, nothing in `folder` is flushed. Whoever makes it flushes all of it once (`flushing.flush_tree`).
 
-    For a directory that gets its name when it is complete: whatever a power cut leaves of it before, nobody reads.
+    For a directory that is renamed when it is complete: what a power cut leaves of it before that is never read.
     """
     name = str(folder)
     _unpublished.add(name)

@@ -13,7 +13,7 @@ from logist.store import files
 from logist.store.filesystem import filesystem_type
 
 LITTLE = 100_000_000
-"""Bytes that a disk, fast or slow, writes in about the time that it takes for the fsyncs of a small job."""
+"""Bytes. A disk, fast or slow, writes about that much in the time that the fsyncs of a small job take."""
 MANY = 200
 """From so many files on, one flush of everything is quicker than one for each, whatever else it writes out."""
 
@@ -61,7 +61,7 @@ def _kernel() -> tuple[int, ...]:
 
 
 def _waiting_bytes() -> int:
-    """What the machine has not written to its disks yet; as much as can be if nobody knows."""
+    """How much the machine has not written to its disks yet; the largest number if that is unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             sizes = dict(line.split(":") for line in lines)
@@ -81,7 +81,7 @@ def _flush_file_system(folder: Path) -> None:
 
 
 def _everything(folder: Path) -> Iterator[Path]:
-    """Every file in a directory, and then the directory. A link has no content of its own to flush."""
+    """Every file in a directory, and then the directory. A link has no content to flush."""
     with files.storage(folder), os.scandir(folder) as found:
         entries = list(found)
     for entry in entries:

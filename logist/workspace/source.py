@@ -82,7 +82,7 @@ def give_git(git: Git, root: Path, only: str | None = None) -> None:
     """Makes `root/.git` for the agent's own use where there is none, with the first checkpoint as its only commit.
 
     Logist never reads it again. Its objects are copies, so that nothing in it leads anywhere else. It is made out
-    of reach and moved in when whole. `only` is the first checkpoint, if the repository holds no other yet.
+    of reach and moved in when it is complete. `only` is the first checkpoint, if the repository holds no other yet.
     """
     if os.path.lexists(root / ".git"):
         return

@@ -114,7 +114,7 @@ class Workspace:
 
     @contextmanager
     def in_the_making(self) -> Iterator[None]:
-        """For who makes the job: inside, nothing is flushed, for all of it is flushed before the job has its name."""
+        """Inside, nothing is flushed: whoever makes the job flushes all of it before the job gets its name."""
         flushing = self.git
         self.git = replace(flushing, flushing=False)
         try:

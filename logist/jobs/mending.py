@@ -117,9 +117,10 @@ def _take_away(project: Project, job: JobDir | None, remedy: Remedy, backup: Bac
 def _take_abandoned(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
     """A job whose maker was killed. Who makes one holds its lock, and one that is moved away can't appear."""
     for path in remedy.paths:
-        if not lock.abandoned(path):
-            raise Busy("a command is at work on it", where=str(path), fix=FIX)
-        backup.take(path)
+        with lock.claimed(path) as is_abandoned:
+            if not is_abandoned:
+                raise Busy("a command is at work on it", where=str(path), fix=FIX)
+            backup.take(path)
 
 
 def _narrow(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:

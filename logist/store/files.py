@@ -29,6 +29,9 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _unsynced: list[str] = []
 """What could not be flushed in this process: after that nothing it writes can be vouched for."""
 
+_unpublished: set[str] = set()
+"""The directories of this process that are still being made (see `unpublished`)."""
+
 
 def dump_json(value: object) -> bytes:
     """Compact JSON on one line, UTF-8.
@@ -78,17 +81,45 @@ def require_trust(path: Path) -> None:
 
 
 def fsync(fd: int, path: Path) -> None:
-    """Flush `fd` to disk, once.
+    """Flush `fd` to disk, once; nothing happens for what is still `unpublished`.
 
     The kernel may drop the pages of a failed fsync and report success for the next one
     ("fsyncgate"), so a failure is final for this process: StorageError now and at every later write.
     """
     require_trust(path)
-    try:
+    if _is_unpublished(path):
+        return
+    with final(path):
         os.fsync(fd)
+
+
+@contextmanager
+def final(path: Path) -> Iterator[None]:
+    """A flush inside that fails is the last: this process writes nothing more."""
+    try:
+        yield
     except OSError:
         _unsynced.append(str(path))
         raise
+
+
+@contextmanager
+def unpublished(folder: Path) -> Iterator[None]:
+    """Inside, nothing in `folder` is flushed. Whoever makes it flushes all of it once (`flushing.flush_tree`).
+
+    For a directory that is renamed when it is complete: what a power cut leaves of it before that is never read.
+    """
+    name = str(folder)
+    _unpublished.add(name)
+    try:
+        yield
+    finally:
+        _unpublished.discard(name)
+
+
+def _is_unpublished(path: Path) -> bool:
+    # A copy: other threads may begin or end a job meanwhile.
+    return any(f"{path}/".startswith(f"{name}/") for name in tuple(_unpublished))
 
 
 def write_all(fd: int, data: bytes, offset: int) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from logist.core.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import Damaged, Refused, StorageError, UsageError
-from logist.store import files, history, inflight, proof, restoring
+from logist.store import files, flushing, history, inflight, proof, restoring
 from logist.store import lock as locks
 from logist.store.entries import RESTORE, Position
 from logist.store.filesystem import require_local
@@ -24,6 +25,11 @@ from logist.store.proof import Proof
 from logist.store.settled import checksum
 
 JsonObject = dict[str, Any]
+
+IN_THE_MAKING = ".new-"
+"""How the name of a directory begins that becomes a job, or was left by a command that was killed."""
+
+_UNFINISHED = re.compile(re.escape(IN_THE_MAKING) + JOB_ID_PATTERN.strip("^$") + "-[0-9a-f]{12}")
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
@@ -67,8 +73,8 @@ class JobDir:
     def creating(cls, jobs_dir: Path, job_id: str) -> Iterator[JobDir]:
         """A job that appears, whole and durable, when the block ends; an error leaves nothing.
 
-        Inside, `path` is a hidden directory beside the jobs, with an empty history; afterwards it is
-        the job's own. Refused if the job exists, then or meanwhile.
+        Inside, `path` is a hidden directory beside the jobs, with an empty history, and nothing in it is
+        flushed; afterwards it is the job's own. Refused if the job exists, then or meanwhile.
         """
         final = _path_of(jobs_dir, job_id)
         with files.storage(jobs_dir):
@@ -78,17 +84,18 @@ class JobDir:
         require_local(jobs_dir)
         if os.path.lexists(final):
             raise _exists(final)
-        job = cls(jobs_dir / f".new-{job_id}-{os.urandom(6).hex()}", job_id)
-        try:
-            files.make_directory(job.path)
-            with locks.making(job.path):
-                job._furnish()
-                yield job
+        _remove_abandoned(jobs_dir)
+        with ExitStack() as held:
+            job = cls(_reserve(jobs_dir, job_id, held), job_id)
+            try:
+                with files.unpublished(job.path):
+                    job._furnish()
+                    yield job
                 job._publish(final)
-        except BaseException:
-            with suppress(StorageError):  # the first error is the one to tell
-                files.remove_tree(job.path)
-            raise
+            except BaseException:
+                with suppress(StorageError):  # the first error is the one to tell
+                    files.remove_tree(job.path)
+                raise
         job._settle(final)
 
     def _furnish(self) -> None:
@@ -97,9 +104,7 @@ class JobDir:
         history.create(self.history_file)
 
     def _publish(self, final: Path) -> None:
-        for folder in filter(_is_directory, sorted(self.path.iterdir())):
-            files.sync_directory(folder)
-        files.sync_directory(self.path)
+        flushing.flush_tree(self.path, bulk=self.workspace)
         with files.storage(final):
             try:
                 os.rename(self.path, final)
@@ -343,6 +348,34 @@ def _path_of(jobs_dir: Path, job_id: str) -> Path:
         fix = f"an id matches {JOB_ID_PATTERN}; 'logist job list' shows the jobs there are"
         raise UsageError(f"{job_id!r} is not a job id", where="job id", fix=fix)
     return jobs_dir / job_id
+
+
+def _reserve(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
+    """Makes the hidden directory of a job, and takes its lock, which `held` keeps."""
+    while True:
+        path = jobs_dir / f"{IN_THE_MAKING}{job_id}-{os.urandom(6).hex()}"
+        with files.storage(path):
+            os.mkdir(path, 0o700)
+        try:
+            if held.enter_context(locks.claimed(path)):
+                with files.storage(path):
+                    os.chmod(path, 0o700)  # whatever the umask is
+                return path
+            # Before it was locked, another command took it for one that was left behind, and removes it.
+        except BaseException:
+            with suppress(OSError):
+                os.rmdir(path)
+            raise
+
+
+def _remove_abandoned(jobs_dir: Path) -> None:
+    """Removes what was left behind by commands that were killed while they made a job; what fails stays for `doctor`."""
+    with suppress(OSError), os.scandir(jobs_dir) as found:
+        left = [jobs_dir / entry.name for entry in found if _UNFINISHED.fullmatch(entry.name)]
+        for path in left:
+            with suppress(StorageError), locks.claimed(path) as is_abandoned:
+                if is_abandoned:
+                    files.remove_tree(path)
 
 
 def _exists(path: Path) -> Refused:

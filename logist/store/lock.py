@@ -166,22 +166,21 @@ def _taken(fd: int, stepper: Process, waited: bool) -> Lock:
 
 
 @contextmanager
-def making(folder: Path) -> Iterator[None]:
-    """Hold the lock of a job that nobody knows yet, so that it can be told from one whose maker was killed."""
-    fd = _try(folder)
+def claimed(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a job that is being made; False if another process has it, or the directory is gone.
+
+    Its maker holds it from the start until the job has its name, and the kernel lets go of it when the maker dies.
+    So whoever can claim such a directory, and has not made it, knows that its maker is gone.
+    """
     try:
-        yield
+        fd = _try(folder)
+    except UsageError:
+        fd = None
+    try:
+        yield fd is not None
     finally:
         if fd is not None:
             os.close(fd)
-
-
-def abandoned(folder: Path) -> bool:
-    """Whether nobody holds the lock of a job in the making. It is taken for a moment: not for real jobs."""
-    fd = _try(folder)
-    if fd is not None:
-        os.close(fd)
-    return fd is not None
 
 
 def _try(folder: Path) -> int | None:

@@ -40,12 +40,19 @@ def directories_of(tree: Tree) -> frozenset[bytes]:
     return frozenset(names.parents(map(names.unstored, tree)))
 
 
-def load(git: Git) -> Baseline:
-    """The state at the last checkpoint, from the file if it is sound and up to date, else from the repository."""
+def load(git: Git, known: Baseline | None = None) -> Baseline:
+    """The state at the last checkpoint, from the file if it is sound and up to date, else from the repository.
+
+    `known` is what the caller has read of a checkpoint already: if it is the last one, git is not asked again.
+    """
     commit = objects.tip(git)
     if commit is None:
         return Baseline(None)
-    return _read(git, commit) or Baseline(commit, objects.tree(git, commit), objects.unstored(git, commit)[0])
+    if found := _read(git, commit):
+        return found
+    if known is not None and known.commit == commit:
+        return known
+    return Baseline(commit, objects.tree(git, commit), objects.unstored(git, commit)[0])
 
 
 def save(git: Git, baseline: Baseline) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logist.store import history, segments
+from logist.store import IN_THE_MAKING, history, segments
 from logist.store.entries import read_header
 from tests import support
 from tests.torture import kill_source
@@ -315,13 +315,14 @@ def checkpoints_missing(world: World) -> list[str]:
 
 
 def leftovers(world: World) -> list[str]:
-    """Half-written files that a command has left which came after the one that was killed."""
+    """Half-written files, and half-made jobs, that a command has left which came after the one that was killed."""
     places = [world.folder, world.folder / "inflight", world.folder / "logs"]
     names = [path for place in places if place.is_dir() for path in place.iterdir()]
     stale = [path for path in names if path.name.startswith(".") and ".new" in path.name]
     with history.opened(world.job.history_file) as file:
         live = read_header(file, world.job.history_file).segment
     stale += [path for n, path in segments.found(world.job.history_file).items() if n >= live]
+    stale += world.jobs.glob(f"{IN_THE_MAKING}*")
     return [f"{path.relative_to(world.home)} is left" for path in stale]
 
 

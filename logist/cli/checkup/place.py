@@ -18,13 +18,12 @@ from logist.core.ids import is_job_id
 from logist.errors import LogistError
 from logist.jobs.finding import Cure, Finding, curable, invalid, warning
 from logist.jobs.project import SCRIPTED, Project
-from logist.store import filesystem_type, is_network, lock
+from logist.store import IN_THE_MAKING, filesystem_type, is_network, lock
 from logist.store.files import TEMPORARY, moving_away
 
 UNUSED = "what there is for it is in docs/configuration.md; else leave it to Coven"
 LOW = 100_000_000
 """Bytes of free space below which there is a warning."""
-IN_THE_MAKING = ".new-"
 SETTLED = timedelta(minutes=1)
 """How old what looks left behind must be: its maker may just have made it, and not locked it yet."""
 LEFT = timedelta(hours=1)

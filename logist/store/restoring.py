@@ -11,6 +11,9 @@ from pathlib import Path
 from logist.core.ids import is_commit
 from logist.store import files
 
+_MOST = 4096
+"""Bytes; a record has about a hundred."""
+
 
 def begin(path: Path, sequence: int, kept: str) -> None:
     """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
@@ -22,7 +25,7 @@ def unfinished(path: Path, recorded: Callable[[int], bool]) -> str | None:
 
     Damaged if its record does not read.
     """
-    data = files.read_bytes(path)
+    data = files.read_bytes(path, _MOST)
     if data is None:
         return None
     try:

@@ -147,12 +147,12 @@ class Left:
 
     def _revision(self, job_id: str) -> object:
         from logist.errors import LogistError
+        from logist.jobs.session import current_state
 
         try:
-            state = self._project.job(job_id).read_state()
+            return current_state(self._project.job(job_id)).get("revision")
         except LogistError:  # the round tells what is wrong with it
             return None
-        return state.get("revision") if state else None
 
 
 class _Out(NamedTuple):

@@ -18,6 +18,7 @@ from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Usag
 from logist.core.step import StepPlan
 from logist.jobs import checking
 from logist.jobs.session import Session
+from logist.regular_files import read_regular
 from logist.store import Exchange
 
 AFTERWARDS = 4
@@ -64,7 +65,7 @@ def kept(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str)
     revision = session.state.revision
     for sequence in range(revision, max(0, revision - AFTERWARDS), -1):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            data = json.loads((session.job.logs / _name(sequence)).read_bytes())
+            data = json.loads(read_regular(session.job.logs / _name(sequence)))
             return _fitting(session, data, sequence, spec, plan, checkpoint)
     return None
 

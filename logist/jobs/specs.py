@@ -25,6 +25,7 @@ from logist.core.model import (
 )
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.project import Project
+from logist.regular_files import read_regular
 from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file
 
@@ -70,11 +71,12 @@ def asked(
 def frozen(job: JobDir) -> Workflow | None:
     """The workflow that the job follows, whatever became of its file since; None is the built-in one."""
     try:
-        with documents.opened(job.workflow_file) as file:
-            text = file.read().decode("utf-8")
+        text = read_regular(job.workflow_file).decode("utf-8")
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise _bad_workflow(job, error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
         raise _bad_workflow(job, str(error)) from error
     try:
         return Workflow.model_validate_json(text)

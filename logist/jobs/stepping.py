@@ -99,8 +99,6 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
 
 
 def _step(session: Session, choice: Choice) -> Result:
-    if session.behind:
-        session.write_state()  # who asks what is ready reads nothing but that
     if session.state.merge == "due":
         return _result(session, [], ())
     planning.refuse_ended(session.state)

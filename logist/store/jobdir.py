@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from logist.core.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import Damaged, Refused, StorageError, UsageError
+from logist.regular_files import MOST
 from logist.store import files, flushing, history, inflight, proof, restoring
 from logist.store import lock as locks
 from logist.store.entries import RESTORE, Position
@@ -22,7 +23,7 @@ from logist.store.inflight import Exchanges
 from logist.store.listing import job_ids
 from logist.store.lock import Holder, Lock
 from logist.store.proof import Proof
-from logist.store.settled import checksum
+from logist.store.settled import checksum, has_seen_all
 
 JsonObject = dict[str, Any]
 
@@ -211,13 +212,21 @@ class JobDir:
         )
 
     def write_state(self, state: JsonObject) -> None:
-        """Replace state.json; its checksum is filled in."""
+        """Replace state.json; its checksum is filled in. StorageError for one that could not be read again."""
         body = {key: value for key, value in state.items() if key != "checksum"}
-        files.replace_file(self.state_file, files.dump_pretty({**body, "checksum": checksum(body)}))
+        data = files.dump_pretty({**body, "checksum": checksum(body)})
+        if len(data) > MOST:
+            message = f"the state has {len(data):,} bytes, more than the {MOST:,} that can be read again"
+            raise StorageError(message, where=str(self.state_file), fix="the history has all of it")
+        files.replace_file(self.state_file, data)
 
     def read_state(self) -> JsonObject | None:
         """state.json as it reads, quickly, its checksum unproved; None if it is missing."""
         return self._parsed(files.read_bytes(self.state_file))
+
+    def is_behind(self, state: JsonObject) -> bool:
+        """Whether the history goes on after what `state` has seen; True also where it has to be read to know."""
+        return not has_seen_all(str(self.path), state)
 
     def _parsed(self, data: bytes | None) -> JsonObject | None:
         if data is None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from logist.core.ids import is_job_id
 from logist.errors import StorageError, UsageError
+from logist.regular_files import read_regular
+from logist.store.settled import has_seen_all
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CHUNK = 1 << 16
 _ASKED = ("PENDING", "REVIEW_REQUIRED")
 """Where a job rests while an agent is out; the others are not looked at for one."""
 
@@ -28,6 +26,8 @@ class Glance(NamedTuple):
     """Why there is no state."""
     asked: bool = False
     """An exchange is in flight, or was when a command was killed; who holds the lock knows."""
+    behind: bool = False
+    """The history does not end with the interaction that `state` has seen last."""
 
 
 def job_ids(jobs_dir: str) -> list[str]:
@@ -50,7 +50,7 @@ def glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance]:
     for job_id in job_ids(jobs_dir) if ids is None else ids:
         folder = f"{jobs_dir}/{job_id}"
         try:
-            state = json.loads(read_quickly(f"{folder}/state.json"))
+            state = json.loads(read_regular(f"{folder}/state.json"))
         except FileNotFoundError:
             yield Glance(
                 job_id, None, "state.json is missing; the next change makes it again from the history"
@@ -62,21 +62,6 @@ def glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance]:
         else:
             if isinstance(state, dict):
                 asked = state.get("status") in _ASKED and os.access(f"{folder}/inflight/1.request", os.F_OK)
-                yield Glance(job_id, state, None, asked)
+                yield Glance(job_id, state, None, asked, behind=not has_seen_all(folder, state))
             else:
                 yield Glance(job_id, None, "state.json is not a JSON object")
-
-
-def read_quickly(path: str) -> bytes:
-    """A whole small file, never through a symbolic link; what is no regular file is an OSError."""
-    fd = os.open(path, _READ)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        data = chunk = os.read(fd, _CHUNK)
-        while len(chunk) == _CHUNK:
-            chunk = os.read(fd, _CHUNK)
-            data += chunk
-        return data
-    finally:
-        os.close(fd)

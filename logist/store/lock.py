@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -238,7 +239,7 @@ def holder(folder: Path) -> Holder | None:
 
 def _signers(folder: Path, *, held: bool) -> Holder:
     """Those who signed the file and live."""
-    record = _parse(files.read_bytes(folder / SIGNATURES) or b"")
+    record = _parse(files.read_start(folder / SIGNATURES, 2 * _SLOT))
     return Holder(*(_living(record.get(role), folder, held) for role in ("stepper", "courier")))
 
 
@@ -335,6 +336,8 @@ def _signing(fd: int) -> Iterator[int]:
     """The file of signatures in the job directory `fd`; made if somebody removed it."""
     file = os.open(SIGNATURES, _SIGNING, 0o600, dir_fd=fd)
     try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise files.damaged(_place(fd), "not a regular file")
         os.fchmod(file, 0o600)
         yield file
     finally:

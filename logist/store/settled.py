@@ -1,4 +1,4 @@
-"""A state.json that verifies and has seen the whole history, found without reading that: for `job status`."""
+"""Whether a state.json has seen the whole history, without reading that: for `job status` and `job list`."""
 
 from __future__ import annotations
 
@@ -8,35 +8,43 @@ import os
 from typing import Any
 
 from logist.errors import StorageError
+from logist.regular_files import READING, read_regular
 from logist.store.files import dump_json
-from logist.store.listing import read_quickly
 
-_CLOSING = b"\n]}\n"
+_ENDING = b'"checksum":"%b"}\n]}\n'
+"""How a history ends: the seal of its last entry, and the closing."""
 
 
 def settled(folder: str) -> dict[str, Any] | None:
-    """The state of the job in `folder`; None for whatever must be looked at closely.
+    """The state of the job in `folder`, if it verifies and nothing follows that it does not know.
 
-    The history ends with the entry that the state names as its head, and that names the hash the
-    state names: then nothing follows that the state does not know.
+    None for whatever must be looked at closely.
     """
     try:
-        state = json.loads(read_quickly(f"{folder}/state.json"))
-        head = state["head"]
-        with open(f"{folder}/jobHistory.json", "rb", opener=_opened) as history:
-            history.seek(head["offset"])
-            rest = history.read()
-        entry = rest.removeprefix(b",").removesuffix(_CLOSING)
-        number, seal = b'{"sequence":%d,' % head["sequence"], b'"checksum":"%b"}' % head["hash"].encode()
+        state: dict[str, Any] = json.loads(read_regular(f"{folder}/state.json"))
         verified = state["checksum"] == checksum(state)
-    except (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
         return None
-    last = rest.endswith(_CLOSING) and b"\n" not in entry
-    return state if verified and last and entry.startswith(number) and entry.endswith(seal) else None
+    return state if verified and has_seen_all(folder, state) else None
 
 
-def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe would hold us for ever; it cannot be sought in
+def has_seen_all(folder: str, state: dict[str, Any]) -> bool:
+    """Whether the history of the job in `folder` ends with the entry that `state` names as its head.
+
+    False also for a history that must be looked at closely: one that is missing, or cut off or damaged at its end.
+    """
+    try:
+        ending: bytes = _ENDING % state["head"]["hash"].encode()
+        # A listing asks this of every job, so each system call counts. What is no regular file can't be sought in,
+        # or does not end like this; and no more is read than that.
+        history = os.open(f"{folder}/jobHistory.json", READING)
+        try:
+            os.lseek(history, -len(ending), os.SEEK_END)
+            return os.read(history, len(ending)) == ending
+        finally:
+            os.close(history)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return False
 
 
 def checksum(state: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import json
 import os
 from dataclasses import dataclass, field
 
+from logist.regular_files import read_regular
 from logist.workspace import names, objects
 from logist.workspace.git import Git
 from logist.workspace.objects import Entry, Tree
@@ -76,8 +77,8 @@ def _private(path: str, flags: int) -> int:
 
 def _read(git: Git, commit: str) -> Baseline | None:
     try:
-        checksum, _, data = (git.git_dir / FILE).read_bytes().partition(b"\n")
-    except FileNotFoundError:
+        checksum, _, data = read_regular(git.git_dir / FILE).partition(b"\n")
+    except OSError:  # the repository has it all
         return None
     if hashlib.sha256(data).hexdigest().encode() != checksum:
         return None
@@ -95,7 +96,7 @@ def _read(git: Git, commit: str) -> Baseline | None:
 
 def now(git: Git) -> int:
     """The file system's own time in nanoseconds, as a file touched this instant gets it."""
-    descriptor = os.open(git.git_dir / CLOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(git.git_dir / CLOCK, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     try:
         os.utime(descriptor)
         return os.fstat(descriptor).st_ctime_ns

@@ -41,9 +41,15 @@ def find_repository(start: Path) -> Path | None:
 def _is_work_tree(place: Path) -> bool:
     marker = place / ".git"
     try:
-        return _is_repository(marker) or (marker.is_file() and marker.read_bytes().startswith(b"gitdir:"))
+        return _is_repository(marker) or (marker.is_file() and _begins(marker, b"gitdir:"))
     except PermissionError:
         return False
+
+
+def _begins(file: Path, wanted: bytes) -> bool:
+    """Whether the file begins like that; no more of it is read."""
+    with open(file, "rb") as opened:
+        return opened.read(len(wanted)) == wanted
 
 
 def _is_repository(place: Path) -> bool:

@@ -38,7 +38,8 @@ from logist.config.sections import (
     WorkspaceRules,
 )
 from logist.config.working import SandboxRules, ToolRules
-from logist.core.model import Approval, ConfiguredLimits, Frozen, Model
+from logist.core.model import Approval, ConfiguredLimits, Frozen, JobSpec, Model
+from logist.core.review import blocks, runs_command
 from logist.documents import Document, checked, nearest, read
 from logist.errors import InvalidFile
 
@@ -82,26 +83,40 @@ def approval_of(
 ) -> Approval:
     """When a steward has the last word over a job that asks for `asked`, and for a review in `mode`.
 
-    What the job says comes before what the config says, and an approval that is named before one that a mode
-    brings along: strict is `each`, normal is `end`, yolo is `none`.
+    An explicit setting wins over what a mode implies (strict is `each`, normal is `end`, yolo is `none`),
+    also where the config has the setting and the job has the mode. The job's own setting comes first.
     """
     if isinstance(asked, bool):
         return Approval.END if asked else Approval.NONE
-    if asked is not None:
-        return asked
-    if mode is None and settings.approval is not None:
-        return settings.approval
-    return APPROVAL_OF_MODE[mode or settings.review.mode]
+    return asked or settings.approval or APPROVAL_OF_MODE[mode or settings.review.mode]
 
 
 def merges_alone(settings: Settings, asked: bool | None = None, mode: Mode | None = None) -> bool:
     """Whether work goes into the source repository without a steward, for a job that asks for `asked` and `mode`.
 
-    What the job says of it comes first; else the config says so, or the mode that holds.
+    An explicit setting, the job's before the config's, wins over what the mode implies: yolo merges.
     """
-    if asked is not None:
-        return asked
-    return settings.review.auto_merge or (mode or settings.review.mode) == "yolo"
+    explicit = asked if asked is not None else settings.review.auto_merge
+    return (mode or settings.review.mode) == "yolo" if explicit is None else explicit
+
+
+UNCHECKED_MERGES = (
+    "results will be merged on agents' words alone: no check that sends work back runs a command "
+    "(add one to review.checks, or set approval: end)"
+)
+
+
+def merges_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
+    """Whether work is merged that neither a person nor a command has accepted (see UNCHECKED_MERGES)."""
+    job = job or JobSpec()
+    mode = job.review_mode or settings.review.mode
+    reviewed = settings.review.enabled if job.review is None else job.review
+    if not reviewed or not merges_alone(settings, job.auto_merge, mode):
+        return False  # work that no agent has reviewed is not merged by itself either
+    if approval_of(settings, job.approval, job.review_mode) is not Approval.NONE:
+        return False
+    checks = settings.review.checks.values()
+    return not any(runs_command(check) and blocks(mode, check.severity) for check in checks)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from shlex import quote
 from logist.cli import context
 from logist.cli.options import CURRENT, here
 from logist.config.environment import Environment, Home
-from logist.config.settings import Loaded, load_settings, named_roles
+from logist.config.settings import UNCHECKED_MERGES, Loaded, load_settings, merges_unchecked, named_roles
 from logist.core.ids import is_job_id
 from logist.errors import LogistError
 from logist.jobs.finding import Cure, Finding, curable, invalid, warning
@@ -132,6 +132,8 @@ def _config(environment: Environment, home: Home) -> Iterator[Finding]:
         return
     for unused in loaded.unused:
         yield warning("config", f"{unused} means nothing to Logist", UNUSED)
+    if merges_unchecked(loaded.settings):
+        yield warning("config", UNCHECKED_MERGES, None)
     yield from _named(environment, loaded)
     files = sorted({source for source in loaded.sources.values() if source != "default"})
     yield Finding("config", "ok", ", ".join(files) or "all defaults")

@@ -14,7 +14,7 @@ from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
 if TYPE_CHECKING:
-    from logist.config.settings import Settings
+    from logist.config.settings import Loaded, Settings
     from logist.roles import Roles
 
 AGENT = "LOGIST_AGENT"
@@ -44,13 +44,15 @@ def show(environment: Environment) -> Output:
         rows = list(_with_types(rows, roles))
     cells = [(row["field"], _shown(row["value"]), Span(row["source"], "dim")) for row in rows]
     table = Table(("SETTING", "VALUE", "FROM"), cells)
-    return Output(rows, diagnostics=_warnings(loaded.settings), table=table)
+    return Output(rows, diagnostics=_warnings(loaded), table=table)
 
 
-def _warnings(settings: Settings) -> tuple[Diagnostic, ...]:
+def _warnings(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    from logist.cli.context import unused_keys
     from logist.config.settings import UNCHECKED_MERGES, merges_unchecked
 
-    return warnings([UNCHECKED_MERGES], "unchecked_merge") if merges_unchecked(settings) else ()
+    unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded.settings) else []
+    return warnings(unchecked, "unchecked_merge") + unused_keys(loaded)
 
 
 def _by_other_means(environment: Environment, settings: Settings) -> Iterator[Row]:

@@ -125,8 +125,8 @@ class Loaded:
 
     settings: Settings
     sources: dict[str, str]
-    unused: tuple[str, ...] = ()
-    """Keys of Coven's that mean nothing to Logist, each as `FILE:LINE: key`."""
+    unused: tuple[coven.Unused, ...] = ()
+    """Keys of a Coven project that Logist does not use."""
 
 
 def load_settings(home: Path, user_config_dir: Path) -> Loaded:
@@ -139,15 +139,15 @@ def load_settings(home: Path, user_config_dir: Path) -> Loaded:
     settings = Settings()
     data = settings.model_dump(mode="json")
     sources: dict[str, str] = {}
-    unused: list[str] = []
+    unused: list[coven.Unused] = []
     for path in _files(user_config_dir / CONFIG_FILE, *_of_project(home)):
-        document = _said(path)
+        document, left = _said(path)
         check_endpoints(document)
         own = without_inherited_secrets(data, document.data)
         data = merged(without_other_spellings(data, own), own)
         settings = checked(Settings, replace(document, data=data))
         sources |= dict.fromkeys(leaves(own), str(path))
-        unused += coven.unused(document)
+        unused += left
     final = leaves(settings.model_dump(mode="json"))
     return Loaded(settings, {field: sources.get(field, "default") for field in final}, tuple(unused))
 
@@ -162,7 +162,7 @@ def said_by_project(home: Path) -> dict[str, Any]:
 
 def said_by_file(home: Path) -> dict[Path, dict[str, Any]]:
     """The same of each file, the strongest last."""
-    return {path: _said(path).data for path in _files(*_of_project(home))}
+    return {path: _said(path)[0].data for path in _files(*_of_project(home))}
 
 
 def _of_project(home: Path) -> list[Path]:
@@ -177,11 +177,15 @@ def _files(*paths: Path) -> list[Path]:
     return list(reversed(there))
 
 
-def _said(path: Path) -> Document:
+def _said(path: Path) -> tuple[Document, list[coven.Unused]]:
+    """What a file says in the terms of config.yaml, and which of its keys only Coven uses."""
     require_owner(path)
     document = read(path)
     document = replace(document, data=spelled_out(document.data, path.parent))
-    return coven.translated(document, Settings.model_fields) if path.name == coven.FILE else document
+    if path.name != coven.FILE:
+        return document, []
+    keys = Settings.model_fields
+    return coven.translated(document, keys), coven.unused(document, keys)
 
 
 def named_roles(settings: Settings) -> dict[str, str]:

@@ -21,7 +21,6 @@ from logist.jobs.project import SCRIPTED, Project
 from logist.store import filesystem_type, is_network, lock
 from logist.store.files import TEMPORARY, moving_away
 
-UNUSED = "what there is for it is in docs/configuration.md; else leave it to Coven"
 LOW = 100_000_000
 """Bytes of free space below which there is a warning."""
 IN_THE_MAKING = ".new-"
@@ -131,7 +130,7 @@ def _config(environment: Environment, home: Home) -> Iterator[Finding]:
         yield invalid("config", f"agent: {script} is not there", "name another script, or: agent: litellm")
         return
     for unused in loaded.unused:
-        yield warning("config", f"{unused} means nothing to Logist", UNUSED)
+        yield warning("config", f"{unused.where}: {unused.message}", unused.instead)
     if merges_unchecked(loaded.settings):
         yield warning("config", UNCHECKED_MERGES, None)
     yield from _named(environment, loaded)

@@ -80,4 +80,4 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         (Span(f"next: {data['next_command']}", "dim"),),
     )
     told = warnings(made.warnings, "uncommitted") + warnings(made.merge_warnings, "unchecked_merge")
-    return Output(data, lines, told)
+    return Output(data, lines, told + context.unused_permissions(environment))

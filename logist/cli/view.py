@@ -11,6 +11,7 @@ from logist.core import findings, newer
 from logist.core.model import Interaction
 from logist.jobs.result import Result
 
+UNCHANGED = "no file was changed"
 FINDINGS = 5
 """Of a review, that a person sees of an interaction; --json has all."""
 
@@ -70,6 +71,7 @@ def entry_row(entry: Interaction) -> dict[str, Any]:
         "actions": entry.response.actions,
         "summary": entry.response.summary_for_supervisor,
         "evidence_files": entry.response.evidence_files,
+        "unchanged": is_unchanged(entry),
         "reason": entry.reason,
         "warnings": entry.response.warnings,
         "simulated": entry.simulated,
@@ -94,6 +96,7 @@ def entry_lines(entry: Interaction) -> list[Line]:
         )
     ]
     said = [*_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
+    said += [UNCHANGED] if is_unchanged(entry) else []
     said += _findings(entry)
     said += newer.warnings([entry])
     return [*lines, *(f"   {' '.join(text.split())}" for text in said)]
@@ -104,10 +107,23 @@ def _no_answer(entry: Interaction) -> str:
 
 
 def _tools(entry: Interaction) -> list[str]:
-    """Which tools a model called, and how often."""
-    calls = entry.response.tools
-    counted = ", ".join(f"{name} x {count}" if count != 1 else name for name, count in calls.items())
+    """Which tools a model called, how often, and how many of the calls failed."""
+    failed = entry.response.tools_failed or {}
+    counted = ", ".join(
+        _counted(name, count, failed.get(name)) for name, count in entry.response.tools.items()
+    )
     return [f"tools: {counted}"] if counted else []
+
+
+def _counted(name: str, count: Any, failed: Any) -> str:
+    calls = f"{name} x {count}" if count != 1 else name
+    return f"{calls} ({'failed' if failed == count == 1 else f'{failed} failed'})" if failed else calls
+
+
+def is_unchanged(entry: Interaction) -> bool:
+    """Whether a doer says that it is done, and has changed no file though it might."""
+    observed = entry.observed
+    return bool(observed and observed.unchanged) and entry.response.actions == ["COMPLETED"]
 
 
 def _findings(entry: Interaction) -> list[str]:

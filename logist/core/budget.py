@@ -53,7 +53,7 @@ FROM = {
     **dict.fromkeys(("checklist", "custom_instructions"), "config"),
     "note": "steward",
     **dict.fromkeys(("session_context", "related_tasks"), "other jobs"),
-    **dict.fromkeys(("changes", "diff", "listing", "file", "relevant"), "workspace"),
+    **dict.fromkeys(("changes", "unchanged", "diff", "listing", "file", "relevant"), "workspace"),
     **dict.fromkeys(("repo_structure", "relevant_files"), "workspace"),
 }
 """Where a part comes from; what is not named here are rules of Logist's own."""

@@ -254,9 +254,9 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
 def _reviewed(base: State, entry: Interaction) -> dict[str, Any]:
     """What checks and reviewers have found of the step that the job stands at."""
     if entry.after.step != base.step:
-        return {"checks": None, "findings": None}
+        return {"checks": None, "findings": None, "unchanged": None}
     if entry.kind is Kind.RESUBMIT and entry.command.get("review"):
-        return {"checks": None}  # a person may have worked on it since
+        return {"checks": None, "unchanged": None}  # a person may have worked on it since
     if not _is_answered(entry):
         return {}
     observed = entry.observed or Observed()
@@ -267,7 +267,7 @@ def _reviewed(base: State, entry: Interaction) -> dict[str, Any]:
         return {**added, "findings": found if isinstance(found, list) and found else None}
     if entry.response.actions != [ExitAction.COMPLETED]:
         return {}
-    return {"checks": results or None, "findings": None}
+    return {"checks": results or None, "findings": None, "unchanged": observed.unchanged}
 
 
 def asks(entry: Interaction) -> bool:

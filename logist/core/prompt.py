@@ -30,6 +30,12 @@ __all__ = [
 LONGEST_OUTPUT = 20_000
 """Characters of the last answer's output that the next prompt quotes."""
 
+UNCHANGED = (
+    "## The last run changed no file\n\n"
+    "Its role may change files, and it says that it is done. Look whether the work was done at all."
+)
+"""What a reviewer is told of such a run."""
+
 CONTRACT = """\
 ## How to answer
 
@@ -125,6 +131,7 @@ def user_pieces(
         Piece("results", "given", _results(at.results) if at else ""),
         Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
         Piece("changes", "given", context.changes(given) if phase is Phase.REVIEWER else ""),
+        Piece("unchanged", "given", UNCHANGED if state.unchanged and phase is Phase.REVIEWER else ""),
         *(_asked_of_reviewer(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
         *context.pieces(given, asked, said),
         *(Piece(f"file:{file.path}", "given", context.file_text(file)) for file in given.files),

@@ -91,6 +91,7 @@ def observe(
     named = step.named_files(answered.spec, session.state, answered.reply, project.schema)
     changes: list[Change] = []
     omitted = 0
+    compared = bool(before and after)
     if before and after:
         changes, omitted = workspace.changes(before, after.commit, CHANGES_RECORDED)
     return Observed(
@@ -99,6 +100,7 @@ def observe(
         evidence=[workspace.evidence(path) for path in named],
         changes=[change.model_copy(update={"path": project.redacted(change.path)}) for change in changes],
         changes_omitted=omitted,
+        unchanged=True if compared and _has_changed_nothing(answered, changes) else None,
         refusals=[*answered.reply.refusals, *_breaches(project, answered.envelope["role"], undone)],
         checks=list(checks),
         asks_verdict=True if _has_part(answered.envelope, VERDICT) else None,
@@ -106,6 +108,13 @@ def observe(
         not_restorable=[project.redacted(name) for name in after.skipped] if after else [],
         found=after.commit if after and undone else None,
     )
+
+
+def _has_changed_nothing(answered: Answered, changes: Sequence[Change]) -> bool:
+    """Of a doer that was asked; who gives an answer by hand may have worked before that."""
+    asked = answered.envelope
+    doing = Phase(asked["phase"]) is Phase.DOER and not asked.get("steward")
+    return doing and permissions.has_changed_nothing(_may(asked), changes)
 
 
 def touched(session: Session, workspace: Workspace, asked: JsonObject) -> bool:

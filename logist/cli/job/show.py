@@ -137,11 +137,11 @@ def _field(key: str, value: Any) -> list[Line]:
 
 
 def _answer(answer: dict[str, Any]) -> list[Line]:
-    from logist.cli.view import told
+    from logist.cli.view import UNCHANGED, told
 
     what = ", ".join(answer["actions"]) or "no valid answer"
     head: Line = (Span(f"#{answer['sequence']}", "dim"), " ", Span(answer["role"] or "", "bold"), f": {what}")
-    said = told(answer["summary"], answer["reason"])
+    said = [*told(answer["summary"], answer["reason"]), *([UNCHANGED] if answer["unchanged"] else [])]
     return [head, *(f"   {line}" for text in said for line in text.splitlines())]
 
 

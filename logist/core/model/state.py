@@ -125,6 +125,8 @@ class State(Recorded):
     """Who does the steps of the workflow that have a role of their own, and by "" the others."""
     checks: list[JsonObject] | None = None
     """What the checks found after the doer's last answer, for the review."""
+    unchanged: bool | None = None
+    """The doer that has completed the step may change files, and changed none."""
     findings: list[JsonObject] | None = None
     """What the last review found wrong, for the doer's next attempt."""
     merge: Open[Literal["due", "merged"]] | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from logist.cli.glance import role_span, status_span
 from logist.cli.output import Line, Output, Span, notes, warnings
-from logist.core import findings, newer
+from logist.core import findings, newer, plans
 from logist.core.model import Interaction
 from logist.jobs.result import Result
 
@@ -99,7 +99,12 @@ def entry_lines(entry: Interaction) -> list[Line]:
     said += [UNCHANGED] if is_unchanged(entry) else []
     said += _findings(entry)
     said += newer.warnings([entry])
-    return [*lines, *(f"   {' '.join(text.split())}" for text in said)]
+    plan = plans.lines(entry.response.output) if _is_plan(entry) else []
+    return [*lines, *(f"   {' '.join(text.split())}" for text in said), *(f"     {line}" for line in plan)]
+
+
+def _is_plan(entry: Interaction) -> bool:
+    return bool(entry.command.get("plan")) and plans.is_plan(entry.response.output)
 
 
 def _no_answer(entry: Interaction) -> str:
@@ -141,8 +146,10 @@ def _findings(entry: Interaction) -> list[str]:
 
 def _deed(entry: Interaction) -> str:
     """What a steward or the system did; of a switch of role, from which to which."""
-    if entry.kind == "approve" and entry.command.get("override"):
-        return "approve, against the review"
+    if entry.kind == "approve":
+        against = ", against the review" if entry.command.get("override") else ""
+        carrier = entry.command.get("carried_out_by")
+        return f"approve{against}" + (f", {carrier} carries it out" if carrier else "")
     if entry.kind == "fork":
         return f"fork of {entry.command.get('from')} at {entry.command.get('at')}"
     roles = entry.command.get("from"), entry.command.get("to")

@@ -12,11 +12,13 @@ from logist.core.model import (
     EVERYTHING,
     Change,
     EffectiveSpec,
+    ExitAction,
     JsonObject,
     Observed,
     Permissions,
     Phase,
     Reply,
+    Response,
 )
 from logist.jobs.asking import IN_PLACE
 from logist.jobs.project import Project
@@ -115,6 +117,13 @@ def _has_changed_nothing(answered: Answered, changes: Sequence[Change]) -> bool:
     asked = answered.envelope
     doing = Phase(asked["phase"]) is Phase.DOER and not asked.get("steward")
     return doing and permissions.has_changed_nothing(_may(asked), changes)
+
+
+def is_plan(answered: Answered, response: Response) -> bool:
+    """Whether the work was to say what is to be done: its role may not change any file."""
+    doing = Phase(answered.envelope["phase"]) is Phase.DOER
+    completed = response.actions == [ExitAction.COMPLETED]
+    return doing and completed and not permissions.may_change(_may(answered.envelope))
 
 
 def touched(session: Session, workspace: Workspace, asked: JsonObject) -> bool:

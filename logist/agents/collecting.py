@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from logist.agents import booking
 from logist.agents.protocol import Ask, Work
+from logist.agents.tools import commands
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.exit_command import clean
 from logist.core.model import (
@@ -248,6 +249,18 @@ def reserved(last: Exchange, envelope: JsonObject) -> int | None:
     )
 
 
+def _failed(worked: Sequence[JsonObject]) -> JsonObject | None:
+    """How many calls of each tool failed; None if none did."""
+    results = [result for each in worked for result in each.get("results", ())]
+    counts = Counter(result["name"] for result in results if _has_failed(result))
+    return {clean(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())} or None
+
+
+def _has_failed(result: JsonObject) -> bool:
+    command = result["name"] == commands.NAME
+    return bool(result["error"]) or (command and not result["content"].startswith(commands.SUCCEEDED))
+
+
 def _summed(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
     """The last answer, with what all of them used, and what their tools came to."""
     worked = [each.tools for each in exchanges if each.tools is not None]
@@ -264,6 +277,7 @@ def _summed(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
             ),
             "tools": {clean(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())}
             or replies[-1].tools,
+            "tools_failed": _failed(worked) or replies[-1].tools_failed,
             "redactions": redactions + sum(int(each.get("redactions", 0)) for each in worked),
             "warnings": tuple(dict.fromkeys(text for reply in replies for text in reply.warnings)),
         }

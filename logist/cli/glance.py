@@ -7,7 +7,7 @@ from types import NoneType
 from typing import Any
 
 from logist.cli.output import Span
-from logist.core import advice, amounts
+from logist.core import advice, amounts, plans
 
 UNKNOWN = "?"
 """Shown for a job whose state can't be read."""
@@ -103,8 +103,25 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
             state["awaiting"],
             unmerged=_is_unmerged(state),
             reviewing=bool(stuck) and stuck.get("phase") == "reviewer",
+            **_planned(state),
         ),
     }
+
+
+def _planned(state: State) -> dict[str, Any]:
+    """Whether a plan waits for approval, and who would carry it out."""
+    plan = waiting_plan(state)
+    if plan is None:
+        return {}
+    carrier = plans.carrier(plan["role"], approved=False, doer=state["agent_role"])
+    return {"plan": plans.is_plan(plan.get("output")), "carrier": carrier}
+
+
+def waiting_plan(state: State) -> dict[str, Any] | None:
+    """The plan that waits for approval, if that is what the job waits for."""
+    plan = state.get("plan")
+    waits = state["status"] == "APPROVAL_REQUIRED" and state["awaiting"] in plans.AWAITED
+    return plan if waits and isinstance(plan, dict) and not plan["approved"] else None
 
 
 def _is_unmerged(state: dict[str, Any]) -> bool:

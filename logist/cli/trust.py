@@ -8,7 +8,7 @@ import click
 
 from logist.cli import render
 from logist.cli.options import here, json_option
-from logist.cli.output import Output
+from logist.cli.output import Output, warnings
 from logist.config.environment import Environment
 from logist.errors import Refused
 
@@ -29,8 +29,9 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
     """
     from pathlib import Path
 
-    from logist.cli.context import known_roles, powers
+    from logist.cli.context import known_roles, loaded_settings, powers
     from logist.config import trust as known
+    from logist.config.settings import UNCHECKED_MERGES, merges_unchecked
 
     found = environment.find_home(Path(here()))
     config, user = found.path, environment.user_config_dir()
@@ -48,4 +49,6 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
         if not (yes or render.confirm("run these as you?", environment)):
             raise Refused("nothing was allowed", where=str(config), fix="logist trust --yes")
         known.trust(user, found.path, said)
-    return Output({**data, "trusted": True}, (*shown, f"trusted: {config}"))
+    unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded_settings(environment).settings) else []
+    told = warnings(unchecked, "unchecked_merge")
+    return Output({**data, "trusted": True}, (*shown, f"trusted: {config}"), told)

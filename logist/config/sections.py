@@ -33,7 +33,8 @@ class Review(Frozen):
     mode: Mode = "normal"
     checks: dict[Name, ConfiguredCheck] = CHECKS
     check_timeout_minutes: Above = CHECK_MINUTES
-    auto_merge: bool = False
+    auto_merge: bool | None = None
+    """None is what the mode implies: `merges_alone`."""
 
 
 class RoleChoice(Frozen):

@@ -22,6 +22,7 @@ from logist.core.model import (
     Observed,
     Phase,
     Place,
+    Plan,
     State,
     Status,
     Totals,
@@ -169,6 +170,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
     if _is_answered(entry):
         changes.update({**_answered(base, entry), "allowed_tools": None})
     changes.update(_reviewed(base, entry))
+    changes.update(_planned(base, entry))
     after = merging.apply(base, base.model_copy(update=changes), entry)
     return flowing.apply(base, after, entry) if after.workflow is not None else after
 
@@ -283,9 +285,9 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
 def _reviewed(base: State, entry: Interaction) -> dict[str, Any]:
     """What checks and reviewers have found of the step that the job stands at."""
     if entry.after.step != base.step:
-        return {"checks": None, "findings": None}
+        return {"checks": None, "findings": None, "unchanged": None}
     if entry.kind is Kind.RESUBMIT and entry.command.get("review"):
-        return {"checks": None}  # a person may have worked on it since
+        return {"checks": None, "unchanged": None}  # a person may have worked on it since
     if not _is_answered(entry):
         return {}
     observed = entry.observed or Observed()
@@ -296,7 +298,29 @@ def _reviewed(base: State, entry: Interaction) -> dict[str, Any]:
         return {**added, "findings": found if isinstance(found, list) and found else None}
     if entry.response.actions != [ExitAction.COMPLETED]:
         return {}
-    return {"checks": results or None, "findings": None}
+    return {"checks": results or None, "findings": None, "unchanged": observed.unchanged}
+
+
+def _planned(base: State, entry: Interaction) -> dict[str, Any]:
+    """The plan of the step; of an answer, the history says whether it is one."""
+    if entry.after.step != base.step:
+        return {"plan": None}
+    if entry.kind is Kind.APPROVE and entry.command.get("carried_out_by") and base.plan is not None:
+        approved = base.plan.model_copy(update={"approved": True})
+        return {"plan": approved, "checks": None, "findings": None, "unchanged": None}
+    doing = entry.observed is not None and entry.observed.phase is Phase.DOER
+    if not (doing and entry.kind is Kind.ASK and entry.response.actions == [ExitAction.COMPLETED]):
+        return {}
+    if entry.command.get("plan"):
+        return {"plan": _plan(entry)}
+    return {} if base.plan is not None and base.plan.approved else {"plan": None}
+
+
+def _plan(entry: Interaction) -> Plan:
+    response = entry.response
+    role = entry.observed.role if entry.observed else ""
+    summary = response.summary_for_supervisor
+    return Plan(sequence=entry.sequence, role=role, summary=summary, output=response.output)
 
 
 def asks(entry: Interaction) -> bool:

@@ -100,7 +100,7 @@ TABLE: tuple[Row, ...] = (
         lambda s: _retries(s) and not s.attempts_left,
     ),
     _row(11, ASKED, SYSTEM, Action.UNANSWERED, to.unchanged),
-    _row(12, APPROVAL, STEWARD, Action.APPROVE, to.at(Status.SUCCESS), to.awaits("end")),
+    _row(12, APPROVAL, STEWARD, Action.APPROVE, to.approved, to.awaits("end")),
     _row(12, APPROVAL, STEWARD, Action.APPROVE, to.advance, to.awaits("review", "manual")),
     _row(12, ASKED | {Status.STUCK}, STEWARD, Action.OVERRIDE, to.advance, to.overrides),
     _row(13, APPROVAL, STEWARD, Action.REJECT, to.back_to_work, to.awaits("end", "review")),

@@ -265,6 +265,7 @@ def _response(reply: Reply) -> Response:
         warnings=list(reply.warnings),
         redactions=reply.redactions,
         tools=reply.tools,
+        tools_failed=reply.tools_failed,
         session=reply.session,
     )
 

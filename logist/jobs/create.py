@@ -32,6 +32,8 @@ class Created:
     job: JobDir
     state: State
     warnings: tuple[str, ...]
+    merge_warnings: tuple[str, ...] = ()
+    """What a person should know about the merge of its work."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,10 @@ def create(
         job.write_state(dump_state(state, done.position))
     empty = workspace.source_has_no_commits
     return Created(
-        project.job(job_id), state, sources.no_commits(source) if empty else sources.warnings(source)
+        project.job(job_id),
+        state,
+        sources.no_commits(source) if empty else sources.warnings(source),
+        specs.merge_warnings(project, spec, state, flow),
     )
 
 

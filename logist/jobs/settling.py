@@ -244,6 +244,7 @@ def conclude(
             **(command or {}),
             **kept_turns,
             **({"unsure": True} if outcome.unsure else {}),
+            **({"plan": True} if observing.is_plan(answered, outcome.response) else {}),
             **review.recorded(outcome.gate),
             **(data.recorded(answered.spec, asked["step"], outcome.response.output) if by_hand else {}),
         },

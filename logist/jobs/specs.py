@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from logist import documents
 from logist.config.sections import RoleChoice
-from logist.config.settings import Settings, approval_of, merges_alone
+from logist.config.settings import UNCHECKED_MERGES, Settings, approval_of, merges_alone, merges_unchecked
 from logist.core.findings import one_line
 from logist.core.model import (
     CHECK_MINUTES,
@@ -21,6 +21,7 @@ from logist.core.model import (
     JobSpec,
     JsonObject,
     Limits,
+    State,
     Workflow,
 )
 from logist.errors import InvalidFile, UsageError
@@ -188,6 +189,13 @@ def _review(project: Project, spec: JobSpec) -> JsonObject:
         "check_minutes": None if minutes == CHECK_MINUTES else minutes,
         "auto_merge": True if merges_alone(project.settings, spec.auto_merge, mode) else None,
     }
+
+
+def merge_warnings(project: Project, spec: JobSpec, state: State, flow: Workflow | None) -> tuple[str, ...]:
+    """That the job's work will be merged though neither a person nor a command accepts it; () if that is not so."""
+    reviewed = flow is None or any(step.review for step in flow.steps)
+    unchecked = bool(state.merges) and reviewed and merges_unchecked(project.settings, spec)
+    return (UNCHECKED_MERGES,) if unchecked else ()
 
 
 def _redacted_command(

@@ -12,7 +12,7 @@ from logist.cli import glance
 from logist.cli.options import here, job_id, job_options
 from logist.cli.output import Diagnostic, Line, Output, Span, warnings
 from logist.config.environment import Environment
-from logist.core import amounts
+from logist.core import amounts, plans
 from logist.core.ids import is_job_id
 from logist.errors import LogistError
 from logist.store.settled import settled
@@ -23,6 +23,8 @@ ENDED = ("SUCCESS", "FAILED", "CANCELED")
 
 FINDINGS = 10
 """Of a review, that a person sees; --json has all."""
+PLAN_LINES = 60
+"""Of a plan, that a person sees; `job show` has all."""
 NEAR, REACHED = 75, 100
 """Percent of a limit from which it is shown in yellow, and in red."""
 
@@ -153,6 +155,7 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "limits": _limits(state["limits"], state["usage"]),
         "usage": state["usage"],
         "last": state["last"],
+        "plan": state.get("plan"),
         "note": state["note"],
         "checks": state.get("checks"),
         "findings": state.get("findings"),
@@ -206,6 +209,7 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
         last = data["last"]
         lines.append(f"  last: #{last['sequence']} {last['role']} {last['action']}: {_flat(last['summary'])}")
     lines += _reviewed(data)
+    lines += _plan_lines(data)
     if data["note"]:
         lines.append(f"  note for the next agent: {_flat(data['note'])}")
     lines += _more(data) if verbose else []
@@ -228,6 +232,22 @@ def _reviewed(data: State) -> Iterator[Line]:
     against = last.get("phase") == "reviewer" and last.get("verdict") == "FAIL" and data["attempts"]
     if against and data["resting"] == "PENDING":  # STUCK has it in its next command
         yield "    ", Span(f'override: logist job approve --job {data["id"]} --override "..."', "dim")
+
+
+def _plan_lines(data: State) -> Iterator[Line]:
+    """The plan that waits for approval; of one that is carried out, only where it is."""
+    plan = data["plan"]
+    if not isinstance(plan, dict) or not plans.is_plan(plan.get("output")):
+        return
+    title = f"plan of {plan['role']} (#{plan['sequence']}"
+    if plan["approved"]:
+        yield f"  {title}, approved): logist job history --job {data['id']}"
+        return
+    yield (Span(f"  {title}):", "bold"),)
+    shown = plans.lines(plan["output"])
+    yield from (f"    {line}" for line in shown[:PLAN_LINES])
+    if len(shown) > PLAN_LINES:
+        yield f"    ... and {len(shown) - PLAN_LINES} more lines: logist job show --job {data['id']}"
 
 
 def _first(data: State) -> Line:

@@ -36,7 +36,7 @@ from logist.core.model.spec import (
     PartialLimits,
     Role,
 )
-from logist.core.model.state import Forked, Head, Last, Spawned, State
+from logist.core.model.state import Forked, Head, Last, Plan, Spawned, State
 from logist.core.model.words import (
     HALTED,
     TERMINAL,
@@ -97,6 +97,7 @@ __all__ = [
     "Permissions",
     "Phase",
     "Place",
+    "Plan",
     "Recorded",
     "Reply",
     "Request",

@@ -115,6 +115,8 @@ class Response(Recorded):
     redactions: int = 0
     tools: JsonObject = {}
     """How often each tool was called; the calls and their results are in `logs/`."""
+    tools_failed: JsonObject | None = None
+    """How many of these calls failed: refused, not run, an error, or a command with another status than 0."""
     session: str | None = None
 
 
@@ -145,6 +147,8 @@ class Observed(Recorded):
     evidence: list[Evidence] = []
     changes: list[Change] = []
     changes_omitted: int = 0
+    unchanged: bool | None = None
+    """Of a doer that may change files: it changed none."""
     refusals: list[JsonObject] = []
     checks: list[JsonObject] = []
     """How the checks came out whose commands were run."""
@@ -184,6 +188,8 @@ class Reply(Recorded):
     """What the agent tried and may not do (see core.permissions)."""
     tools: JsonObject = {}
     """How often each tool was called."""
+    tools_failed: JsonObject | None = None
+    """How many of these calls failed."""
     session: str | None = None
     """The name under which an agent program keeps its conversation."""
 

@@ -58,6 +58,18 @@ class Forked(Recorded):
     """Its checksum."""
 
 
+class Plan(Recorded):
+    """What a role that may not change files has worked out."""
+
+    sequence: int
+    """Of its answer."""
+    role: str
+    summary: str = ""
+    output: Any = None
+    approved: bool = False
+    """A steward has approved it, and another role carries it out."""
+
+
 class State(Recorded):
     """state.json: a projection of the history."""
 
@@ -125,6 +137,10 @@ class State(Recorded):
     """Who does the steps of the workflow that have a role of their own, and by "" the others."""
     checks: list[JsonObject] | None = None
     """What the checks found after the doer's last answer, for the review."""
+    unchanged: bool | None = None
+    """The doer that has completed the step may change files, and changed none."""
+    plan: Plan | None = None
+    """Of the step: what is to be carried out, or waits for its approval."""
     findings: list[JsonObject] | None = None
     """What the last review found wrong, for the doer's next attempt."""
     merge: Open[Literal["due", "merged"]] | None = None

@@ -258,3 +258,49 @@ def test_all_that_is_wrong_with_a_workflow_is_told_when_the_job_is_created(desk:
     validate(shown, schemas()["envelope"])
     assert [each["target"] for each in shown["diagnostics"]][:2] == ["bad.json:7", "bad.json:11"]
     assert not desk.job("j1").exists()
+
+
+GATED = {
+    "name": "gated",
+    "steps": [
+        {"id": "rate", "prompt": "Rate it."},
+        {
+            "id": "gate",
+            "stepType": "decision",
+            "branches": [{"condition": "output.score >= 80", "targetStepId": "ship"}],
+            "defaultBranch": "drop",
+        },
+        {"id": "ship", "prompt": "Ship it.", "next": "end"},
+        {"id": "drop", "prompt": "Drop it."},
+    ],
+}
+FELL_BACK = (
+    "decision gate took its default, drop, because the kinds of the values do not fit: `output.score` is text"
+)
+
+
+def test_a_decision_that_could_not_judge_its_condition_says_so_everywhere(desk: Desk) -> None:
+    (desk.place / "gated.json").write_text(json.dumps(GATED), "utf-8")
+    steps = {"rate": [answer(command(output={"score": "85"}))], "drop": [answer()]}
+    ran = follow(desk, steps, "--approval", "end", flow="gated.json")
+    line = f'   {FELL_BACK} (output.score = "85")\n'
+    assert line in ran.out
+    assert line in desk("job", "history", "j1").out
+    assert line[1:] in desk("job", "status", "j1").out
+    assert line[3:] in desk("job", "show", "j1").out
+    graph = desk("job", "show", "j1", "--graph").out
+    assert "✓ gate · decision · done took its default, drop: the kinds of the values do not fit:" in graph
+    desk("job", "rerun", "j1")
+    assert FELL_BACK in desk("run").out
+    desk("job", "rerun", "j1")
+    ran = desk("job", "run", "j1", "--json")
+    assert ran.json["data"]["interactions"][0]["route"][0]["errors"]
+
+
+def test_only_the_history_shows_a_decision_that_judged_its_condition(desk: Desk) -> None:
+    (desk.place / "gated.json").write_text(json.dumps(GATED), "utf-8")
+    steps = {"rate": [answer(command(output={"score": 85}))], "ship": [answer()]}
+    ran = follow(desk, steps, flow="gated.json")
+    line = "decision gate took ship, because `output.score >= 80` holds (output.score = 85)"
+    assert line in desk("job", "history", "j1").out
+    assert "decision gate" not in ran.out + desk("job", "status", "j1").out

@@ -146,7 +146,9 @@ def judge(
         observed = entry.observed or Observed()
         outcome = step.conclude(spec, state, reply_of(entry), observed, schema)
         found = review.recorded(outcome.gate) if observed.asks_verdict or _reviewed(entry) else None
-        return Judged(outcome.place, outcome.response, outcome.route, found, outcome.unsure, outcome.reason)
+        return Judged(
+            outcome.place, outcome.response, outcome.route, found, bool(outcome.why_unsure), outcome.reason
+        )
     if entry.kind is Kind.RECOVER and state is not None:
         role = (entry.observed or Observed()).role
         outcome = (step.given_up if entry.command.get("given_up") else step.in_doubt)(spec, state, role)

@@ -243,7 +243,7 @@ def conclude(
         command={
             **(command or {}),
             **kept_turns,
-            **({"unsure": True} if outcome.unsure else {}),
+            **step.unsure_recorded(outcome),
             **review.recorded(outcome.gate),
             **(data.recorded(answered.spec, asked["step"], outcome.response.output) if by_hand else {}),
         },

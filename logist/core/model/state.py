@@ -117,6 +117,8 @@ class State(Recorded):
     """The steward wants what there is of the children, however little."""
     unsure: bool | None = None
     """A steward is to confirm what the doer has done, when the reviewer has seen it."""
+    why_unsure: str | None = None
+    """Why; None too in a history of an earlier version."""
     workflow: str | None = None
     """Its name; None is the built-in one."""
     suggested: str | None = None

@@ -24,7 +24,7 @@ _WORDS: tuple[type[StrEnum], ...] = (
 _COMMANDS = _LISTED.findall(
     "action allow children conflicts doubt draft fault findings force gathered given given_up keep_files lack "
     "left_out limit lost needed needed_runs note output override released released_of results review runs single "
-    "source spawn step tag to unsure verdict used from at head id index item items input role phase model "
+    "source spawn step tag to unsure why_unsure verdict used from at head id index item items input role phase model "
     "temperature user_start logist schema options path severity message check name decision branch values error "
     "skipped line suggestion confidence suggested_next_stage suggested_tags status next_action aggregatedResults "
     "steps parentId total PASS FAIL rule given none provider worst_case SUCCESS ERROR TIMEOUT created modified "

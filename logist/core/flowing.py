@@ -25,8 +25,8 @@ SWITCH = "switch"
 """Why a role is the doer that the steward has put there."""
 
 
-BOOKS = frozenset({Kind.COLLECT, Kind.RESTEP, Kind.RESUBMIT, Kind.CANCEL, Kind.FAIL})
-"""Kinds that book what the children have used."""
+BOOKS = frozenset({Kind.COLLECT, Kind.HALT, Kind.RESTEP, Kind.RESUBMIT, Kind.CANCEL, Kind.FAIL})
+"""Kinds that book what the children have used; a halt does where the children have used up the limits."""
 
 LONGEST_SUMMARY = 200
 """Characters of a step's summary that later steps read."""

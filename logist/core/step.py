@@ -182,6 +182,11 @@ def _unanswered(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observ
         event = Event(Who.SYSTEM, Action.HALT, role=observed.role, reason=reason, limit=Status.HALTED_COST)
         response = _response(reply).model_copy(update={"status": "ERROR"})
         return Outcome(response, next_place(here, event, spec), reason)
+    if error.kind is ErrorKind.SHARED_LIMIT:
+        reason = f"shared cost limit: {error.message}"
+        event = Event(Who.SYSTEM, Action.UNANSWERED, role=observed.role, reason=reason)
+        response = _response(reply).model_copy(update={"status": "ERROR"})
+        return Outcome(response, next_place(here, event, spec), reason)
     again = error.kind in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT)
     reason = f"no answer: {error.message}"
     action = Action.TRANSIENT if again else Action.UNANSWERED

@@ -82,7 +82,7 @@ def _gone_on(session: Session, got: collecting.Collected) -> collecting.Collecte
     assert asked is not None
     _end_strays(asked)
     session.project.say(f"going on with the answer of {asked['role']} that was under way")
-    asking.by_courier(session, asked, goes_on=True)
+    asking.by_courier(session, asked, begun=True)
     session.require_place()
     after = _collected(session)
     if after is not None and after.kind == "unfinished":

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from logist import documents
+from logist.agents import shared_limits
 from logist.config.sections import RoleChoice
 from logist.config.settings import Settings, approval_of, merges_alone
 from logist.core.findings import one_line
@@ -118,7 +119,9 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
     settings = project.settings
     doer_name, doer_source = doer(project, spec)
     reviewer = spec.review_role or settings.review.role
-    limits = settings.limits.model_copy(update=spec.limits.model_dump(exclude_none=True))
+    shares = bool(spec.shares_limits and spec.parent)
+    limits = _limits_above(project, spec.parent) if shares else Limits(**settings.limits.model_dump())
+    own_limits = spec.limits.model_dump(exclude_none=True)
     criteria = spec.acceptance_criteria or []
     redacted = project.redacted
     prompt = redacted(spec.prompt or "")
@@ -132,7 +135,7 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         files=tuple(map(redacted, spec.files)),
         review=settings.review.enabled if spec.review is None else spec.review,
         approval=approval_of(settings, spec.approval, spec.review_mode),
-        limits=Limits.model_validate(limits.model_dump()),
+        limits=Limits.model_validate({**limits.model_dump(), **own_limits}),
         rank=spec.rank,
         doer=doer_name,
         doer_source=doer_source,
@@ -147,7 +150,16 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         parent=spec.parent,
         response_format=None if settings.response_format == "json" else settings.response_format,
         **_review(project, spec),
+        shares_limits=True if shares else None,
     )
+
+
+def _limits_above(project: Project, parent: str | None) -> Limits:
+    """The limits of the job that a job shares those of; of one that is not there, those of the config."""
+    try:
+        return shared_limits.state_of(project.job(parent or "")).limits
+    except UsageError:
+        return Limits(**project.settings.limits.model_dump())
 
 
 def _roles_of(flow: Workflow | None) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from logist.core.model.base import FORMAT, JsonObject, Open, Recorded
+from logist.core.model.limits import Limits
 from logist.core.model.record import Place, Stuck, Totals
-from logist.core.model.spec import Doer, Limits
+from logist.core.model.spec import Doer
 from logist.core.model.words import ExitAction, Phase, Status
 
 
@@ -97,6 +98,8 @@ class State(Recorded):
     outputs: dict[str, Any] = {}
     parent: str | None = None
     """The job that this one does a part of."""
+    shares_limits: bool | None = None
+    """Whether it uses what that one has left."""
     forked: Forked | None = None
     """Of a fork: what it was forked from."""
     children: list[str] = []

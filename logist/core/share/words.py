@@ -8,14 +8,24 @@ from enum import StrEnum
 
 from pydantic import BaseModel
 
-from logist.core.model import record, spec, words
+from logist.core.model import limits, record, spec, words
 from logist.core.model.flow import Edge, Step, Workflow
 
 _LISTED = re.compile(r"\S+")
 _MODELS: tuple[type[BaseModel], ...] = (
     *(record.Interaction, record.Request, record.Part, record.Response, record.TransportError),
     *(record.Usage, record.Observed, record.Evidence, record.Change, record.Place, record.Stuck),
-    *(record.Steward, spec.EffectiveSpec, spec.Limits, spec.Check, spec.Doer, Workflow, Step, Edge),
+    *(
+        record.Steward,
+        spec.EffectiveSpec,
+        limits.Limits,
+        limits.ItemLimits,
+        spec.Check,
+        spec.Doer,
+        Workflow,
+        Step,
+        Edge,
+    ),
 )
 _WORDS: tuple[type[StrEnum], ...] = (
     *(words.Status, words.Kind, words.Actor, words.Phase, words.StepType, words.Execution),

@@ -154,8 +154,8 @@ class _Running:
         judged = replay.judge(self.spec, own, entry, back, self.rules.schema)
         if judged is None:
             return {}
-        if entry.kind is Kind.HALT and judged.place.status is own.status:
-            return None
+        if entry.kind is Kind.HALT and judged.place.status is own.status and "used" not in command:
+            return None  # one that books what the children have used is applied, and moves the job nowhere
         return {**_placed(judged), "command": command}
 
     def _answered(self, own: State, entry: Interaction) -> dict[str, Any]:

@@ -127,6 +127,5 @@ def _halting(above: Session, spec: EffectiveSpec, halt: Halt, used: gathering.Us
         return None
     command = {**stands.recorded(), **used.command}
     after = steward.decide(Kind.HALT, above.state.place(), command, spec)
-    return above.entry(
-        Kind.HALT, after, actor=Actor.SYSTEM, reason=stands.reason, command=command, usage=used.usage
-    )
+    reason = f"{stands.reason}; this counts all its jobs"
+    return above.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=reason, command=command, usage=used.usage)

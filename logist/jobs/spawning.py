@@ -10,7 +10,7 @@ from typing import Any
 
 from logist import documents
 from logist.agents import shared_limits
-from logist.core import data, fold, paths, review, steward, template
+from logist.core import condition, data, fold, paths, review, steward, template
 from logist.core.ids import is_job_id
 from logist.core.limits import Halt, halted, halted_above
 from logist.core.model import (
@@ -27,6 +27,7 @@ from logist.core.model import (
     StepType,
     Workflow,
 )
+from logist.core.workflow.limit_checks import least_runs_of_item
 from logist.errors import LogistError
 from logist.jobs import planning
 from logist.jobs.create import Child, create
@@ -75,15 +76,30 @@ def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> lis
         after,
         actor=Actor.SYSTEM,
         step=step.id,
-        reason=after.stuck.reason if after.stuck else _told(step, items),
+        reason=after.stuck.reason if after.stuck else _told(step, items, found),
         command=command,
         route=routed.route if routed else [],
         checkpoint_before=checkpoint,
         checkpoint_after=checkpoint,
     )
     recorded = session.record(entry)
+    if children:
+        _warn_of_too_few_runs(session, spec, step, len(children))
     make(session)
     return recorded
+
+
+def _warn_of_too_few_runs(session: Session, spec: EffectiveSpec, step: Step, count: int) -> None:
+    """Says that the runs that are left can't be enough for all items: the first ones will use them."""
+    flow, state = spec.workflow, session.state
+    if flow is None or step.step_type is not StepType.FOREACH:
+        return
+    least = count * least_runs_of_item(step, flow.subflows, review=spec.review)
+    left = spec.limits.max_allowed_iterations - state.usage.current_action_count
+    if least > left:
+        raise_it = f"logist job config --job {session.job.id} --set limits.max_allowed_iterations=N"
+        message = f"{count} items of {step.id} take at least {least} runs, and {left} are left"
+        session.project.say(f"warning: {message} ({raise_it})")
 
 
 def halt(session: Session, spec: EffectiveSpec) -> Halt | None:
@@ -98,12 +114,15 @@ def halt(session: Session, spec: EffectiveSpec) -> Halt | None:
     return halted(spec, session.state.usage, runs=runs)
 
 
-def _told(step: Step, items: Sequence[Any]) -> str:
+def _told(step: Step, items: Sequence[Any], found: JsonObject) -> str:
     if step.step_type is StepType.SUBFLOW:
         return f"{step.name}: given to a job of its own"
-    return (
-        f"{step.name}: {len(items)} items" if items else f"{step.name}: no items, so there is nothing to do"
-    )
+    if items:
+        return f"{step.name}: {len(items)} items"
+    value = paths.lookup(found, step.items_path or "")
+    is_list = isinstance(value, list)
+    why = "" if is_list else f" (`{step.items_path}` is {condition.kind(value)}, and no list)"
+    return f"{step.name}: no items, so there is nothing to do{why}"
 
 
 def _items(step: Step, found: JsonObject) -> tuple[list[Any], str]:

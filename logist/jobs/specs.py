@@ -119,9 +119,6 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
     settings = project.settings
     doer_name, doer_source = doer(project, spec)
     reviewer = spec.review_role or settings.review.role
-    shares = bool(spec.shares_limits and spec.parent)
-    limits = _limits_above(project, spec.parent) if shares else Limits(**settings.limits.model_dump())
-    own_limits = spec.limits.model_dump(exclude_none=True)
     criteria = spec.acceptance_criteria or []
     redacted = project.redacted
     prompt = redacted(spec.prompt or "")
@@ -135,7 +132,7 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         files=tuple(map(redacted, spec.files)),
         review=settings.review.enabled if spec.review is None else spec.review,
         approval=approval_of(settings, spec.approval, spec.review_mode),
-        limits=Limits.model_validate({**limits.model_dump(), **own_limits}),
+        limits=limits(project, spec),
         rank=spec.rank,
         doer=doer_name,
         doer_source=doer_source,
@@ -150,16 +147,23 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         parent=spec.parent,
         response_format=None if settings.response_format == "json" else settings.response_format,
         **_review(project, spec),
-        shares_limits=True if shares else None,
+        shares_limits=True if spec.shares_limits and spec.parent else None,
     )
 
 
-def _limits_above(project: Project, parent: str | None) -> Limits:
-    """The limits of the job that a job shares those of; of one that is not there, those of the config."""
+def limits(project: Project, spec: JobSpec) -> Limits:
+    """Those of job.yaml, over those that it shares or else those of the config."""
+    shared = _limits_above(project, spec.parent) if spec.shares_limits and spec.parent else None
+    around = shared or Limits(**project.settings.limits.model_dump())
+    return Limits.model_validate({**around.model_dump(), **spec.limits.model_dump(exclude_none=True)})
+
+
+def _limits_above(project: Project, parent: str) -> Limits | None:
+    """The limits that a job above has today; None where it is not there."""
     try:
-        return shared_limits.state_of(project.job(parent or "")).limits
+        return shared_limits.state_of(project.job(parent)).limits
     except UsageError:
-        return Limits(**project.settings.limits.model_dump())
+        return None
 
 
 def _roles_of(flow: Workflow | None) -> list[str]:

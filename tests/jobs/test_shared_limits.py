@@ -306,7 +306,8 @@ class Dearest(Loopback):
 def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, *"abcd")
-    with Dearest({"text": command(output=1)}) as server:
+    server = Dearest({"text": command(output=1)})
+    with server:
         quickly_paid(b, server.url)
         _, plan = preview(b.project, children[0], Choice())
         assert isinstance(plan, StepPlan)
@@ -323,8 +324,9 @@ def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
     assert b.state().status is Status.HALTED_COST
     assert most / 2 < totals.cost(used) <= most
     assert [b.state(child).status for child in children].count(Status.SUCCESS) == asked
-    with Dearest({"text": command(output=1)}) as server:
-        server.release.set()
+    server = Dearest({"text": command(output=1)})
+    server.release.set()
+    with server:
         quickly_paid(b, server.url)
         raised(b, "cost_threshold", 100)
         list(queue.run_queue(b.project, 4, lambda _: None))

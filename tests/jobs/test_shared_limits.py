@@ -12,9 +12,11 @@ from logist.agents import shared_limits
 from logist.core import totals
 from logist.core.limits import Shared
 from logist.core.model import Call, ErrorKind, Kind, Reply, Status, Totals, Usage
+from logist.core.replay import differences
 from logist.core.step import StepPlan
 from logist.errors import Busy, Refused, Stopped
-from logist.jobs import editing, looking, queue, replaying
+from logist.jobs import editing, looking, mending, queue, replaying, specs
+from logist.jobs.backup import Backup
 from logist.jobs.deciding import decide, rerun
 from logist.jobs.forking import fork
 from logist.jobs.planning import Choice, preview
@@ -104,6 +106,18 @@ def test_a_run_of_all_jobs_says_that_a_family_is_at_its_limit(bench: MakeBench) 
     assert (b.state().status, queue.held_up(b.project)) == (Status.SUCCESS, [])
 
 
+def test_a_replay_judges_the_halt_by_what_it_has_booked(bench: MakeBench) -> None:
+    b = bench()
+    given_away(b, *"abc")
+    limited(b, "max_allowed_iterations", 3)
+    b.run()
+    *before, halt = b.history()
+    assert list(differences([*before, halt], b.project.schema)) == []
+    fewer = halt.model_copy(update={"command": {**halt.command, "runs": 1}})
+    found = next(differences([*before, fewer], b.project.schema))
+    assert (found.field, found.recorded, found.today) == ("state_after", "HALTED_ITERATION", "WAITING")
+
+
 def test_no_run_too_many_where_several_work_at_once(bench: MakeBench) -> None:
     b = bench()
     names = [f"part {number}" for number in range(8)]
@@ -139,6 +153,27 @@ def test_an_item_has_a_limit_of_its_own_where_the_step_says_so(bench: MakeBench,
     editing.configure(b.project, first, {("limits", "max_allowed_iterations"): 3})
     decide(b.project, first, Kind.RESUME)
     assert b.run().state.status is Status.SUCCESS
+
+
+def test_a_job_yaml_that_is_made_again_shares_the_limits_too(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    file = tmp_path / "w.yaml"
+    file.write_text(
+        "name: W\nsteps:\n- {id: plan, prompt: x}\n"
+        "- {id: each, stepType: foreach, itemsPath: output.parts, prompt: y, itemLimits: {costThreshold: 50}}\n"
+    )
+    b.follow(file, steps={"plan": [gave({"parts": [1]})], "each": [gave(1)]})
+    b.step()
+    b.step()
+    (child,) = b.children()
+    job = b.project.job(child)
+    limited(b, "max_allowed_iterations", 9)
+    job.spec_file.unlink()
+    mending.mend_job(b.project, job, Backup(b.project), deep=False)
+    asked = specs.read(job)
+    assert (asked.shares_limits, asked.limits.model_dump(exclude_none=True)) == (True, {"cost_threshold": 50})
+    b.run(child)
+    assert b.state(child).limits.max_allowed_iterations == 9
 
 
 def test_jobs_within_jobs_share_the_limits_of_the_topmost(bench: MakeBench) -> None:

@@ -41,12 +41,15 @@ class Ending(StrEnum):
     REFUSED = "refused"
     TURNS = "turns"
     COST = "cost"
+    SHARED_COST = "shared_cost"
+    """The same, of a limit that the job shares with others."""
     TIME = "time"
     FAULT = "fault"
 
 
 ERRORS = {
     Ending.COST: ErrorKind.LIMIT,
+    Ending.SHARED_COST: ErrorKind.SHARED_LIMIT,
     Ending.TIME: ErrorKind.TIMEOUT,
     Ending.FAULT: ErrorKind.BAD_REQUEST,
 }
@@ -125,6 +128,7 @@ def ask_from(envelope: JsonObject) -> Ask:
         backoff_seconds=envelope["backoff_seconds"],
         reserved_microcents=envelope.get("reserved_microcents"),
         allowance_microcents=envelope.get("allowance_microcents"),
+        shares_limits_of=envelope.get("shares_limits_of"),
         min_output_tokens=envelope.get("min_output_tokens", 2048),
         agent=envelope.get("agent", "litellm"),
         work=_work(envelope.get("work") or {}),

@@ -59,6 +59,8 @@ class Ask:
     """The worst case of the first exchange; None when the price is unknown."""
     allowance_microcents: int | None = None
     """What all exchanges together may cost; None when the price is unknown."""
+    shares_limits_of: str | None = None
+    """The job above whose limits hold as well; what they leave is looked up before each exchange."""
     min_output_tokens: int = 2048
     """Less is not asked for: then the job is at its cost limit."""
     agent: str = LITELLM

@@ -7,7 +7,7 @@ from typing import Any
 
 from logist.cli.glance import role_span, status_span
 from logist.cli.output import Line, Output, Span, notes, warnings
-from logist.core import findings, newer, plans
+from logist.core import decisions, findings, newer, plans
 from logist.core.model import Interaction
 from logist.jobs.result import Result
 
@@ -77,11 +77,15 @@ def entry_row(entry: Interaction) -> dict[str, Any]:
         "simulated": entry.simulated,
         "usage": entry.usage.model_dump(mode="json"),
         "note": entry.steward.note if entry.steward else None,
+        "route": entry.route,
     }
 
 
-def entry_lines(entry: Interaction) -> list[Line]:
-    """An interaction in short, for a person: who, what, where to."""
+def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Line]:
+    """An interaction in short, for a person: who, what, where to.
+
+    Without `every_decision` it names only those decisions that could not judge a condition.
+    """
     who = entry.observed.role if entry.observed else entry.actor.value
     what = ", ".join(entry.response.actions) or (_no_answer(entry) if entry.kind == "ask" else _deed(entry))
     given = " (given, not asked)" if entry.simulated else ""
@@ -98,6 +102,10 @@ def entry_lines(entry: Interaction) -> list[Line]:
     said = [*_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
     said += [UNCHANGED] if is_unchanged(entry) else []
     said += _findings(entry)
+    if every_decision:
+        said += map(decisions.decision_line, entry.route)
+    else:
+        said += decisions.fallback_lines(entry.route)
     said += newer.warnings([entry])
     plan = plans.lines(entry.response.output) if _is_plan(entry) else []
     return [*lines, *(f"   {' '.join(text.split())}" for text in said), *(f"     {line}" for line in plan)]

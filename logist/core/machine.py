@@ -69,7 +69,7 @@ TABLE: tuple[Row, ...] = (
     _row(1, None, STEWARD, Action.CREATE, to.at(Status.DRAFT), lambda s: s.event.draft),
     _row(1, None, STEWARD, Action.CREATE, to.start, lambda s: not s.event.draft),
     _row(2, Status.DRAFT, STEWARD, Action.ACTIVATE, to.start, to.has_work),
-    _row(3, ASKED, SYSTEM, Action.HALT, to.halted, lambda s: s.event.limit in HALTED),
+    _row(3, ASKED | {Status.WAITING}, SYSTEM, Action.HALT, to.halted, lambda s: s.event.limit in HALTED),
     _row(4, PENDING, DOER, Action.COMPLETED, to.review, to.reviews),
     _row(4, PENDING, DOER, Action.COMPLETED, to.confirm, to.confirms),
     _row(4, PENDING, DOER, Action.COMPLETED, to.advance, to.passes),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logist.core import context, layers, plans, review
+from logist.core import confidence, context, layers, plans, review
 from logist.core.context import Asked, FileText, Given, Relevant
 from logist.core.fences import fenced
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
@@ -63,6 +63,7 @@ def system_pieces(role: Role, step: Step | None = None, *, sections: bool = Fals
         Piece(f"role:{role.name}", "rule", heading + role.instructions),
         Piece("permissions", "rule", _permissions(role)),
         Piece("agent_role", "rule", behaviour),
+        Piece("confidence", "rule", confidence.instruction(step, sections=sections)),
     ]
     return [piece for piece in pieces if piece.text]
 

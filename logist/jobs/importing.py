@@ -88,7 +88,7 @@ class _Past:
         if "observed" in clean:
             clean["observed"] = {name: value for name, value in clean["observed"].items() if name != "found"}
         if entry.spec is not None and entry.spec.parent:
-            clean["spec"] = {**clean["spec"], "parent": None}
+            clean["spec"] = {**clean["spec"], "parent": None, "shares_limits": None}
         if entry.kind is Kind.CREATE:
             command = {name: value for name, value in clean["command"].items() if name != "source"}
             clean |= {"command": {**command, **self.create}, "checkpoint_after": self.start}

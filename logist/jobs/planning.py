@@ -8,13 +8,13 @@ from functools import cache, partial
 from typing import Any
 
 from logist import __version__
-from logist.agents import sandbox
+from logist.agents import sandbox, shared_limits
 from logist.agents.programs import finding
 from logist.agents.protocol import LITELLM
 from logist.config.sections import ContextRules
 from logist.core import fold, instructing, patterns, prompt, step
 from logist.core.drift_causes import schema_hash
-from logist.core.limits import Halt
+from logist.core.limits import Halt, Shared
 from logist.core.model import (
     TERMINAL,
     EffectiveSpec,
@@ -128,15 +128,18 @@ def _unknown_price(name: str) -> InvalidFile:
     )
 
 
-def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
-    """The exact request, from the workspace as it stands; or the limit in its way."""
+def plan(session: Session, turn: Turn, given: prompt.Given, shared: Sequence[Shared] = ()) -> StepPlan | Halt:
+    """The exact request, with what the workspace has for it (`gathered`); or the limit in its way.
+
+    `shared`: the limits of jobs above that hold too.
+    """
     project = session.project
     planned = step.plan(
         turn.spec,
         session.state,
         turn.role,
         turn.model,
-        gathered(session, turn, workspace),
+        given,
         Bounds(
             min_output_tokens=project.settings.min_output_tokens,
             redact=project.redact,
@@ -147,6 +150,7 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
         sent=turn.sent,
         tools=tools(session.project, turn),
         agent=turn.agent.partition(":")[0],
+        shared=shared,
     )
     if isinstance(planned, Halt):
         return planned
@@ -295,4 +299,6 @@ def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepP
         return session.state, waits
     spec = specs.asked(project, session.job, say=project.say)
     turn = turn_of(session, spec, phase, choice)
-    return session.state, plan(session, turn, project.workspace(session.job))
+    shared = shared_limits.shared_by(project.jobs_dir, job_id, spec.limits_above)
+    given = gathered(session, turn, project.workspace(session.job))
+    return session.state, plan(session, turn, given, shared)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from logist.core.model import TERMINAL, JsonObject, Kind, Status, StuckKind
+from logist.core import advice
+from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, Status, StuckKind
 from logist.errors import Busy, LogistError
 from logist.jobs import family
 from logist.jobs.deciding import decide
@@ -71,7 +73,7 @@ def run_job(
             if not family_too:
                 return result
             codes = _run_children(project, result, on_step)
-            if codes is not None:
+            if codes is not None and load(project, project.job(job_id)).state.status not in HALTED:
                 waits = family.waits(family.children_of(project, result.state))
                 return replace(result, exit_code=exit_code(codes), notes=(waits,))
         elif result.state.status not in READY or not result.entries:
@@ -97,9 +99,11 @@ def _run_children(project: Project, waiting: Result, on_step: Callable[[Result],
 def ready_jobs(project: Project) -> list[str]:
     """The ids of the jobs an agent could work on now, by rank, then age, then id.
 
-    A job whose state can't be read is listed too, so that its run tells what is wrong.
+    A job whose state can't be read is listed too, so that its run tells what is wrong. One whose parent was set
+    aside is not.
     """
     ranked = []
+    set_aside: dict[str, bool] = {}
     for job_id in list_jobs(project.jobs_dir):
         job = JobDir(project.jobs_dir / job_id, job_id)
         try:
@@ -108,7 +112,8 @@ def ready_jobs(project: Project) -> list[str]:
             state = {"status": Status.PENDING}
         waits = state.get("status") == Status.WAITING and _can_gather(project, state)
         merges = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
-        if str(state.get("status")) in READY or waits or merges or job.inflight.exists():
+        ready = str(state.get("status")) in READY and not _is_set_aside(project, state, set_aside)
+        if ready or waits or merges or job.inflight.exists():
             rank = state.get("rank")
             ranked.append((rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id))
     return [job_id for _, _, job_id in sorted(ranked)]
@@ -124,15 +129,34 @@ def held_up(project: Project) -> list[HeldUp]:
         try:
             told = current_state(project.job(job_id))
             above = told.get("parent")
-            if told.get("status") != Status.WAITING or (above and (project.jobs_dir / str(above)).exists()):
+            waits = told.get("status") == Status.WAITING or (
+                told.get("status") in HALTED and told.get("children")
+            )
+            if not waits or (above and (project.jobs_dir / str(above)).exists()):
                 continue
             state = load(project, project.job(job_id)).state
-            code = family.exit_code(project, state)
+            halted = state.status in HALTED
+            code = advice.exit_code(state.status) if halted else family.exit_code(project, state)
         except LogistError:
             continue
         if code:
-            found.append(HeldUp(job_id, code, family.waits(family.children_of(project, state))))
+            why = f"{state.status}: {state.reason}; " if halted else ""
+            found.append(HeldUp(job_id, code, why + family.waits(family.children_of(project, state))))
     return found
+
+
+def _is_set_aside(project: Project, state: JsonObject, known: dict[str, bool]) -> bool:
+    """Whether a job above is suspended or at a limit; `known` keeps what was looked up."""
+    above = state.get("parent")
+    if not isinstance(above, str):
+        return False
+    if above not in known:
+        known[above] = False  # a circle of parents ends here
+        with suppress(LogistError):  # without its parent, a job goes its own way
+            parent = project.job(above).read_state() or {}
+            is_away = str(parent.get("status")) in family.SET_ASIDE
+            known[above] = is_away or _is_set_aside(project, parent, known)
+    return known[above]
 
 
 def _can_gather(project: Project, state: JsonObject) -> bool:

@@ -21,6 +21,8 @@ from logist.jobs.session import Session
 from logist.regular_files import read_regular
 from logist.store import Exchange
 
+RESUMABLE = (Ending.COST, Ending.SHARED_COST, Ending.TIME)
+"""Ends of an ask after which it can go on from its last turn."""
 AFTERWARDS = 4
 """Interactions that may follow the failed one: a new spec, the halt, what a steward says."""
 
@@ -51,7 +53,7 @@ def _is_whole(exchange: Exchange) -> bool:
     tools = exchange.tools
     if exchange.response is None or tools is None or "end" not in tools:
         return False
-    return tools["end"] is None or tools["end"]["kind"] in (Ending.COST, Ending.TIME)
+    return tools["end"] is None or tools["end"]["kind"] in RESUMABLE
 
 
 def _name(sequence: int) -> str:
@@ -112,6 +114,7 @@ def go_on(session: Session, found: Kept, fresh: JsonObject) -> JsonObject:
         "index",
         "visit",
         "allowance_microcents",
+        "shares_limits_of",
         "work",
         "spec",
         "agent",

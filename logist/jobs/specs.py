@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from logist import documents
+from logist.agents import shared_limits
 from logist.config.sections import RoleChoice
 from logist.config.settings import UNCHECKED_MERGES, Settings, approval_of, merges_alone, merges_unchecked
 from logist.core.findings import one_line
@@ -121,7 +122,6 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
     settings = project.settings
     doer_name, doer_source = doer(project, spec)
     reviewer = spec.review_role or settings.review.role
-    limits = settings.limits.model_copy(update=spec.limits.model_dump(exclude_none=True))
     criteria = spec.acceptance_criteria or []
     redacted = project.redacted
     prompt = redacted(spec.prompt or "")
@@ -135,7 +135,7 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         files=tuple(map(redacted, spec.files)),
         review=settings.review.enabled if spec.review is None else spec.review,
         approval=approval_of(settings, spec.approval, spec.review_mode),
-        limits=Limits.model_validate(limits.model_dump()),
+        limits=limits(project, spec),
         rank=spec.rank,
         doer=doer_name,
         doer_source=doer_source,
@@ -150,7 +150,23 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         parent=spec.parent,
         response_format=None if settings.response_format == "json" else settings.response_format,
         **_review(project, spec),
+        shares_limits=True if spec.shares_limits and spec.parent else None,
     )
+
+
+def limits(project: Project, spec: JobSpec) -> Limits:
+    """Those of job.yaml, over those that it shares or else those of the config."""
+    shared = _limits_above(project, spec.parent) if spec.shares_limits and spec.parent else None
+    around = shared or Limits(**project.settings.limits.model_dump())
+    return Limits.model_validate({**around.model_dump(), **spec.limits.model_dump(exclude_none=True)})
+
+
+def _limits_above(project: Project, parent: str) -> Limits | None:
+    """The limits that a job above has today; None where it is not there."""
+    try:
+        return shared_limits.state_of(project.job(parent)).limits
+    except UsageError:
+        return None
 
 
 def _roles_of(flow: Workflow | None) -> list[str]:

@@ -34,6 +34,7 @@ from logist.jobs import (
     planning,
     resuming,
     settling,
+    sharing,
     spawning,
 )
 from logist.jobs.observing import Answered as Judged
@@ -41,8 +42,10 @@ from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.result import Result
 from logist.jobs.session import Session, changing, load
+from logist.jobs.sharing import Prepared
 
 PROVIDER = 6
+AT_A_LIMIT = exit_code(Status.HALTED_COST)
 NOTHING = Usage()
 
 
@@ -119,10 +122,21 @@ def _step(session: Session, choice: Choice) -> Result:
         session.record(*changed)
     workspace = session.project.workspace(session.job)
     kept = workspace.checkpoint(f"before interaction {session.state.revision + 1}")
-    plan = planning.plan(session, turn, workspace)
-    if isinstance(plan, Halt):
-        return _result(session, [_halt(session, spec, plan)], ())
-    return _result(session, [_ask(session, spec, plan, kept.commit)], ())
+    prepared = sharing.prepare(session, turn, workspace, kept.commit)
+    if isinstance(prepared, Halt):
+        return _halted(session, spec, prepared, choice)
+    return _result(session, [_ask(session, prepared)], ())
+
+
+def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice) -> Result:
+    """Halts the job whose limit it is: this one, or one above it, whose other jobs stop too."""
+    if not halt.job:
+        return _result(session, [_halt(session, spec, halt)], ())
+    above = sharing.halt_above(session, halt)
+    if above is None:  # there is room again: its limit was raised meanwhile
+        return _step(session, choice)
+    note = f"{halt.job} is {above.status}: {above.reason}"
+    return replace(_result(session, [], (note,)), exit_code=exit_code(above.status))
 
 
 def _give_away(session: Session, choice: Choice) -> Result:
@@ -132,7 +146,7 @@ def _give_away(session: Session, choice: Choice) -> Result:
         session.record(*changed)
     stands = spawning.halt(session, spec)
     if stands is not None:
-        return _result(session, [_halt(session, spec, stands)], ())
+        return _halted(session, spec, stands, choice)
     recorded = spawning.spawn(session, spec, strict=choice.strict)
     kin = family.children_of(session.project, session.state)
     return _result(session, recorded, (family.waits(kin),) if kin else ())
@@ -151,26 +165,24 @@ def _gather(session: Session) -> Result:
     return _result(session, recorded, tuple(filter(None, [recorded[-1].reason])))
 
 
-def _ask(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> Interaction:
-    project = session.project
-    asked = asking.envelope(session, spec, plan, checkpoint)
+def _ask(session: Session, prepared: Prepared) -> Interaction:
+    project, spec, asked, plan = session.project, prepared.spec, prepared.envelope, prepared.plan
     if project.script is not None:
         observing.watch(session, asked)
         return settling.conclude(session, Judged(spec, asked, asking.in_place(session, asked)))
     with_ = "" if plan.agent == LITELLM else f" by {plan.agent}"
     project.say(f"asking {plan.role.name}{with_} ({plan.model.provider_model})")
-    found = resuming.kept(session, spec, plan, checkpoint)
+    found = prepared.kept
     if found is None:
-        asking.by_courier(session, asked)
+        asking.by_courier(session, asked, begun=prepared.begun)
     else:
         project.say(f"going on after turn {len(found.turns)}, which was answered before the doubt")
-        asking.by_courier(session, resuming.go_on(session, found, asked), goes_on=True)
+        asking.by_courier(session, resuming.go_on(session, found, asked), begun=True)
     return settling.harvest(session)
 
 
 def _halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interaction:
-    more = {"needed_runs": halt.runs} if halt.runs > 1 else {}
-    command: JsonObject = {"limit": halt.limit.value, "needed": halt.needed, **more}
+    command = halt.recorded()
     after = steward.decide(Kind.HALT, session.state.place(), command, spec)
     entry = session.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=halt.reason, command=command)
     return session.record(entry)[0]
@@ -216,7 +228,7 @@ def _supplied(session: Session, answer: Answer, choice: Choice, *, dry_run: bool
         if changed:
             session.record(*changed)
         checkpoint = workspace.checkpoint("before an answer was given").commit
-    plan = planning.plan(session, turn, workspace)
+    plan = planning.plan(session, turn, planning.gathered(session, turn, workspace))
     assert isinstance(plan, StepPlan)
     asked = asking.envelope(session, spec, plan, checkpoint)
     asked["steward"] = Steward(name=session.project.steward).model_dump(mode="json")
@@ -268,7 +280,7 @@ def _result(session: Session, entries: list[Interaction], notes: tuple[str, ...]
         code = family.exit_code(session.project, state)
     error = entries[-1].response.error if entries else None
     if code == 0 and error is not None:
-        code = PROVIDER
+        code = AT_A_LIMIT if error.kind is ErrorKind.SHARED_LIMIT else PROVIDER
     return Result(session.job.id, state, tuple(entries), notes, tuple(warnings), code)
 
 

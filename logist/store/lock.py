@@ -25,6 +25,7 @@ JsonObject = dict[str, Any]
 SIGNATURES = "lock"  # the file in the job directory that its holders sign
 
 POLL_SECONDS = 0.05
+_RESERVING_SECONDS = 0.01
 _UNSURE_SECONDS = 0.25
 """How long a lock that nobody signed is looked at again: its taker is about to."""
 _RECORDING_SECONDS = 10.0
@@ -164,6 +165,39 @@ def _taken(fd: int, stepper: Process, waited: bool) -> Lock:
         os.close(fd)
         raise
     return Lock(fd, waited_for_courier=waited)
+
+
+@contextmanager
+def reserving(folder: Path, on_poll: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold off everybody else who reserves a part of the limits of the job in `folder`, for the moment it takes.
+
+    It is an flock on the file of signatures: the job's own lock, on its directory, may be held by a command
+    meanwhile. The kernel frees it when its holder dies. `on_poll` is called at every look, and may raise.
+    """
+    while (fd := _try_reserving(folder)) is None:
+        on_poll()
+        time.sleep(_RESERVING_SECONDS)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _try_reserving(folder: Path) -> int | None:
+    """The locked file, or None if another has it, or somebody removed it meanwhile: then the next try makes it."""
+    with files.storage(folder):
+        fd = os.open(folder / SIGNATURES, _SIGNING, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.stat(folder / SIGNATURES), os.fstat(fd)):
+                return fd
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        return None
 
 
 @contextmanager

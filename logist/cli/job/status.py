@@ -153,6 +153,7 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "step": state["step"],
         "attempts": state["attempts"],
         "limits": _limits(state["limits"], state["usage"]),
+        "shares_limits_of": state.get("parent") if state.get("shares_limits") else None,
         "usage": state["usage"],
         "last": state["last"],
         "plan": state.get("plan"),
@@ -205,6 +206,9 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
     else:
         lines += [*followed, *([f"  {failed}"] if failed else [])]
     lines += [line for limit in data["limits"] for line in _limit_lines(limit, data["id"])]
+    if data["shares_limits_of"]:
+        above = data["shares_limits_of"]
+        lines.append(f"  the limits of {above} hold for all its jobs together: logist job status {above}")
     if data["last"]:
         last = data["last"]
         lines.append(f"  last: #{last['sequence']} {last['role']} {last['action']}: {_flat(last['summary'])}")

@@ -156,6 +156,9 @@ class Observed(Recorded):
     """Of a reviewer: it was told to give a verdict."""
     partial: bool | None = None
     """Of a reviewer: it was not shown the whole change, or somebody changed it since the checks."""
+    strict_gates: bool | None = None
+    """Of a doer at a step with a confidence or a condition for `confirm`: what can't be judged has to be approved.
+    Histories of earlier versions do not have this: there it passed."""
     not_restorable: list[str] = []
     """What the checkpoint after does not hold, each with the reason."""
     found: str | None = None

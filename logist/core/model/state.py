@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from logist.core.model.base import FORMAT, JsonObject, Open, Recorded
+from logist.core.model.limits import Limits
 from logist.core.model.record import Place, Stuck, Totals
-from logist.core.model.spec import Doer, Limits
+from logist.core.model.spec import Doer
 from logist.core.model.words import ExitAction, Phase, Status
 
 
@@ -109,6 +110,8 @@ class State(Recorded):
     outputs: dict[str, Any] = {}
     parent: str | None = None
     """The job that this one does a part of."""
+    shares_limits: bool | None = None
+    """Whether it uses what that one has left."""
     forked: Forked | None = None
     """Of a fork: what it was forked from."""
     children: list[str] = []
@@ -129,6 +132,8 @@ class State(Recorded):
     """The steward wants what there is of the children, however little."""
     unsure: bool | None = None
     """A steward is to confirm what the doer has done, when the reviewer has seen it."""
+    why_unsure: str | None = None
+    """Why; None too in a history of an earlier version."""
     workflow: str | None = None
     """Its name; None is the built-in one."""
     suggested: str | None = None

@@ -93,7 +93,7 @@ def entry_lines(entry: Interaction) -> list[Line]:
             status_span(entry.state_after.value),
         )
     ]
-    said = [*_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
+    said = [*_setup(entry), *_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
     said += _findings(entry)
     said += newer.warnings([entry])
     return [*lines, *(f"   {' '.join(text.split())}" for text in said)]
@@ -101,6 +101,15 @@ def entry_lines(entry: Interaction) -> list[Line]:
 
 def _no_answer(entry: Interaction) -> str:
     return "breach" if entry.observed and entry.observed.refusals else "no valid answer"
+
+
+def _setup(entry: Interaction) -> list[str]:
+    """How the workspace was set up for this step, where that was done for it."""
+    setup = entry.request.metadata.get("setup")
+    if not isinstance(setup, dict) or "seconds" not in setup:
+        return []
+    how = "from the cache" if setup.get("source") == "cache" else "by its commands"
+    return [f"setup: {how}, {setup['seconds']} s"]
 
 
 def _tools(entry: Interaction) -> list[str]:

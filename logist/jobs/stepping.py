@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from logist.agents.protocol import LITELLM
-from logist.core import exit_command, fold, step, steward
+from logist.core import exit_command, fold, limits, step, steward
 from logist.core.limits import Halt
 from logist.core.machine import exit_code, next_command
 from logist.core.model import (
@@ -35,6 +35,7 @@ from logist.jobs import (
     resuming,
     settling,
     spawning,
+    workspace_setup,
 )
 from logist.jobs.observing import Answered as Judged
 from logist.jobs.planning import Choice
@@ -119,9 +120,12 @@ def _step(session: Session, choice: Choice) -> Result:
     planning.require_sandbox(session.project, turn)
     if changed:
         session.record(*changed)
+    setup: JsonObject = {}
+    if limits.halted(spec, session.state.usage) is None:
+        setup = workspace_setup.prepare_for_step(session, network=planning.may_use_network(turn)).record
     workspace = session.project.workspace(session.job)
     kept = workspace.checkpoint(f"before interaction {session.state.revision + 1}")
-    plan = planning.plan(session, turn, workspace)
+    plan = planning.plan(session, turn, workspace, setup)
     if isinstance(plan, Halt):
         return _result(session, [_halt(session, spec, plan)], ())
     return _result(session, [_ask(session, spec, plan, kept.commit)], ())

@@ -74,12 +74,11 @@ class SetupFailed(LogistError):
         *,
         where: str | None = None,
         fix: str | None = None,
-        by_agent: bool = False,
         output: str = "",
     ) -> None:
         super().__init__(message, where=where, fix=fix)
-        self.by_agent = by_agent
-        """An agent has changed what the commands run."""
+        self.by_agent = False
+        """It worked until an agent changed the lock files."""
         self.output = output
         """What the command wrote that failed."""
 

@@ -239,6 +239,7 @@ class _Setup:
         try:
             self._run_commands(touched=touched)
         except SetupFailed as error:
+            error.by_agent = touched and before is not None and before.key not in ("", self.key)
             workspace.remove_prepared(workspace.made_since(found, first).outputs)
             workspace.restore(found, clearing=True)
             known = before or self._stamp("", {}, (), "commands", began)
@@ -278,7 +279,6 @@ class _Setup:
                 f"{FAILED}{failure.command}: {failure.reason}",
                 where=str(self.job.logs / self.log),
                 fix="correct workspace.setup or the lock files, then run the command again",
-                by_agent=touched,
                 output=failure.output,
             ) from None
         finally:

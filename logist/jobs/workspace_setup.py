@@ -17,12 +17,14 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from logist.agents.place import Place
 from logist.agents.protocol import CodePaths, Work
 from logist.agents.sandbox import Confinement
+from logist.core.lock_files import choose_lock_files
 from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
 from logist.errors import LogistError, SetupFailed, Stopped
 from logist.jobs import asking, commands
@@ -51,6 +53,8 @@ USUAL_PROGRAMS = (".venv/bin", NODE_PROGRAMS)
 FAILED = "the setup of the workspace failed: "
 KEY_SHOWN = 16
 """Characters of a key that the history has."""
+NOT_RUN = "the setup was not run: an agent has changed the workspace, and may not use the network"
+FROM_BEFORE = "the environment is that from before"
 CHANGED = "the environment may have been changed since the setup"
 FORMAT = 1
 """Of what is kept; another one is another key."""
@@ -87,20 +91,20 @@ class Outlook:
 def prepare_for_step(session: Session, *, network: bool) -> Prepared:
     """Sets the workspace up before an agent is asked; `network`: whether that agent may use it.
 
-    Raises SetupFailed where no environment can be made and there is none from before: nobody is asked then.
+    Raises SetupFailed where the commands fail, and it is not for this agent to correct what another has changed.
     """
-    if not session.project.settings.workspace.setup.commands:
-        return Prepared()
     setup = _Setup(session)
+    if not setup.is_wanted():
+        return Prepared()
     if (current := setup.current()) is not None:
         return current
-    workspace = session.project.workspace(session.job)
-    found = workspace.checkpoint("before the setup").commit
-    touched = _is_touched(session.project, session.job, session.state, session.state.checkpoint)
-    if touched and setup.failed_before() and (previous := setup.put_back_previous()) is not None:
-        return previous  # the checks said so, and the agent that is asked now is to correct it
+    found = session.project.workspace(session.job).checkpoint("before the setup").commit
+    changed = _changed_since_start(session.project, session.job, session.state, session.state.checkpoint)
+    if setup.failed_before() and setup.is_by_agent(changed):
+        # The checks said so, and whoever is asked now is to correct or to judge it.
+        return setup.put_back_previous() or Prepared()
     try:
-        return setup.make(found, touched=touched, network=network, guarded=True)
+        return setup.make(found, changed, network=network, guarded=True)
     except SetupFailed as error:
         if not error.by_agent or (previous := setup.put_back_previous()) is None:
             raise
@@ -110,13 +114,13 @@ def prepare_for_step(session: Session, *, network: bool) -> Prepared:
 
 def prepare_for_checks(session: Session, found: str, *, network: bool) -> Prepared:
     """The same before checks are run; `found` is the workspace as the agent left it, `network` as above."""
-    if not session.project.settings.workspace.setup.commands:
-        return Prepared()
     setup = _Setup(session)
+    if not setup.is_wanted():
+        return Prepared()
     if (current := setup.current()) is not None:
         return current
-    touched = _is_touched(session.project, session.job, session.state, found)
-    return setup.make(found, touched=touched, network=network, guarded=False)
+    changed = _changed_since_start(session.project, session.job, session.state, found)
+    return setup.make(found, changed, network=network, guarded=False)
 
 
 def outlook(project: Project, job: JobDir) -> Outlook:
@@ -128,10 +132,12 @@ def outlook(project: Project, job: JobDir) -> Outlook:
         return Outlook("none", stamp=stamp)
     workspace = project.workspace(job)
     locks = workspace.lock_files(rules.lock_files)
+    if _is_empty(workspace, locks):
+        return Outlook("none", stamp=stamp)
     key = _key(project, locks)
     if _is_current(workspace, stamp, key):
         return Outlook("done", shown, stamp=stamp)
-    changed = _changed(stamp, locks)
+    changed = _differing(stamp, locks)
     if SetupCache(project.jobs_dir).find(workspace, key, job.id):
         return Outlook("cached", shown, changed, stamp)
     failed = stamp is not None and stamp.failed_key == key
@@ -153,12 +159,28 @@ class _Setup:
         self.session = session
         self.project, self.job = session.project, session.job
         self.rules = session.project.settings.workspace.setup
-        self.cache = SetupCache(self.project.jobs_dir)
-        self.stamp = Stamp.load(self.job.setup_file)
-        self.locks = self.workspace().lock_files(self.rules.lock_files)
-        self.key = _key(self.project, self.locks)
         self.waiting = False
         self.log = f"{session.state.revision + 1:06d}.setup.log"
+
+    def is_wanted(self) -> bool:
+        """Whether the config has a setup, and the workspace something to set up."""
+        return bool(self.rules.commands) and not _is_empty(self.workspace(), self.locks)
+
+    @cached_property
+    def cache(self) -> SetupCache:
+        return SetupCache(self.project.jobs_dir)
+
+    @cached_property
+    def stamp(self) -> Stamp | None:
+        return Stamp.load(self.job.setup_file)
+
+    @cached_property
+    def locks(self) -> dict[str, str]:
+        return self.workspace().lock_files(self.rules.lock_files)
+
+    @cached_property
+    def key(self) -> str:
+        return _key(self.project, self.locks)
 
     def workspace(self) -> Workspace:
         return self.project.workspace(self.job)
@@ -175,32 +197,35 @@ class _Setup:
         """Whether the last run failed on what the lock files still say."""
         return self.stamp is not None and self.stamp.failed_key == self.key
 
-    def make(self, found: str, *, touched: bool, network: bool, guarded: bool) -> Prepared:
+    def is_by_agent(self, changed: frozenset[str] | None) -> bool:
+        """Whether lock files are among what was changed since the start."""
+        known = choose_lock_files({*(changed or ()), *self.locks}, self.rules.lock_files)
+        return changed is not None and not changed.isdisjoint(known)
+
+    def make(self, found: str, changed: frozenset[str] | None, *, network: bool, guarded: bool) -> Prepared:
         """Copies what is kept of these lock files, else runs the commands.
 
-        `touched`: an agent has worked on what the commands would run. With network access they could send out
-        whatever is in the workspace: so they are run only for agents that have it themselves, or if the config says so.
+        `changed`: what agents may have had a hand in, None where nobody knows. With network access, code of theirs
+        could send out whatever is in the workspace: so the commands are run only for agents that have it themselves,
+        or if the config says so.
         """
+        touched = changed is None or bool(changed)
         with self.cache.locked(self.key, self._wait):
             copy = self.cache.find(self.workspace(), self.key, self.job.id)
             if copy is not None:
                 return self._copied(copy, self.key, self.locks)
             if not touched or self.rules.rerun == "always" or (self.rules.rerun == "auto" and network):
-                return self._run(found, touched=touched, guarded=guarded)
-        previous = self.put_back_previous()
-        if previous is None:
-            raise SetupFailed(
-                "the setup was not run: an agent has worked in the workspace, and may not use the network",
-                where="workspace.setup",
-                fix="look at the workspace, then set workspace.setup.rerun: always; or logist job rerun",
-            )
-        changed = _changed(self.stamp, self.locks)
-        if changed:
-            named = self.project.redacted(_named(changed))
-            note = f"the environment is that from before {named} changed"
-            previous = replace(previous, note=note)
+                try:
+                    return self._run(found, touched=touched, guarded=guarded)
+                except SetupFailed as error:
+                    error.by_agent = self.is_by_agent(changed)
+                    raise
+        previous = self.put_back_previous() or Prepared(note=NOT_RUN)
+        if differing := _differing(self.stamp, self.locks):
+            named = self.project.redacted(_named(differing))
+            previous = replace(previous, note=previous.note or f"{FROM_BEFORE} {named} changed")
         if previous.note:
-            self.project.say(f"warning: {previous.note}; workspace.setup.rerun: always sets it up again")
+            self.project.say(f"warning: {previous.note} (workspace.setup.rerun: always sets it up)")
         return previous
 
     def put_back_previous(self) -> Prepared | None:
@@ -239,7 +264,6 @@ class _Setup:
         try:
             self._run_commands(touched=touched)
         except SetupFailed as error:
-            error.by_agent = touched and before is not None and before.key not in ("", self.key)
             workspace.remove_prepared(workspace.made_since(found, first).outputs)
             workspace.restore(found, clearing=True)
             known = before or self._stamp("", {}, (), "commands", began)
@@ -422,28 +446,36 @@ def _identity(program: str | None) -> list[str | int]:
     return [real, status.st_size, status.st_mtime_ns]
 
 
-def _is_touched(project: Project, job: JobDir, state: State, commit: str | None) -> bool:
-    """Whether anything but caches differs from what the job, or the job that it is a part of, began with.
+def _changed_since_start(
+    project: Project, job: JobDir, state: State, commit: str | None
+) -> frozenset[str] | None:
+    """What differs, caches apart, from what the job, or the job that it is a part of, began with; None: unknown.
 
-    Agents have worked on it then, or a person has; and nobody can tell the two apart.
+    Agents have worked on it, or a person has: nobody can tell the two apart.
     """
     start, parent = state.start_checkpoint, state.parent
+    found: set[str] = set()
     for _ in range(MAX_DEPTH + 1):
         if start is None or commit is None:
-            return True
+            return None
         changes, _ = project.workspace(job).changes(start, commit, sys.maxsize)
-        if any(not change.cache for change in changes):
-            return True
+        found.update(change.path for change in changes if not change.cache)
         if parent is None:
             # A fork of what was made as a part of another job holds that job's work, and no parent any more.
-            return next(iter(job.entries()), {}).get("actor") == Actor.SYSTEM
+            made_by_job = next(iter(job.entries()), {}).get("actor") == Actor.SYSTEM
+            return None if made_by_job else frozenset(found)
         try:
             job = project.job(parent)
             above = job.read_state() or {}
         except LogistError:
-            return True
+            return None
         commit, start, parent = start, above.get("start_checkpoint"), above.get("parent")
-    return True
+    return None
+
+
+def _is_empty(workspace: Workspace, locks: dict[str, str]) -> bool:
+    """Whether there is nothing yet that could say what to install."""
+    return not locks and not workspace.listing(1).paths
 
 
 def _stamps_of_relatives(project: Project, state: State) -> list[Stamp | None]:
@@ -455,7 +487,7 @@ def _stamps_of_relatives(project: Project, state: State) -> list[Stamp | None]:
     return found
 
 
-def _changed(stamp: Stamp | None, locks: dict[str, str]) -> tuple[str, ...]:
+def _differing(stamp: Stamp | None, locks: dict[str, str]) -> tuple[str, ...]:
     """Lock files that are others than when a setup was done."""
     known = stamp.lock_files if stamp is not None else {}
     return tuple(sorted(name for name in known.keys() | locks.keys() if known.get(name) != locks.get(name)))

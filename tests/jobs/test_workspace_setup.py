@@ -246,15 +246,43 @@ def test_who_makes_it_run_again(
     assert (site.ran() == 2, bool(prepared.note)) == (runs, not runs)
 
 
-def test_what_never_worked_and_may_not_run_is_refused(bench: MakeBench, tmp_path: Path) -> None:
-    site = Site(bench, tmp_path, [WORK, WORK], rerun="never")
+def test_what_was_never_set_up_and_may_not_be_is_told(bench: MakeBench, tmp_path: Path) -> None:
+    site = Site(bench, tmp_path, [WORK, PASSES, WORK], check="true", rerun="never")
     site.set(commands=())
     b = site.create()
     b.step()
     site.set(commands=(INSTALL,))
-    with pytest.raises(SetupFailed, match="an agent has worked in the workspace"):
-        b.step()
-    assert len(b.history()) == 2
+    b.step()
+    assert f"warning: {workspace_setup.NOT_RUN} (workspace.setup.rerun: always sets it up)" in b.said
+    rerun(b.project, "j")
+    b.script({}, [WORK])
+    b.step()
+    assert (site.ran(), outcome(b).get("reason")) == (1, None)
+
+
+def test_a_workspace_that_begins_empty_is_set_up_when_there_is_something(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    begins = answer(files={"requirements.txt": "one", ".gitignore": ""})
+    site = Site(bench, tmp_path, [begins, PASSES], check="tool")
+    b = site.bench
+    b.create(repo=False)
+    assert workspace_setup.outlook(b.project, b.project.job("j")).status == "none"
+    b.step()
+    assert (outcome(b)["output"], site.ran()) == ("the tool of ., with one", 1)
+
+
+def test_what_an_agent_began_and_can_not_be_set_up_goes_back_to_it(bench: MakeBench, tmp_path: Path) -> None:
+    bad, good = (answer(files={"requirements.txt": text}) for text in ("bad", "one"))
+    site = Site(bench, tmp_path, [bad, PASSES, good, PASSES], check="tool")
+    site.set(commands=("! grep bad requirements.txt", INSTALL))
+    b = site.bench
+    b.create(repo=False)
+    b.step()
+    assert outcome(b)["outcome"] == "not_run"
+    b.step()
+    b.step()
+    assert (outcome(b)["outcome"], b.state().attempts) == ("passed", 1)
 
 
 def test_a_lock_file_that_an_agent_broke_goes_back_to_it(bench: MakeBench, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from logist.agents import booking
-from logist.agents.protocol import Ask, Work
+from logist.agents.protocol import Ask, CodePaths, Work
 from logist.agents.tools import commands
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.exit_command import clean
@@ -145,6 +145,7 @@ def _work(said: JsonObject) -> Work:
         sandbox=SandboxRules.model_validate(said.get("sandbox", {})),
         marker=said.get("marker", ""),
         program=said.get("program"),
+        code=CodePaths.read(said.get("code") or {}),
     )
 
 

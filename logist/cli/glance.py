@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 from operator import index
 from types import NoneType
 from typing import Any
 
 from logist.cli.output import Span
 from logist.core import advice, amounts, plans
+from logist.regular_files import read_regular
 
 UNKNOWN = "?"
 """Shown for a job whose state can't be read."""
@@ -69,6 +72,24 @@ def fork_lines(forked: object) -> list[str]:
     if not isinstance(forked, dict):
         return []
     return [f"forked from {forked.get('job')} at {forked.get('at')}"]
+
+
+def setup_of(folder: str) -> dict[str, Any] | None:
+    """How the last setup of a job's workspace went; None where none was tried."""
+    try:
+        said = json.loads(read_regular(os.path.join(folder, "setup.json")))
+        names = ("at", "source", "seconds", "failed", "log", "key")
+        return {name: said[name] for name in names}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def setup_line(setup: dict[str, Any]) -> str:
+    """The same for a person."""
+    if setup["failed"]:
+        return f"setup failed: {' '.join(str(setup['failed']).split())} (output: logs/{setup['log']})"
+    done = "copied from the cache" if setup["source"] == "cache" else "done"
+    return f"setup: {done} in {setup['seconds']} s at {setup['at']}"
 
 
 def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from logist.errors import Refused
 def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
     """Allow what this project says of programs, keys, the network and merging.
 
-    Of its config: `agent`, `agents`, `on_stuck`, `sandbox`, `tools`, `workspace.caches`, commands of review
-    checks, merging by itself (`review.auto_merge`, the mode `yolo`), and models elsewhere than on this machine;
+    Of its config: `agent`, `agents`, `on_stuck`, `sandbox`, `tools`, `workspace.caches`, `workspace.setup`, commands of
+    review checks, merging by itself (`review.auto_merge`, the mode `yolo`), and models elsewhere than on this machine;
     of its roles: `agent` and `network`. A config that came with a clone could run
     anything as you, so these keys hold only after you have looked at them. When they change, they have to be
     allowed again.

@@ -99,7 +99,7 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
             status_span(entry.state_after.value),
         )
     ]
-    said = [*_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
+    said = [*_setup(entry), *_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
     said += [UNCHANGED] if is_unchanged(entry) else []
     said += _findings(entry)
     if every_decision:
@@ -117,6 +117,15 @@ def _is_plan(entry: Interaction) -> bool:
 
 def _no_answer(entry: Interaction) -> str:
     return "breach" if entry.observed and entry.observed.refusals else "no valid answer"
+
+
+def _setup(entry: Interaction) -> list[str]:
+    """How the workspace was set up for this step, where that was done for it."""
+    setup = entry.request.metadata.get("setup")
+    if not isinstance(setup, dict) or "seconds" not in setup:
+        return []
+    how = "from the cache" if setup.get("source") == "cache" else "by its commands"
+    return [f"setup: {how}, {setup['seconds']} s"]
 
 
 def _tools(entry: Interaction) -> list[str]:

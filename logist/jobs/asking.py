@@ -19,6 +19,7 @@ from logist.core.model import (
 from logist.core.step import StepPlan
 from logist.core.tools import Tool
 from logist.errors import Stopped
+from logist.jobs import workspace_code
 from logist.jobs.project import Project
 from logist.jobs.session import Session
 
@@ -78,7 +79,10 @@ def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> Jso
     """What the agent may do in the workspace (agents.protocol.Work)."""
     settings = session.project.settings
     described = settings.agents.get(agent)
+    runs = agent not in IN_PLACE and (agent != LITELLM or role.permissions.can_execute_commands)
+    code = workspace_code.code_of(session.project, session.job, session.state).data() if runs else {}
     return {
+        **({"code": code} if code else {}),
         "permissions": role.permissions.names(),
         "network": role.network or agent != LITELLM,
         "tools": [tool.name for tool in tools],

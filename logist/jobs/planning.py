@@ -92,6 +92,11 @@ def turn_of(
     return Turn(spec, phase, role, model, choice, agent, sent, why)
 
 
+def may_use_network(turn: Turn) -> bool:
+    """Whether whoever is asked has it, as `asking.work` says."""
+    return turn.role.network or turn.agent != LITELLM
+
+
 def require_sandbox(project: Project, turn: Turn) -> None:
     """Raises Refused where the config wants a sandbox and none works here; says so where it only would like one."""
     mode = project.settings.sandbox.mode
@@ -128,10 +133,16 @@ def _unknown_price(name: str) -> InvalidFile:
     )
 
 
-def plan(session: Session, turn: Turn, given: prompt.Given, shared: Sequence[Shared] = ()) -> StepPlan | Halt:
+def plan(
+    session: Session,
+    turn: Turn,
+    given: prompt.Given,
+    shared: Sequence[Shared] = (),
+    setup: JsonObject | None = None,
+) -> StepPlan | Halt:
     """The exact request, with what the workspace has for it (`gathered`); or the limit in its way.
 
-    `shared`: the limits of jobs above that hold too.
+    `shared`: the limits of jobs above that hold too. `setup` is what is to be recorded of the setup of the workspace.
     """
     project = session.project
     planned = step.plan(
@@ -158,6 +169,8 @@ def plan(session: Session, turn: Turn, given: prompt.Given, shared: Sequence[Sha
     metadata = {**planned.request.metadata, "logist": __version__, "schema": schema_hash(project.schema)}
     if turn.choice.role:
         metadata[CHOSEN] = True
+    if setup:
+        metadata["setup"] = setup
     request = planned.request.model_copy(
         update={"command": _command(session, turn.choice), "metadata": metadata}
     )

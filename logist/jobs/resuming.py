@@ -16,7 +16,7 @@ from logist.agents.collecting import Ending
 from logist.agents.protocol import LITELLM
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Usage
 from logist.core.step import StepPlan
-from logist.jobs import checking
+from logist.jobs import commands
 from logist.jobs.session import Session
 from logist.regular_files import read_regular
 from logist.store import Exchange
@@ -159,7 +159,7 @@ def undo(session: Session) -> str | None:
     """Puts the workspace back to where it was before a restore was cut off, and returns that checkpoint."""
     kept = session.unfinished_restore()
     if kept:
-        checking.sweep(session)
+        commands.sweep(session)
     if kept and not is_back(session, kept):
         workspace = session.project.workspace(session.job)
         workspace.checkpoint("before a cut-off restore is undone")

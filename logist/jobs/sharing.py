@@ -50,16 +50,18 @@ class Prepared:
     """Its request is on disk: what it may cost is reserved."""
 
 
-def prepare(session: Session, turn: Turn, workspace: Workspace, checkpoint: str) -> Prepared | Halt:
+def prepare(
+    session: Session, turn: Turn, workspace: Workspace, checkpoint: str, setup: JsonObject
+) -> Prepared | Halt:
     """The next call, with its worst case reserved where other jobs share a limit; or the limit in its way.
 
     Calls of other jobs that are out are waited for. Raises Busy where only a call stands in the way whose outcome
-    nobody has recorded yet.
+    nobody has recorded yet. `setup` is what is to be recorded of the setup of the workspace.
     """
     given = planning.gathered(session, turn, workspace)
     told = False
     while True:
-        prepared = _prepared(session, turn, given, checkpoint)
+        prepared = _prepared(session, turn, given, checkpoint, setup)
         if isinstance(prepared, Prepared) or not (prepared.calls_out or prepared.unsettled):
             return prepared
         if prepared.unsettled:
@@ -71,11 +73,13 @@ def prepare(session: Session, turn: Turn, workspace: Workspace, checkpoint: str)
         _wait(session, turn.spec, prepared)
 
 
-def _prepared(session: Session, turn: Turn, given: Given, checkpoint: str) -> Prepared | Halt:
+def _prepared(
+    session: Session, turn: Turn, given: Given, checkpoint: str, setup: JsonObject
+) -> Prepared | Halt:
     project, spec = session.project, turn.spec
     above, job_id = spec.limits_above, session.job.id
     with shared_limits.reserving(project.jobs_dir, job_id, above, lambda: _stop(session)) as shared:
-        plan = planning.plan(session, turn, given, shared)
+        plan = planning.plan(session, turn, given, shared, setup)
         if isinstance(plan, Halt):
             return plan
         envelope = asking.envelope(session, spec, plan, checkpoint, shared)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from logist.agents.protocol import LITELLM
-from logist.core import exit_command, fold, step, steward
+from logist.core import exit_command, fold, limits, step, steward
 from logist.core.limits import Halt
 from logist.core.machine import exit_code, next_command
 from logist.core.model import (
@@ -36,6 +36,7 @@ from logist.jobs import (
     settling,
     sharing,
     spawning,
+    workspace_setup,
 )
 from logist.jobs.observing import Answered as Judged
 from logist.jobs.planning import Choice
@@ -120,9 +121,12 @@ def _step(session: Session, choice: Choice) -> Result:
     planning.require_sandbox(session.project, turn)
     if changed:
         session.record(*changed)
+    setup: JsonObject = {}
+    if limits.halted(spec, session.state.usage) is None:
+        setup = workspace_setup.prepare_for_step(session, network=planning.may_use_network(turn)).record
     workspace = session.project.workspace(session.job)
     kept = workspace.checkpoint(f"before interaction {session.state.revision + 1}")
-    prepared = sharing.prepare(session, turn, workspace, kept.commit)
+    prepared = sharing.prepare(session, turn, workspace, kept.commit, setup)
     if isinstance(prepared, Halt):
         return _halted(session, spec, prepared, choice)
     return _result(session, [_ask(session, prepared)], ())

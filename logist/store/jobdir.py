@@ -68,6 +68,7 @@ class JobDir:
         self.logs = path / "logs"
         self.inflight = path / "inflight"
         self.restoring = path / "restoring"
+        self.setup_file = path / "setup.json"
 
     @classmethod
     @contextmanager

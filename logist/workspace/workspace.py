@@ -27,6 +27,7 @@ from logist.workspace import (
     objects,
     packs,
     patching,
+    prepared,
     reading,
     repository,
     restore,
@@ -38,7 +39,7 @@ from logist.workspace import (
 from logist.workspace.baseline import Baseline
 from logist.workspace.git import GIT_PATH, Git
 from logist.workspace.listing import Listing
-from logist.workspace.scan import DIRECTORY_MODE, Rules, Unstored, scan
+from logist.workspace.scan import CACHE, DIRECTORY_MODE, Rules, Unstored, scan
 from logist.workspace.snapshot import Reading, Snapshot
 
 OFFENCES = 100
@@ -82,12 +83,14 @@ class Workspace:
         caches: Sequence[str] = DEFAULT_CACHES,
         max_checkpoint_bytes: int = 1_000_000_000,
         path: str | None = None,
+        outputs: Collection[str] = (),
     ) -> None:
-        """`path` is where git is looked for, as in PATH."""
+        """`path` is where git is looked for, as in PATH; `outputs` what a setup made: no checkpoint holds it."""
         self.root = root.absolute()
         self.git = Git(git_dir.absolute(), path or GIT_PATH)
         self.caches = frozenset(os.fsencode(name) for name in caches)
         self.max_bytes = max_checkpoint_bytes
+        self.prepared = frozenset(map(names.from_json, outputs))
         self.source_has_no_commits = False
 
     def populate(self, source_path: Path | None) -> str:
@@ -350,6 +353,44 @@ class Workspace:
         with self._storage():
             copying.copy_file(self.root, path, target)
 
+    def lock_files(self, patterns: Sequence[str] = ()) -> dict[str, str]:
+        """The files that decide what is installed (see core.lock_files), each with the sha256 of its content."""
+        with self._storage(), self._opened() as top:
+            return prepared.lock_files(top, self.caches, patterns)
+
+    def made_since(self, commit: str, first: str | None) -> prepared.Made:
+        """What a setup made since a checkpoint; `first` as in `survey`."""
+        with self._storage(), self._opened() as top:
+            last = baseline.load(self.git)
+            shot = self._look(top, last, last.held(), writing=False)
+            tracked = context.Tracked(self.git, first)
+            return prepared.made(self.root, shot, objects.tree(self.git, commit), tracked)
+
+    def prepared_digest(self, outputs: Sequence[str]) -> str:
+        """What tells whether anybody changed these paths since: no content is read."""
+        with self._storage(), self._opened() as top:
+            return prepared.digest(top, outputs)
+
+    def remove_prepared(self, outputs: Sequence[str], *, caches: bool = False) -> None:
+        """Removes these paths, and with `caches` every cache that no checkpoint holds files of."""
+        with self._storage(), self._opened(unlocking=True) as top:
+            raw = set(map(names.from_json, outputs))
+            if caches:
+                last = baseline.load(self.git)
+                found = scan(top, Rules(self.caches, last.held(), unlocking=True))
+                raw |= {path for path, thing in found.unstored.items() if thing.why == CACHE}
+            self._remove(top, sorted(raw))
+
+    def save_prepared(self, outputs: Sequence[str], folder: Path) -> prepared.Saved:
+        """Copies these paths into a new directory."""
+        with self._storage(), self._opened() as top:
+            return prepared.save(top, self.root, outputs, folder)
+
+    def put_prepared(self, saved: prepared.Saved, folder: Path) -> tuple[str, ...]:
+        """Copies them back into this workspace, in place of what is there; returns those that have a place here."""
+        with self._storage(), self._opened(unlocking=True) as top:
+            return prepared.put(self.git, top, self.root, saved, folder)
+
     @contextmanager
     def _opened(self, *, unlocking: bool = False) -> Iterator[int]:
         """The workspace, opened. Raises Damaged where it, or the repository, is missing."""
@@ -359,7 +400,7 @@ class Workspace:
             yield top
 
     def _look(self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True) -> Snapshot:
-        found = scan(top, Rules(self.caches, held, unlocking=writing))
+        found = scan(top, Rules(self.caches, held, writing, self.prepared))
         return snapshot.take(self.git, self._reading(top, last, writing=writing), found)
 
     def _reading(self, top: int, last: Baseline, *, writing: bool = True) -> Reading:

@@ -37,6 +37,7 @@ def show(
 
     With --graph or --mermaid, how a job stands that follows a workflow.
     """
+    from logist.cli import glance
     from logist.cli.context import open_job
     from logist.cli.view import entry_row
     from logist.jobs import specs
@@ -57,6 +58,7 @@ def show(
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
         "paths": _paths(job),
+        "setup": glance.setup_of(str(job.path)),
         "workflow": None,
         "mermaid": None,
     }
@@ -118,6 +120,7 @@ def _lines(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Line]:
     lines += [line for answer in data["answers"] for line in _answer(answer)]
     lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
     lines += [line for step, value in data["outputs"].items() for line in _output(step, value)]
+    lines += [glance.setup_line(data["setup"])] if data["setup"] else []
     return lines + [f"{name}: {path}" for name, path in data["paths"].items()]
 
 

@@ -164,6 +164,7 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "revision": state["revision"],
         "path": folder,
         "forked": state.get("forked"),
+        "setup": glance.setup_of(folder),
         "workflow": None,
     }
 
@@ -214,6 +215,8 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
         lines.append(f"  last: #{last['sequence']} {last['role']} {last['action']}: {_flat(last['summary'])}")
     lines += _reviewed(data)
     lines += _plan_lines(data)
+    setup = data["setup"]
+    lines += [f"  {glance.setup_line(setup)}"] if setup and (setup["failed"] or verbose) else []
     if data["note"]:
         lines.append(f"  note for the next agent: {_flat(data['note'])}")
     lines += _more(data) if verbose else []

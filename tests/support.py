@@ -13,6 +13,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from hypothesis import settings
+
 ROOT = Path(__file__).resolve().parent.parent
 GUARDED = ROOT / "tests" / "guarded"
 
@@ -43,6 +45,11 @@ class RunLogist(Protocol):
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Ran: ...
+
+
+def examples(most: int) -> int:
+    """How many random examples a property gets: all of them with --deep, else a fifth."""
+    return most if settings.get_current_profile_name() == "random" else max(10, most // 5)
 
 
 def logist_command() -> list[str]:

@@ -63,6 +63,7 @@ def shipped(*names: str) -> set[str]:
     return {str(path.relative_to(ROOT)) for path in found if "__pycache__" not in path.parts}
 
 
+@pytest.mark.deep
 def test_the_sdist_holds_what_the_wheel_needs(dist: Dist) -> None:
     with tarfile.open(dist.sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
@@ -85,6 +86,7 @@ def test_pytest_finds_the_plugin_of_the_wheel(dist: Dist) -> None:
         assert "[pytest11]\nlogist = logist.pytest_plugin\n" in archive.read(name).decode()
 
 
+@pytest.mark.deep
 def test_the_wheel_says_what_it_is(elsewhere: Path) -> None:
     from logist import __version__
 
@@ -94,6 +96,7 @@ def test_the_wheel_says_what_it_is(elsewhere: Path) -> None:
     assert run(elsewhere / "logist", "--version", cwd=home).split()[-1] == __version__
 
 
+@pytest.mark.deep
 def test_a_job_is_stepped_with_the_wheel_alone(elsewhere: Path, tmp_path: Path) -> None:
     answers = tmp_path / "answers.json"
     answers.write_text(json.dumps(ANSWER), encoding="utf-8")

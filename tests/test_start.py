@@ -55,6 +55,7 @@ def job(run_logist: RunLogist) -> str:
     return "j1"
 
 
+@pytest.mark.deep_beyond(4)
 @pytest.mark.parametrize(
     ("args", "env"),
     [
@@ -97,6 +98,7 @@ def test_importing_the_command_line_does_nothing_else(tmp_path: Path) -> None:
     assert tree(tmp_path) == {}
 
 
+@pytest.mark.deep
 def test_no_command_but_a_paid_one_loads_litellm(run_logist: RunLogist, job: str) -> None:
     ran = run_logist("job", "preview", job, env=TIMED)
     assert ran.code == 0, talk(ran.err)

@@ -13,6 +13,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ STDOUT, STDERR = "stdout", "stderr"
 _POLL = 0.05
 _LEAVE = 30.0
 """Seconds for the process to end what it runs, once nobody waits."""
+OVERTIME = 120.0
+"""Seconds beyond those of the command in which the process that runs it has to end: it sets the sandbox up before, and
+takes it down after. A program that may signal it (without a sandbox, or under an old Landlock) can stop it for ever."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,12 @@ def run(
     with suppress(BrokenPipeError):  # it died at once; what it leaves says so
         process.stdin.write(json.dumps(told, default=str).encode() + b"\n")
         process.stdin.flush()
+    until = time.monotonic() + seconds + OVERTIME
     while not has_ended(process, _POLL):
         if stop():
+            break
+        if time.monotonic() > until:
+            process.kill()
             break
     return _result(process, marker)
 
@@ -93,8 +101,13 @@ def _result(process: subprocess.Popen[bytes], marker: str) -> Run:
     except ValueError:
         sandbox.sweep(marker)
         words = complaint.decode("utf-8", "replace").strip().splitlines()
-        return Run(error=words[-1] if words else f"the process that ran it ended with {process.returncode}")
+        return Run(error=words[-1] if words else f"the process that runs it ended: {_how_it_ended(process)}")
     return Run(error=found["error"]) if "error" in found else Run(Ended(**found))
+
+
+def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
+    code = process.returncode
+    return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
 
 
 def main() -> None:

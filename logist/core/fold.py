@@ -34,6 +34,14 @@ NOTED = frozenset({Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT, Kind.RESTEP, Kind.R
 UNMOVED = frozenset({Kind.SPEC, Kind.ROLE, Kind.FORK})
 """Kinds that leave the job where it stands, and so the reason why it stands there."""
 
+WITHOUT_WORK = frozenset(
+    {
+        *(Kind.ACTIVATE, Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT, Kind.SUSPEND, Kind.RESUME),
+        *(Kind.CANCEL, Kind.FAIL, Kind.SPEC, Kind.ROLE, Kind.HALT, Kind.MERGE),
+    }
+)
+"""Kinds during which nothing but a person changes files of the workspace."""
+
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
 """Of roles of these names where the spec does not say, as those do not that an earlier Logist recorded."""
 
@@ -98,6 +106,27 @@ def reviewer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
 def state_before(interactions: Sequence[Interaction], sequence: int) -> State:
     """The state that interaction `sequence` found."""
     return fold([entry for entry in interactions if entry.sequence < sequence])
+
+
+def find_checkpoint_before(
+    interactions: Iterable[Interaction], sequence: int, last: str | None
+) -> str | None:
+    """The checkpoint of the workspace as interaction `sequence` met it, with what was edited by hand before it.
+
+    `last` is the one that the interactions before it ended with. None: no agent has worked since, so the
+    workspace itself is as it was then.
+    """
+    for entry in interactions:
+        if entry.sequence < sequence:
+            continue
+        if entry.kind is Kind.RECOVER:  # what it names as before is what the agent had left
+            return entry.checkpoint_after or last
+        if entry.checkpoint_before:
+            return entry.checkpoint_before
+        # A decision names no checkpoint. The next agent's does, and until then only a person edits files.
+        if entry.kind not in WITHOUT_WORK:
+            return last
+    return None
 
 
 def restep_target(entry: Interaction) -> int:

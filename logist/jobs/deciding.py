@@ -130,20 +130,25 @@ def _spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Interaction
 
 
 def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -> Result:
-    """Puts state and workspace back to what interaction `to` found. What was used stays used."""
+    """Puts state and workspace back to what interaction `to` found, edits by hand included.
+
+    What was used stays used. The workspace stays as it is where no agent has worked since.
+    """
     with changing(project, job_id, "job restep") as session:
         settling.settle_first(session, then_refuse=True)
         if not 2 <= to <= session.state.revision:
             raise UsageError(
                 f"no interaction {to} to go back before", where="--to", fix=f"2 to {session.state.revision}"
             )
-        back = fold.state_before(session.history(), to)
+        history = session.history()
+        back = fold.state_before(history, to)
         _require_own_children(session, back, to)
         used = gathering.used_since(session)
         command = {"to": to, **used.command}
         request = {"action": "restep", "job_id": job_id, "options": {"resume": to}}
         waited_for = set(session.state.children) - set(back.children)
-        result = _return(session, Kind.RESTEP, command, request, back.checkpoint, note, back, used.usage)
+        commit = fold.find_checkpoint_before(history, to, back.checkpoint)
+        result = _return(session, Kind.RESTEP, command, request, commit, note, back, used.usage)
     dismiss(project, sorted(waited_for), f"{job_id} went back to before interaction {to}")
     return result
 

@@ -51,6 +51,8 @@ class _Beginning:
     state: State
     spec: EffectiveSpec
     last: Interaction
+    checkpoint: str | None
+    """The one that holds the workspace as the last of them left it."""
     commits: set[str] = field(default_factory=set)
 
 
@@ -96,11 +98,16 @@ def _read(origin: JobDir, at: int | None) -> _Beginning:
         spec = told.spec or (found.spec if found else None)
         if spec is None:
             raise Refused("the history does not say what was asked", where=str(origin.history_file))
-        found = _Beginning(state, spec, told, found.commits if found else set())
+        found = _Beginning(state, spec, told, state.checkpoint, found.commits if found else set())
         found.commits |= _commits(told)
     if found is None:
         raise _no_such(origin, at or 0)
     newer.refuse_to_move(found.state)
+    if found.last.checkpoint_after is None:  # a decision: files may have been edited by hand before it
+        following = map(interaction_of, islice(origin.entries(), count - 1, None))
+        checkpoint = fold.find_checkpoint_before(following, found.last.sequence, found.state.checkpoint)
+        found.checkpoint = checkpoint or found.state.checkpoint
+        found.commits |= {checkpoint} if checkpoint else set()
     return found
 
 
@@ -147,10 +154,10 @@ def _make(
         home.ensure(project.home)
     with JobDir.creating(project.jobs_dir, name) as job:
         workspace = project.workspace(job)
-        if state.checkpoint is None:
+        if beginning.checkpoint is None:
             workspace.populate(None)
         else:
-            forking.populate(workspace, origin.git_dir, beginning.commits, state.checkpoint)
+            forking.populate(workspace, origin.git_dir, beginning.commits, beginning.checkpoint)
         replace_file(job.spec_file, asked.encode("utf-8"))
         if flow is not None:
             replace_file(job.workflow_file, flow)
@@ -200,8 +207,8 @@ def _entry(
         state_after=after.status,
         workspace_path=str(project.jobs_dir / name / job.workspace.name),
         step=after.step,
-        checkpoint_before=state.checkpoint,
-        checkpoint_after=state.checkpoint,
+        checkpoint_before=beginning.checkpoint,
+        checkpoint_after=beginning.checkpoint,
         steward=Steward(name=project.steward, note=note),
         command={**command, **({"note": note} if note else {})},
         spec=spec.model_copy(update={"parent": None}) if spec.parent else None,
@@ -220,5 +227,5 @@ def _notes(origin: JobDir, beginning: _Beginning) -> Iterator[str]:
         yield "the work up to there is merged already"
     if (origin.inflight / "1.request").exists():
         yield f"what an agent was asked for {origin.id} and is not recorded is not in it: its next step asks anew"
-    if state.checkpoint is None:
+    if beginning.checkpoint is None:
         yield "no checkpoint was made up to there: its workspace is empty"

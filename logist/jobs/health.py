@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
+from typing import TypeGuard
 
 from logist.agents import collecting
 from logist.core import newer
@@ -16,11 +17,15 @@ from logist.errors import LogistError, Refused
 from logist.jobs import checkpoints, layout, looking, specs
 from logist.jobs.finding import Cure, Finding, curable, damage, invalid, warning
 from logist.jobs.layout import check_name
+from logist.jobs.looking import Edits, Verified
 from logist.jobs.project import Clock, Project
 from logist.jobs.session import Session, load, state_of
 from logist.jobs.settling import is_recorded
+from logist.jobs.truncation import Forks
 from logist.store import JobDir, Loaded, files
 
+EDITS_NAMED = 5
+"""Changes of a workspace that a finding names."""
 CLOCK_TOLERANCE = timedelta(minutes=1)
 
 _CLOSING = b"\n]}\n"
@@ -28,11 +33,13 @@ _CHILD = re.compile(r"(?P<parent>.+)--\d+-\d+")
 _ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELED)
 
 
-def look(project: Project, job: JobDir, *, deep: bool, held: bool = False) -> list[Finding]:
+def look(
+    project: Project, job: JobDir, *, deep: bool, held: bool = False, forks: Forks | None = None
+) -> list[Finding]:
     """What is to say about a job; one `ok` finding if all is well.
 
     Reads ends of files only, and with `deep` everything. `held`: the caller holds the job's lock. While
-    another does, what is under way is not taken for a fault.
+    another does, what is under way is not taken for a fault. `forks`: as in looking.verify.
     """
     if _is_closed_to_us(job):
         return [
@@ -51,10 +58,12 @@ def look(project: Project, job: JobDir, *, deep: bool, held: bool = False) -> li
     found += _files_of(job, loaded) if quiet else ()
     found += _under_way(project, job) if quiet else ()
     found += _place(project, job, state, deep=deep)
-    found += _verified(project, job) if deep else ()
+    verified = looking.verify(project, job, forks=forks, read_all=True) if deep else None
+    found += _damage_of(job, verified) if verified else ()
     if found:
         return found
-    return [Finding(check_name(job), "ok", f"{loaded.position.sequence} interactions")]
+    edited = f"; {edits_in_short(verified.edits)}" if verified and has_edits(verified.edits) else ""
+    return [Finding(check_name(job), "ok", f"{loaded.position.sequence} interactions{edited}")]
 
 
 def clock_fault(job: JobDir, clock: Clock) -> Finding | None:
@@ -240,14 +249,26 @@ def _made_with(job: JobDir, flow: Workflow | None) -> Workflow | None:
         return flow
 
 
-def _verified(project: Project, job: JobDir) -> Iterator[Finding]:
-    """What only a reading of the whole history shows."""
-    found = looking.verify(project, job)
-    faults = [problem for problem in found.problems if problem != found.proof.ending]
+def _damage_of(job: JobDir, verified: Verified) -> Iterator[Finding]:
+    """What only a reading of the whole history, and of all that goes with it, shows."""
+    faults = [problem for problem in verified.problems if problem != verified.proof.ending]
     if not faults:
         return  # a cut end is told already
     first = faults[0]
     number = f"interaction {first.sequence}: " if first.sequence else ""
     wrong = damage(check_name(job), number + first.message, f"logist job verify --job {job.id}")
-    only_state = found.proof.first_bad is None and first.message.startswith("state.json")
+    only_state = verified.proof.first_bad is None and first.message.startswith("state.json")
     yield curable(wrong, Cure.REBUILD, job.state_file) if only_state else wrong
+
+
+def has_edits(edits: Edits | None) -> TypeGuard[Edits]:
+    """Whether somebody changed the workspace since the last checkpoint."""
+    return edits is not None and bool(edits.changes)
+
+
+def edits_in_short(edits: Edits) -> str:
+    """What was changed in the workspace, on one line."""
+    count = len(edits.changes) + edits.omitted
+    named = ", ".join(f"{change.kind} {change.path}" for change in edits.changes[:EDITS_NAMED])
+    more = f" and {count - EDITS_NAMED} more" if count > EDITS_NAMED else ""
+    return f"workspace changed since the last checkpoint: {named}{more}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,17 +11,22 @@ from pathlib import Path
 from logist.core import newer
 from logist.core.folding import Folding, restep_to
 from logist.core.ids import is_commit
-from logist.core.model import Interaction, JsonObject, State
-from logist.errors import Damaged, InvalidFile, UsageError
-from logist.jobs import specs
+from logist.core.model import Change, Interaction, JsonObject, State
+from logist.errors import Damaged, InvalidFile, LogistError, UsageError
+from logist.jobs import specs, truncation
 from logist.jobs.project import Project
 from logist.jobs.session import dump_state, interaction_of
+from logist.jobs.truncation import Forks, History
 from logist.store import JobDir, Position, Problem
 from logist.store.proof import Proof
 from logist.workspace import packs
 
 SHOWN = 5
 """Checkpoints that are named one by one when they are missing."""
+EDITS = 1000
+"""Changes of the workspace that are listed."""
+READINGS = 3
+"""How often a job is read at which a command is at work."""
 AT_ONCE = 10_000
 """Checkpoints that are looked for in one reading of the pack indexes; so many are in memory."""
 
@@ -40,6 +46,17 @@ def interaction(job: JobDir, sequence: int) -> Interaction:
 
 
 @dataclass(frozen=True)
+class Edits:
+    """What differs between the last checkpoint that the history names and the workspace: a person may edit files."""
+
+    checkpoint: str
+    changes: tuple[Change, ...]
+    """Sorted by path, without caches; of many the first."""
+    omitted: int = 0
+    """How many more there are."""
+
+
+@dataclass(frozen=True)
 class Verified:
     """What is wrong with a job's files, and what is only worth knowing."""
 
@@ -47,21 +64,75 @@ class Verified:
     notes: tuple[str, ...] = ()
     proof: Proof = field(default=Proof(), compare=False)
     """How far the history is proven; not part of the verdict."""
+    edits: Edits | None = field(default=None, compare=False)
+    """Not part of the verdict either; None where the workspace was not compared: something is wrong, or a command is at work on the job."""
 
 
-def verify(project: Project, job: JobDir) -> Verified:
+def verify(project: Project, job: JobDir, *, forks: Forks | None = None, read_all: bool = False) -> Verified:
     """All that is wrong with a job's files; reads the history once or twice, an entry at a time.
 
-    Hash chain, numbering and files; that the fold of the history gives state.json; that git has the
-    checkpoints that the history names. The last two only where all before is well.
+    Hash chain, numbering and files; that the fold of the history gives state.json; that git has the checkpoints that
+    the history names; that nothing knows of more interactions (see truncation); what was edited in the workspace.
+    Each only where all before is well. `read_all`: every file of the workspace is read, also where its times say that
+    it is unchanged. `forks`: those of the project, for who verifies many jobs.
     """
+    for _ in range(READINGS):
+        before = _stamp(job)
+        found = _verify(project, job, forks or Forks(project.jobs_dir), read_all=read_all)
+        if not found.problems or _stamp(job) == before:
+            break  # else a command has recorded something meanwhile, which other files knew of sooner
+    return found
+
+
+def _stamp(job: JobDir) -> tuple[int, ...] | None:
+    """What changes whenever something is appended to the history."""
+    try:
+        status = os.lstat(job.history_file)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _verify(project: Project, job: JobDir, forks: Forks, *, read_all: bool) -> Verified:
     seen = _Seen(project.workspace(job).git.git_dir)
     proof = job.examine(seen.look)
     notes = list(_spec_notes(job))
     if proof.problems:
         return Verified(proof.problems, tuple(notes), proof)
-    wrong = (*_state_differs(job, proof.position, seen.targets, notes), *seen.lost_checkpoints())
-    return Verified(wrong, tuple(notes), proof)
+    state, differing = _compare_state(job, proof.position, seen.targets, notes)
+    problems = (*differing, *seen.lost_checkpoints())
+    if problems or state is None or proof.position is None:
+        return Verified(problems, tuple(notes), proof)
+    history = History(state, str(proof.position.hash), seen.children)
+    edits = None
+    try:
+        problems = tuple(truncation.find_signs(project, job, history, forks))
+        edits = _compare_workspace(project, job, state, notes, read_all=read_all)
+    except LogistError as error:
+        problems = (*problems, Problem(error.message))
+    return Verified(problems, tuple(notes), proof, edits)
+
+
+def _compare_workspace(
+    project: Project, job: JobDir, state: State, notes: list[str], *, read_all: bool
+) -> Edits | None:
+    """What was changed since the last checkpoint. Raises Damaged, StorageError where that, or the workspace, is lost."""
+    if state.checkpoint is None:
+        return None
+    if not truncation.has_git(project, job):
+        notes.append("the workspace and its checkpoints were not looked at: git is not installed")
+        return None
+    holder = job.holder()
+    if holder is not None:
+        notes.append(f"the workspace was not compared with the last checkpoint: {holder} is at work on it")
+        return None
+    if os.path.lexists(job.inflight) or os.path.lexists(job.restoring):
+        notes.append(
+            "the workspace may hold changes of a command that was killed; the next step settles that"
+        )
+    changes, omitted = project.workspace(job).edits(state.checkpoint, EDITS, read_all=read_all)
+    shown = (change.model_copy(update={"path": project.redacted(change.path)}) for change in changes)
+    return Edits(state.checkpoint, tuple(shown), omitted)
 
 
 class _Seen:
@@ -70,6 +141,8 @@ class _Seen:
     def __init__(self, git_dir: Path) -> None:
         self.targets: set[int] = set()
         """Interactions that a restep went back before."""
+        self.children: set[str] = set()
+        """Jobs that were made for this one."""
         self._git_dir = git_dir
         self._named: dict[str, int] = {}
         self._lost: dict[str, int] = {}
@@ -77,8 +150,10 @@ class _Seen:
     def look(self, entry: JsonObject) -> None:
         """Takes the next entry."""
         self.targets.update(restep_to(entry))
-        for name in ("checkpoint_before", "checkpoint_after"):
-            commit = entry.get(name)
+        self.children.update(truncation.children_of(entry))
+        observed = entry.get("observed")
+        found = observed.get("found") if isinstance(observed, dict) else None
+        for commit in (entry.get("checkpoint_before"), entry.get("checkpoint_after"), found):
             if isinstance(commit, str) and is_commit(commit):
                 self._named.setdefault(commit, entry["sequence"])
         if len(self._named) >= AT_ONCE:
@@ -98,27 +173,30 @@ class _Seen:
         self._named.clear()
 
 
-def _state_differs(
+def _compare_state(
     job: JobDir, end: Position | None, targets: set[int], notes: list[str]
-) -> Iterator[Problem]:
-    """Where state.json, which verifies, is not what the history gives; where it need not be, that is noted."""
+) -> tuple[State | None, list[Problem]]:
+    """The state that the history gives, and where state.json, which verifies, differs from it.
+
+    Where it need not be the same, that is noted.
+    """
     newer_ones: list[str] = []
     try:
         state = folded(interactions(job), targets, newer_ones)
         recorded = job.read_state()
     except Damaged as error:
-        yield Problem(error.message)
-        return
+        return None, [Problem(error.message)]
     notes += newer_ones[:SHOWN]
     if state is None or end is None:
-        yield Problem("the history is empty")
-    elif recorded is None or recorded.get("head") != _head(end):
+        return None, [Problem("the history is empty")]
+    if recorded is None or recorded.get("head") != _head(end):
         what = "missing" if recorded is None else "behind the history"
         notes.append(f"state.json is {what}; the next change makes it anew")
     elif newer_ones or newer.is_newer(recorded):
         notes.append("state.json was not compared with the history: a newer Logist wrote it")
     else:
-        yield from _differences(recorded, dump_state(state, end))
+        return state, list(_differences(recorded, dump_state(state, end)))
+    return state, []
 
 
 def _head(end: Position) -> JsonObject:

@@ -13,12 +13,13 @@ from logist.core import newer
 from logist.core.folding import restep_to
 from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Workflow
 from logist.errors import Busy, Damaged, LogistError, Refused
-from logist.jobs import health, looking, specs
+from logist.jobs import health, looking, specs, truncation
 from logist.jobs.backup import Backup
 from logist.jobs.finding import DONE, FIX, Cure, Finding, Remedy, warning
 from logist.jobs.layout import check_name
 from logist.jobs.project import Project
 from logist.jobs.session import dump_state, interaction_of
+from logist.jobs.truncation import Forks, History
 from logist.store import JobDir, files, history, lock, proof
 
 ROUNDS = 4
@@ -39,10 +40,12 @@ class Mended(NamedTuple):
     left: list[Finding]
 
 
-def mend_job(project: Project, job: JobDir, backup: Backup, *, deep: bool) -> Mended:
+def mend_job(
+    project: Project, job: JobDir, backup: Backup, *, deep: bool, forks: Forks | None = None
+) -> Mended:
     """Mends what of a job can be mended safely; nothing at all while another process is at work on it."""
     done = Mended([], [])
-    curable = [found for found in health.look(project, job, deep=deep) if found.remedy]
+    curable = [found for found in health.look(project, job, deep=deep, forks=forks) if found.remedy]
     if not curable:
         return done
     try:
@@ -148,7 +151,13 @@ def _rebuild(project: Project, job: JobDir | None, remedy: Remedy, backup: Backu
     """state.json from a history that verifies whole; Damaged where it does not, or may have lost its end."""
     assert job
     targets: set[int] = set()
-    found = proof.examine(job.history_file, lambda entry: targets.update(restep_to(entry)))
+    children: set[str] = set()
+
+    def look(entry: JsonObject) -> None:
+        targets.update(restep_to(entry))
+        children.update(truncation.children_of(entry))
+
+    found = proof.examine(job.history_file, look)
     if found.faults or found.position is None:
         fix = f"logist job verify --job {job.id}"
         raise Damaged("state.json is left as it is, for the history does not verify", fix=fix)
@@ -157,6 +166,7 @@ def _rebuild(project: Project, job: JobDir | None, remedy: Remedy, backup: Backu
     state = looking.folded(_history(job), targets, warned)
     if state is None or warned:
         raise Refused("state.json is left as it is, for a newer Logist wrote the history", fix=newer.FIX)
+    _require_whole(project, job, History(state, str(found.position.hash), children))
     if job.state_file.is_file() and not job.state_file.is_symlink():
         backup.copy(job.state_file)
     elif os.path.lexists(job.state_file):
@@ -181,6 +191,12 @@ def _refuse_to_forget(job: JobDir, last: int) -> None:
     if isinstance(seen, int) and seen > last:
         message = f"state.json has seen interaction {seen}, and the history ends with {last}"
         raise Damaged(message, fix="put jobHistory.json back from a backup")
+
+
+def _require_whole(project: Project, job: JobDir, history: History) -> None:
+    """Raises Damaged for a history without its end: a state made from it would vouch for what is left."""
+    for sign in truncation.find_signs(project, job, history, Forks(project.jobs_dir)):
+        raise Damaged(sign.message, fix="put jobHistory.json back from a backup")
 
 
 def _history(job: JobDir) -> Iterator[Interaction]:

@@ -318,6 +318,10 @@ class JobDir:
         """The checkpoint to go back to, if a restore was cut off (see restoring.unfinished)."""
         return restoring.unfinished(self.restoring, recorded)
 
+    def restores_for(self) -> int | None:
+        """The number of the interaction that a restore was begun for, if one was (see restoring.begun_for)."""
+        return restoring.begun_for(self.restoring)
+
     def end_restore(self) -> None:
         """Forget the restore: it is recorded, or undone."""
         restoring.end(self.restoring)

@@ -24,7 +24,7 @@ from logist.store.entries import (
     too_long,
 )
 from logist.store.history import Problem, opened
-from logist.store.segments import Segment, above, detached, lacking, path_of
+from logist.store.segments import Segment, above, detached, has_own_header, lacking, path_of
 
 JsonObject = dict[str, Any]
 
@@ -103,7 +103,8 @@ def examine(path: Path, each: Callable[[JsonObject], None] = _ignored) -> Proof:
             older = _older(path, header, each)
             if not older.problems:
                 proven = _joined(older, _examined(file, header, each))
-                return proven._replace(problems=(*proven.problems, *_put_back(path, header)))
+                others = (*_put_back(path, header), *_changed_headers(path, header))
+                return proven._replace(problems=(*proven.problems, *others))
             return _broken(older, _examined(file, header, _ignored))
     except Damaged as error:
         return Proof((Problem(error.message, offset=0),))
@@ -152,6 +153,14 @@ def _put_back(path: Path, live: Header) -> Iterator[Problem]:
             yield Problem(
                 f"{name} is there, yet {path.name} is only segment {now}: it is older, and lacks what follows"
             )
+
+
+def _changed_headers(path: Path, live: Header) -> Iterator[Problem]:
+    """Segments with another gzip header: every interaction in them verifies, yet somebody changed the file."""
+    for number in range(1, live.segment):
+        if not has_own_header(path, number):
+            name = path_of(path, number).name
+            yield Problem(f"{name}: its gzip header has changed; the interactions in it verify")
 
 
 def _read(segment: Segment, each: Callable[[JsonObject], None]) -> str | None:

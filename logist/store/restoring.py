@@ -22,6 +22,17 @@ def unfinished(path: Path, recorded: Callable[[int], bool]) -> str | None:
 
     Damaged if its record does not read.
     """
+    begun = _read(path)
+    return None if begun is None or recorded(begun[0]) else begun[1]
+
+
+def begun_for(path: Path) -> int | None:
+    """The number of the interaction that the workspace is put back for; None if it is not. Damaged as above."""
+    begun = _read(path)
+    return None if begun is None else begun[0]
+
+
+def _read(path: Path) -> tuple[int, str] | None:
     data = files.read_bytes(path)
     if data is None:
         return None
@@ -31,7 +42,7 @@ def unfinished(path: Path, recorded: Callable[[int], bool]) -> str | None:
         begun = None
     match begun:
         case {"sequence": int(sequence), "kept": str(kept)} if is_commit(kept):
-            return None if recorded(sequence) else kept
+            return sequence, kept
     raise files.damaged(path, "the record of a restore does not read")
 
 

@@ -11,6 +11,7 @@ import io
 import itertools
 import os
 import re
+import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,7 +33,14 @@ NAME = re.compile(r"(.+)\.([1-9]\d{0,9})\.json\.gz")
 _LEVEL = 6
 """Of a history, a tenth is left; more effort gains nothing."""
 _GZIP = 31
-"""What zlib calls one gzip member, with its checksum; no name and no time are in it."""
+"""What zlib calls one gzip member, with its checksum."""
+_RAW = -15
+"""What zlib calls the compressed bytes alone, without gzip's header and checksum."""
+_HEADER = bytes.fromhex("1f8b 08 00 00000000 00 03")
+"""How every segment begins: gzip, deflate, no flags, no time, no level, Unix.
+
+zlib would write the system it runs on, and ignores most of these bytes when it reads them.
+"""
 _CHUNK = 1 << 16
 _BLOCK = 1 << 18
 
@@ -120,6 +128,13 @@ def before(history: Path, live: Header, since: Position | None = None) -> Iterat
         raise Damaged(message, where=str(history), fix=restore(history.name))
     if end is not None and end[:2] != live.start()[:2]:
         raise detached(history, path_of(history, live.segment - 1), live.start(), end)
+
+
+def has_own_header(history: Path, number: int) -> bool:
+    """Whether a segment begins with the bytes that Logist writes. Raises Damaged where it is no file."""
+    path = path_of(history, number)
+    with files.regular(path, path.name, restore(path.name)) as file:
+        return file.read(len(_HEADER)) == _HEADER
 
 
 def holds(history: Path, live: Header, position: Position) -> bool:
@@ -254,7 +269,10 @@ class _Inflated(io.RawIOBase):
 
 def _compressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes give the same file, whenever and wherever."""
-    press = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+    press, checksum, size = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW), 0, 0
+    yield _HEADER
     for chunk in chunks:
+        checksum, size = zlib.crc32(chunk, checksum), size + len(chunk)
         yield press.compress(chunk)
     yield press.flush()
+    yield struct.pack("<II", checksum, size & 0xFFFFFFFF)

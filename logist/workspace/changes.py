@@ -62,7 +62,13 @@ def between(
     return _counted(_parsed(fields), old, new, limit, matters)
 
 
-def since(git: Git, before: str, now: Snapshot, limit: int) -> tuple[list[Change], int]:
+def since(
+    git: Git,
+    before: str,
+    now: Snapshot,
+    limit: int,
+    matters: Callable[[Change], bool] = lambda change: True,
+) -> tuple[list[Change], int]:
     """The same for the workspace as it is, as if it had been checked in now.
 
     Only what a look without unlocking cannot see differs: it appears as modified, whatever is in it.
@@ -72,7 +78,7 @@ def since(git: Git, before: str, now: Snapshot, limit: int) -> tuple[list[Change
     locked = {path for path, thing in now.unstored.items() if thing.why == UNREADABLE}
     if locked:
         tree, unstored = _without_hidden(tree, unstored, locked)
-    return _counted(compared(tree, now.tree), unstored, now.unstored, limit)
+    return _counted(compared(tree, now.tree), unstored, now.unstored, limit, matters)
 
 
 def _without_hidden(

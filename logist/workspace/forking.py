@@ -12,8 +12,6 @@ from logist.workspace.merging import COPYING
 from logist.workspace.workspace import Workspace
 
 FROM_BACKUP = "put the git directory of the job back from a backup"
-KEPT = "refs/kept/"
-"""Leads to checkpoints that do not lead to the last one: those that a restep or a rerun has left behind."""
 
 
 def populate(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
@@ -36,7 +34,10 @@ def _populate(workspace: Workspace, original: Path, commits: Collection[str], at
     git = workspace.git
     source.make_repository(git, "sha256" if len(at) == 64 else "sha1")
     kept = _ends(Git(original, git.path), {*commits, at})
-    wanted = [f"+{at}:{objects.BRANCH}", *(f"+{commit}:{KEPT}{commit}" for commit in sorted(kept - {at}))]
+    wanted = [
+        f"+{at}:{objects.BRANCH}",
+        *(f"+{commit}:{objects.KEPT}{commit}" for commit in sorted(kept - {at})),
+    ]
     git.feed(
         "".join(f"{line}\n" for line in wanted).encode("ascii"),
         "fetch",

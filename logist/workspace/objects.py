@@ -17,6 +17,9 @@ BRANCH = "refs/heads/checkpoints"
 
 FILE_MODE, PROGRAM_MODE, LINK_MODE, GITLINK_MODE = "100644", "100755", "120000", "160000"
 
+KEPT = "refs/kept/"
+"""Leads to checkpoints that do not lead to the last one: those that a restep or a rerun has left behind."""
+
 TRAILER = "Logist-Unstored: "
 """The last line of a checkpoint's message: a JSON object, `{path: [why, mode, digest]}`."""
 
@@ -45,6 +48,29 @@ def checked(commit: str, git: Git) -> str:
     if not is_commit(commit):
         raise _missing(commit, git)
     return commit
+
+
+class Made(NamedTuple):
+    """A checkpoint in the repository: the one that it was made after, and the first line of its message."""
+
+    after: str | None
+    subject: str
+
+
+def checkpoints(git: Git) -> dict[str, Made]:
+    """Every checkpoint that was made in this repository or fetched to begin with, by its commit.
+
+    The work of children is not among them: only the first parents of merges are followed.
+    """
+    listed = git.run(
+        *("rev-list", "--first-parent", "--no-commit-header", "--format=%H%x00%P%x00%s"),
+        *(BRANCH, f"--glob={KEPT}*", "--"),
+    )
+    found = {}
+    for line in filter(None, listed.decode("utf-8", "replace").split("\n")):
+        commit, parents, subject = line.split("\0", 2)
+        found[commit] = Made(parents.partition(" ")[0] or None, subject)
+    return found
 
 
 def tree(git: Git, commit: str) -> Tree:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logist.core.caches import DEFAULT_CACHES
@@ -25,6 +25,7 @@ from logist.workspace import (
     merging,
     names,
     objects,
+    packs,
     patching,
     reading,
     restore,
@@ -183,7 +184,7 @@ class Workspace:
         if old == new:
             return
         if old is not None:
-            self.git.run("update-ref", f"refs/kept/{old}", old)
+            self.git.run("update-ref", f"{objects.KEPT}{old}", old)
         self.git.run("update-ref", objects.BRANCH, new)
         checkpoint.make_durable(self.git)
 
@@ -200,6 +201,38 @@ class Workspace:
                 last = baseline.load(self.git)
                 shot = self._look(top, last, last.held(), writing=False)
             return changes.since(self.git, before, shot, limit)
+
+    def edits(self, commit: str, limit: int = 1000, *, read_all: bool = False) -> tuple[list[Change], int]:
+        """What differs between a checkpoint and the workspace as it is, but for caches; nothing is written.
+
+        A file whose size, times, inode and mode are as at the last checkpoint is taken for unchanged; with
+        `read_all`, every file is read. Raises Damaged, StorageError where the checkpoint is not all there.
+        """
+        with self._storage():
+            _require(self.git.git_dir, _NO_GIT)
+            self._require_contents(commit)
+            with self._opened() as top:
+                last = baseline.load(self.git)
+                last = replace(last, stamps={}) if read_all else last
+                shot = self._look(top, last, last.held(), writing=False)
+            return changes.since(self.git, commit, shot, limit, lambda change: not change.cache)
+
+    def _require_contents(self, commit: str) -> None:
+        """Raises Damaged unless the repository names everything that a checkpoint holds."""
+        entries = objects.tree(self.git, commit).values()
+        missing = packs.lacking(
+            self.git.git_dir, {entry.id for entry in entries if entry.mode != objects.GITLINK_MODE}
+        )
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            message = f"the checkpoint {commit} lacks the content {min(missing)}{more}"
+            raise Damaged(message, where=str(self.git.git_dir), fix=_NO_GIT)
+
+    def checkpoints(self) -> dict[str, objects.Made]:
+        """Every checkpoint in the repository, by its commit."""
+        with self._storage():
+            _require(self.git.git_dir, _NO_GIT)
+            return objects.checkpoints(self.git)
 
     def patch(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -75,7 +74,7 @@ def test_a_pattern_follows_no_link_and_enters_no_workspace(
         (place / name).symlink_to(".")
     nested = place / "good" / "workspace" / "vendored"
     nested.mkdir(parents=True)
-    os.link(GOOD / "jobHistory.json", nested / "jobHistory.json")
+    shutil.copy(GOOD / "jobHistory.json", nested)
     ran = cli("replay", "--prompts", "accept", pattern, cwd=place.parent)
     assert ran.code == 0, ran.err
     assert ran.out.splitlines()[-1].startswith(f"{count} histor")

@@ -286,6 +286,7 @@ def acknowledged(desk: Desk) -> dict[str, bytes]:
     return {job: data.removesuffix(b"\n]}\n") for job, data in found.items()}
 
 
+@pytest.mark.deep_beyond(20)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.id)
 def test_it_is_named_and_mended_if_that_is_safe(place: Desk, fault: Fault) -> None:
     entries = acknowledged(place)
@@ -335,6 +336,7 @@ def left_alone(desk: Desk, fault: Fault, before: Tree) -> None:
     assert tree(desk) == before, "--fix changed what it did not mend"
 
 
+@pytest.mark.deep_beyond(5)
 @pytest.mark.parametrize(
     "fault", [fault for fault in FAULTS if "run" in fault.how], ids=lambda fault: fault.id
 )

@@ -105,6 +105,7 @@ def unchanged(desk: Desk) -> Any:
     return rules, here, (desk.job() / "job.yaml").read_bytes()
 
 
+@pytest.mark.deep_beyond(20)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_worker_moves_its_job_to_review_or_to_its_steward(desk: Desk, name: str) -> None:
     desk.create("j2")
@@ -121,6 +122,7 @@ def test_a_worker_moves_its_job_to_review_or_to_its_steward(desk: Desk, name: st
     assert unchanged(desk) == before
 
 
+@pytest.mark.deep_beyond(8)
 @pytest.mark.parametrize("name", CLAIMS)
 def test_what_it_said_rules_nobody_that_comes_after(desk: Desk, name: str) -> None:
     desk.script(answer(CLAIMS[name]), answer())

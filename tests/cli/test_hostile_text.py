@@ -234,6 +234,7 @@ def checked(desk: Desk, args: list[str], env: Mapping[str, str]) -> list[str]:
     return found
 
 
+@pytest.mark.deep_beyond(2)
 @pytest.mark.parametrize("name", [*HERE, "very long", "escapes of JSON", "rich markup"])
 def test_on_a_terminal(desk: Desk, name: str) -> None:
     text = CLASSES[name]
@@ -247,6 +248,7 @@ def test_on_a_terminal(desk: Desk, name: str) -> None:
     assert found == []
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("name", HERE)
 def test_in_a_pipe_and_as_json(desk: Desk, name: str) -> None:
     text = CLASSES[name]
@@ -278,6 +280,7 @@ def test_with_colours_only_ours_reach_the_terminal(desk: Desk) -> None:
         assert code != 1
 
 
+@pytest.mark.deep
 def test_a_process_on_a_terminal_shows_the_same(desk: Desk) -> None:
     text = CLASSES[ALL]
     made(desk, text)

@@ -8,6 +8,8 @@ import subprocess
 import threading
 from typing import Any, Self
 
+import pytest
+
 from tests.cli.desk import Desk, command
 from tests.loopback import Loopback, Received
 
@@ -108,6 +110,7 @@ def test_ctrl_c_ends_the_agent_and_tells_what_is_known(desk: Desk) -> None:
     assert len(server.requests) == 1
 
 
+@pytest.mark.deep
 def test_a_second_ctrl_c_ends_at_once(desk: Desk) -> None:
     with Slow({"text": command()}) as server:
         desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
@@ -128,6 +131,7 @@ def test_a_second_ctrl_c_ends_at_once(desk: Desk) -> None:
     assert len(server.requests) == 1
 
 
+@pytest.mark.deep
 def test_a_running_job_is_canceled_when_a_person_says_so(desk: Desk) -> None:
     with Slow({"text": command()}) as server:
         desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))

@@ -290,6 +290,7 @@ def test_every_command_is_tried_and_those_that_can_fail_fail() -> None:
     } == set(COMMANDS)
 
 
+@pytest.mark.deep_beyond(70)
 @pytest.mark.parametrize(
     ("name", "prepare", "args", "code"), CASES, ids=lambda value: getattr(value, "__name__", None)
 )
@@ -323,6 +324,7 @@ def test_each_line_of_jsonl_is_one_of_the_rows(desk: Desk, name: str) -> None:
     validate(rows, schemas()[name.replace(" ", "-")])
 
 
+@pytest.mark.deep
 def test_the_demo(desk: Desk) -> None:
     ran = desk.process("demo", "tour", "--json")
     assert ran.code == 0

@@ -114,6 +114,7 @@ def unread(desk: Desk, *args: str, stdout: bool = True, stderr: bool = False) ->
     return started.returncode, (out or b"") + (err or b"")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("mode", [[], ["--json"]])
 def test_the_exit_code_is_told_to_nobody_too(desk: Desk, mode: list[str]) -> None:
     desk.script(answer("?"))
@@ -135,6 +136,7 @@ def test_work_goes_on_when_nobody_reads(desk: Desk) -> None:
     assert {desk.state(job_id)["status"] for job_id in ("one", "two")} == {"APPROVAL_REQUIRED"}
 
 
+@pytest.mark.deep
 def test_talk_that_nobody_reads(desk: Desk) -> None:
     desk.create()
     code, out = unread(desk, "job", "poststep", "j1", "--response-string", "?", stdout=False, stderr=True)
@@ -150,6 +152,7 @@ def test_help_that_nobody_reads(desk: Desk, args: list[str]) -> None:
     assert unread(desk, *args) == (0, b"")
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed(desk: Desk, closed: str) -> None:
     desk.script(answer("?"))
@@ -170,6 +173,7 @@ def test_a_broken_pipe_inside_is_no_reader_that_has_left() -> None:
         raise BrokenPipeError
 
 
+@pytest.mark.deep
 def test_standard_input_is_not_read_unasked(desk: Desk) -> None:
     desk.create()
     read, write = os.pipe()  # never written, never closed: who reads it waits for ever
@@ -261,6 +265,7 @@ def test_bytes_that_are_no_utf8_are_refused(desk: Desk, args: list[str]) -> None
     assert desk.tree() == before
 
 
+@pytest.mark.deep
 def test_a_place_whose_name_is_no_utf8(desk: Desk) -> None:
     place = desk.place / os.fsdecode(b"\xff")
     place.mkdir()
@@ -313,6 +318,7 @@ def test_an_output_can_not_pass_for_a_line_of_ours(cli: RunLogist) -> None:
     assert "next: b" not in cli("job", "show", "j").out.splitlines()
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stop_is_a_document_too(number: int, code: int, tmp_path: Path) -> None:
     run_as_process("init", cwd=tmp_path)

@@ -100,11 +100,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     shutil.copytree(world.folder, world.jobs / "half", symlinks=True)
     (world.jobs / "half" / "state.json").unlink()
     (world.jobs / "half" / "job.yaml").write_text("prompt: Do it.\n", "utf-8")
+    (world.folder / "workspace" / "a.txt").write_text("by hand", "utf-8")
     history = world.jobs / "half" / "jobHistory.json"
     history.write_bytes(history.read_bytes().removesuffix(b"]}\n") + b',{"sequence":3,"ver')
     return world
 
 
+@pytest.mark.deep_beyond(8)
 @pytest.mark.parametrize("args", [*WHOLE, *HALF, ["--help"], ["--version"], ["job", "--help"]], ids=" ".join)
 def test_a_command_that_only_looks_changes_nothing(world: World, args: list[str]) -> None:
     ran = traced(world, *args)
@@ -125,6 +127,7 @@ def test_every_command_looks_or_changes() -> None:
     assert not set(LOOKS) & CHANGES
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("args", "calls"),
     [

@@ -144,6 +144,7 @@ def test_wrong_options(desk: Desk, args: list[str]) -> None:
     assert desk("run", *args).code == 2
 
 
+@pytest.mark.deep
 def test_watch_goes_on_until_it_is_interrupted(desk: Desk) -> None:
     desk.settings("poll_interval_seconds: 0.05\n")
     desk.script(answer(), answer(command(output={"verdict": "PASS"})))
@@ -162,6 +163,7 @@ def test_watch_goes_on_until_it_is_interrupted(desk: Desk) -> None:
     assert desk("job", "verify", "two").code == 0
 
 
+@pytest.mark.deep
 def test_interrupted_in_json_is_still_one_document(desk: Desk) -> None:
     desk.settings("poll_interval_seconds: 0.05\n")
     desk.create("one", "--approval", "none")

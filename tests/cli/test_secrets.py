@@ -293,6 +293,7 @@ def probed(desk: Desk) -> tuple[Ran, int]:
     return Ran(done.returncode, done.stdout.decode(), ""), int(done.stderr.split()[-1])
 
 
+@pytest.mark.deep
 def test_a_long_log_takes_no_memory(desk: Desk) -> None:
     desk.create()
     _, small = probed(desk)

@@ -300,6 +300,7 @@ def test_a_chart_in_a_pipe_has_no_colours(desk: Desk) -> None:
     assert cost[1] == f"Tester  {'█' * 10}{' ' * 50}  $1.00"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("args", "columns", "head", "gone"),
     [

@@ -122,6 +122,7 @@ class TestAtWork:
         assert len(server.requests) == 1
         assert (shown(desk)["role"], shown(desk)["status"]) == ("Planner", "STUCK")
 
+    @pytest.mark.deep_beyond(1)
     @pytest.mark.parametrize(
         ("reply", "kinds"), [("n\n", ["create"]), ("y\n", ["create", "recover", "role"])]
     )

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
+
+from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command
+from tests.support import git
 
 
 def stepped(desk: Desk) -> Path:
@@ -113,3 +121,153 @@ def test_a_state_that_is_missing_is_a_note(desk: Desk) -> None:
     ran = desk("job", "verify", "j1")
     assert (ran.code, ran.out) == (0, "j1 verifies: 3 interactions\n")
     assert "state.json is missing; the next change makes it anew" in ran.err
+
+
+def edit(desk: Desk) -> Path:
+    """What a person does to the workspace."""
+    workspace = desk.job() / "workspace"
+    (workspace / "a.txt").write_text("by hand", "utf-8")
+    (workspace / "new").mkdir()
+    (workspace / "new" / "b.txt").write_text("B", "utf-8")
+    (workspace / "__pycache__").mkdir()
+    (workspace / "__pycache__" / "a.pyc").write_bytes(b"")
+    return workspace
+
+
+def test_edits_by_hand_are_allowed_and_listed(desk: Desk) -> None:
+    stepped(desk)
+    edit(desk)
+    before = desk.tree()
+    ran = desk("job", "verify", "j1")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        "j1 verifies: 3 interactions, and the state they give",
+        "the workspace has 2 changes since the last checkpoint:",
+        "  modified a.txt",
+        "  created new/b.txt",
+    ]
+    ran = desk("doctor", "--deep")
+    assert ran.code == 0
+    changed = "workspace changed since the last checkpoint: modified a.txt, created new/b.txt"
+    assert f"3 interactions; {changed}" in ran.out
+    assert desk.tree() == before
+    desk("job", "approve", "j1")
+    desk("job", "rerun", "j1", "--no-clean-git")
+    assert desk("job", "verify", "j1").out.splitlines()[1:] == []
+
+
+def test_the_same_edits_in_json(desk: Desk) -> None:
+    stepped(desk)
+    commit = desk.state()["checkpoint"]
+    nothing = {"checkpoint": commit, "changes": [], "omitted": 0}
+    assert desk("job", "verify", "j1", "--json").json["data"]["workspace"] == nothing
+    (desk.job() / "workspace" / "a.txt").unlink()
+    data = desk("job", "verify", "j1", "--json").json["data"]
+    assert (data["ok"], data["problems"]) == (True, [])
+    assert data["workspace"]["changes"] == [{"path": "a.txt", "kind": "deleted"}]
+
+
+def test_of_many_edits_some_are_listed(desk: Desk) -> None:
+    stepped(desk)
+    for number in range(1030):
+        (desk.job() / "workspace" / f"{number:04d}.txt").touch()
+    (desk.job() / "workspace" / "a.txt").unlink()
+    lines = desk("job", "verify", "j1").out.splitlines()
+    assert lines[1] == "the workspace has 1031 changes since the last checkpoint:"
+    assert (len(lines), lines[-1]) == (23, "  and 1011 more")
+    found = desk("job", "verify", "j1", "--json").json["data"]["workspace"]
+    assert (len(found["changes"]), found["omitted"]) == (1000, 31)
+    assert {"path": "a.txt", "kind": "deleted"} in found["changes"]
+
+
+def test_a_workspace_that_is_gone_is_damage(desk: Desk) -> None:
+    stepped(desk)
+    shutil.rmtree(desk.job() / "workspace")
+    ran = desk("job", "verify", "j1")
+    assert ran.code == 10
+    assert "the directory 'workspace' of the job is missing" in ran.err
+    assert "logist doctor --deep --fix" in ran.err
+    assert desk("doctor", "--deep", "--fix").code == 0
+    assert desk("job", "verify", "j1").code == 0
+
+
+@pytest.mark.parametrize("kind", ["blob", "tree"])
+def test_a_checkpoint_that_is_not_all_there_is_damage(desk: Desk, kind: str) -> None:
+    stepped(desk)
+    place = desk.job() / "git"
+    (desk.job() / "damaged-on-purpose").touch()
+    commit = desk.state()["checkpoint"]
+    name = git(place, "rev-parse", f"{commit}:a.txt" if kind == "blob" else f"{commit}^{{tree}}").strip()
+    packs = list((place / "objects" / "pack").iterdir())
+    for path in packs:
+        path.rename(desk.place / path.name)
+    for path in desk.place.glob("*.pack"):
+        with path.open("rb") as pack:
+            subprocess.run(["git", "-C", str(place), "unpack-objects", "-q"], stdin=pack, check=True)
+    assert desk("job", "verify", "j1").code == 0
+    (place / "objects" / name[:2] / name[2:]).unlink()
+    ran = desk("job", "verify", "j1")
+    assert ran.code == 10
+    lost = f"the checkpoint {commit} lacks the content {name}" if kind == "blob" else "git ls-tree failed"
+    assert lost in ran.err
+    assert desk("job", "verify", "j1", "--json").json["data"]["workspace"] is None
+
+
+def test_a_change_that_no_time_of_the_file_shows_is_for_doctor_to_find(desk: Desk) -> None:
+    """As a failing disk makes one; here the record of times is made to fit."""
+    stepped(desk)
+    path = desk.job() / "workspace" / "a.txt"
+    path.write_text("B", "utf-8")
+    stamps = desk.job() / "git" / "logist-stamps"
+    record = json.loads(stamps.read_bytes().partition(b"\n")[2])
+    seen = path.stat()
+    times = [seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, seen.st_mode]
+    record["files"]["a.txt"] = [*record["files"]["a.txt"][:2], *times]
+    data = json.dumps(record, separators=(",", ":")).encode()
+    stamps.write_bytes(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+    assert desk("job", "verify", "j1").out == "j1 verifies: 3 interactions, and the state they give\n"
+    assert "modified a.txt" in desk("doctor", "--deep").out
+
+
+def test_without_git_the_workspace_is_not_compared(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepped(desk)
+    edit(desk)
+    monkeypatch.setattr("logist.workspace.workspace.GIT_PATH", str(desk.place))
+    ran = desk("job", "verify", "j1")
+    assert ran.code == 0
+    assert "not looked at: git is not installed" in ran.err
+
+
+def test_the_workspace_of_a_job_at_work_is_not_compared(desk: Desk) -> None:
+    stepped(desk)
+    edit(desk)
+    with JobDir.open(desk.jobs, "j1").lock(command="job step", since="2026-01-02T03:04:05Z"):
+        ran = desk("job", "verify", "j1")
+    assert ran.code == 0
+    assert "the workspace was not compared with the last checkpoint: job step (pid" in ran.err
+    assert "a.txt" not in ran.out
+
+
+def test_work_of_a_killed_command_may_be_among_the_edits(desk: Desk) -> None:
+    stepped(desk)
+    (desk.job() / "inflight").mkdir(mode=0o700)
+    edit(desk)
+    ran = desk("job", "verify", "j1")
+    assert ran.code == 0
+    assert "may hold changes of a command that was killed" in ran.err
+
+
+def test_a_history_without_its_end_is_damage(desk: Desk) -> None:
+    history = stepped(desk)
+    (desk.job() / "damaged-on-purpose").touch()
+    lines = history.read_bytes().splitlines(keepends=True)
+    history.write_bytes(lines[0] + lines[1] + b"]}\n")
+    (desk.job() / "state.json").unlink()
+    ran = desk("job", "verify", "j1")
+    assert (ran.code, ran.out) == (10, "interaction 1 verifies and chains\n")
+    assert "is of interaction 2, and the history ends with 1" in ran.err
+    assert f"cp -a {desk.job()} {desk.job()}.copy" in ran.err
+    assert desk("doctor", "--deep").code == 10
+    ran = desk("doctor", "--fix")
+    assert "not mended" in ran.out + ran.err
+    assert not os.path.lexists(desk.job() / "state.json")

@@ -101,6 +101,7 @@ steps:
 """
 
 
+@pytest.mark.deep
 def test_three_jobs_at_once_of_which_two_fit_together(till: Till) -> None:
     till.configure(CONFIG)
     shipping = {

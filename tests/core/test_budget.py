@@ -19,6 +19,7 @@ from logist.core.prompt import FileText, Given
 from logist.core.relevance.tree import tree
 from logist.errors import InvalidFile
 from tests.core.builders import MODEL, WORKER, spec, state
+from tests.support import examples
 
 SAYS = "context.budget_tokens"
 LINES = st.text(st.sampled_from("ab`é🎉\n "), max_size=60)
@@ -61,7 +62,7 @@ def shown(one: Piece, found: Fitted) -> int:
 
 
 class TestProperties:
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     @given(user=prompts(), tokens=st.integers(1, 3000))
     def test_never_over_and_never_a_cut_in_what_matters_most(self, user: list[Piece], tokens: int) -> None:
         try:
@@ -77,12 +78,12 @@ class TestProperties:
             if one.least:
                 assert any(kept.text.startswith(one.text[: one.least].rstrip("\n")) for kept in found.user)
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(user=prompts(), tokens=st.integers(300, 3000))
     def test_the_same_inputs_give_the_same_bytes(self, user: list[Piece], tokens: int) -> None:
         assert fit(user, tokens, strict=False) == fit(list(user), tokens, strict=False)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(
         user=st.lists(piece(), min_size=1, max_size=6, unique_by=lambda one: one.source),
         small=st.integers(1, 2000),
@@ -94,7 +95,7 @@ class TestProperties:
         less, full = (fit(user, tokens, strict=False) for tokens in (small, small + more))
         assert all(shown(one, less) <= shown(one, full) for one in user)
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(user=prompts(), tokens=st.integers(1, 3000))
     def test_the_table_tells_of_every_part(self, user: list[Piece], tokens: int) -> None:
         found = fit(user, tokens, strict=False)
@@ -105,7 +106,7 @@ class TestProperties:
         assert all(row.whole >= row.tokens or row.cut == "shortened" for row in found.rows)
         assert found.cut or all(row.cut == "none" for row in found.rows)
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(text=LONG)
     def test_tokens_are_three_bytes(self, text: str) -> None:
         assert budget.tokens(text) == -(-len(text.encode()) // 3)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from logist.core.condition import ROOTS, ConditionError, Verdict, compiled, rendered, roots
 from logist.core.condition import paths as condition_paths
 from logist.core.paths import written
+from tests.support import examples
 
-fuzz = settings(deadline=None, database=None, max_examples=150)
+fuzz = settings(deadline=None, database=None, max_examples=examples(150))
 
 
 def nested(key: str, depth: int) -> dict[str, Any]:
@@ -58,7 +59,7 @@ BOMBS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("form", "message"), BOMBS, ids=[f"bomb{place}" for place, _ in enumerate(BOMBS)])
+@pytest.mark.parametrize(("form", "message"), BOMBS, ids=[message for _, message in BOMBS])
 def test_a_bomb_ends_at_once(form: Any, message: str) -> None:
     if message:
         with pytest.raises(ConditionError, match=message):
@@ -100,9 +101,7 @@ LARGE: list[tuple[Any, Any, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("form", "output", "error"), LARGE, ids=[f"large{place}" for place, _ in enumerate(LARGE)]
-)
+@pytest.mark.parametrize(("form", "output", "error"), LARGE, ids=[str(form)[:60] for form, *_ in LARGE])
 def test_large_and_odd_data_are_judged_at_once(form: Any, output: Any, error: str | None) -> None:
     if error == "":
         assert compiled(form.replace("_", ""), ROOTS).judge({"output": output}).taken is True
@@ -208,6 +207,7 @@ TESTS: st.SearchStrategy[Said] = st.recursive(
 )
 
 
+@pytest.mark.deep
 @fuzz
 @given(TESTS, st.integers(-5, 90), st.floats(-5, 90))
 def test_expressions_over_numbers_are_what_python_says(said: Said, n: int, m: float) -> None:

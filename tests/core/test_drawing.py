@@ -14,8 +14,9 @@ from syrupy.assertion import SnapshotAssertion
 from logist.core.drawing import Child, Mark, Segment, drawn, plain
 from logist.core.drawing.columns import columns, one_line, shortened
 from logist.core.model import Edge, Step, Workflow
+from tests.support import examples
 
-fuzz = settings(deadline=None, database=None, max_examples=100)
+fuzz = settings(deadline=None, database=None, max_examples=examples(100))
 
 KINDS: dict[str, dict[str, Any]] = {
     "[": {},
@@ -325,6 +326,7 @@ LARGE = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("pairs", LARGE.values(), ids=LARGE)
 def test_a_thousand_steps(pairs: list[tuple[int, int]]) -> None:
     lines = drawn(of(pairs, 1000), {}, 80)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from logist.core.exit_command import Verdict, clean, decode, judge
 from logist.core.model import ExitAction
+from tests.support import examples
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "schemas" / "llm-chat-schema.json").read_text(encoding="utf-8"))
@@ -26,7 +27,7 @@ COMMAND = {"action": "COMPLETED", "evidence_files": ["a.txt"], "summary_for_supe
 BARE = json.dumps(COMMAND)
 OTHER = BARE.replace("COMPLETED", "RETRY")
 
-fuzz = settings(deadline=None, database=None, max_examples=300)
+fuzz = settings(deadline=None, database=None, max_examples=examples(300))
 
 
 def name(path: Path) -> str:

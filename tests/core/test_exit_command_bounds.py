@@ -69,6 +69,7 @@ FLOODS: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("flood", FLOODS)
 def test_floods_end_stuck_within_a_second(flood: str) -> None:
     text = FLOODS[flood]()

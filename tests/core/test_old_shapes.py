@@ -16,6 +16,7 @@ from logist.core.old_entry import answer_of
 from logist.core.old_shapes import MORE, MOST_NOTES, NOBODY, Notes, interactions, settings
 from logist.errors import Damaged
 from logist.resources import schema
+from tests.support import examples
 
 Json = dict[str, Any]
 SCHEMA = schema("llm-chat-schema")
@@ -288,7 +289,7 @@ WORDS = st.sampled_from(["PENDING", "STUCK", "SUCCESS", "COMPLETED", "REVIEW_REQ
 OBJECTS = st.dictionaries(st.sampled_from(INNER), JSON | WORDS | st.lists(WORDS, max_size=2), max_size=5)
 
 
-@settings_(max_examples=40)
+@settings_(max_examples=examples(40))
 @given(st.lists(st.dictionaries(st.sampled_from(FIELDS), OBJECTS | WORDS | JSON, max_size=6), max_size=4))
 def test_whatever_it_holds_it_is_read_or_refused(entries: list[Json]) -> None:
     try:

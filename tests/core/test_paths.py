@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from logist.core import paths
 from logist.core.paths import MISSING, PathError, lookup, parse, written
+from tests.support import examples
 
-fuzz = settings(deadline=None, database=None, max_examples=100)
+fuzz = settings(deadline=None, database=None, max_examples=examples(100))
 
 PARSED: list[tuple[str, tuple[str | int, ...]]] = [
     ("a", ("a",)),

@@ -193,6 +193,7 @@ FLOODS = (
 HEADER = "-----BEGIN PRIVATE KEY-----"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("part", [*FLOODS, HEADER, HEADER + " " + "a" * 20 + "\n", "PRIVATE KEY"])
 def test_the_work_is_linear(part: str) -> None:
     text = (part * 4_000_000)[:2_000_000]

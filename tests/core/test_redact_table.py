@@ -231,6 +231,7 @@ def test_what_only_looks_like_one_stays(kind: str, text: str) -> None:
     assert kind not in {match.kind for match in secrets_table.matches(plain)}
 
 
+@pytest.mark.deep_beyond(20)
 @pytest.mark.parametrize(("kind", "text"), POSITIVE)
 def test_twice_is_the_same(kind: str, text: str) -> None:
     once, _ = redact(spelled(re.sub("[⟦⟧]", "", text)), [])
@@ -277,6 +278,7 @@ FLOODS = [
 ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("part", FLOODS)
 def test_a_flood_of_the_worst_is_read_in_a_moment(part: str) -> None:
     text = (part * 1_500_000)[:1_500_000]

@@ -14,7 +14,7 @@ from logist.core.exit_command import MAX_CHARACTERS, ExitCommand, Verdict
 from logist.core.layers import BASE
 from logist.core.model import ExitAction
 from logist.core.sections import NextAction, Sections, Status, action, judged, read
-from tests.support import ROOT
+from tests.support import ROOT, examples
 
 SCHEMA = json.loads((ROOT / "schemas" / "llm-chat-schema.json").read_text(encoding="utf-8"))
 REPLIES = ROOT / "fixtures" / "replies" / "sections"
@@ -22,7 +22,7 @@ VALID = sorted((REPLIES / "valid").glob("*.txt"))
 STUCK = sorted((REPLIES / "stuck").glob("*.txt"))
 REASONS: dict[str, str] = json.loads((REPLIES / "stuck" / "reasons.json").read_text(encoding="utf-8"))
 
-fuzz = settings(deadline=None, database=None, max_examples=100)
+fuzz = settings(deadline=None, database=None, max_examples=examples(100))
 
 
 def name(path: Path) -> str:
@@ -359,6 +359,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_ends(text: str) -> None:
     assert len(text) <= MAX_CHARACTERS

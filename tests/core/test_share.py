@@ -21,6 +21,7 @@ from logist.core.model import JsonObject
 from logist.core.share import Private, Replacing, changed, leaks, texts
 from logist.core.share.standins import StandIns
 from logist.resources import schema
+from tests.support import examples
 
 SCHEMA = schema("llm-chat-schema")
 KEY = "sk-" + "proj-aB3dE6gH9jK2mN5pQ8sT"
@@ -166,7 +167,7 @@ SECRETS = st.text(
         max_size=6,
     ),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @example("abcde\\fghij2", [(("reason",), "over two lines", 0)])
 @example(KEY, [(place, "as it is", 3) for place in PLACES])
 def test_no_secret_survives_in_any_field_and_spelling(
@@ -319,7 +320,7 @@ def test_an_answer_recorded_late_names_the_new_hash() -> None:
     st.lists(st.text(min_size=1, max_size=12), max_size=30),
     st.sampled_from(["user", "host", "path", "pattern"]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @example(["1", "2", "11", "12", "13", "14"], "path")
 def test_stand_ins_are_as_long_apart_and_the_same_again(values: list[str], kind: Any) -> None:
     one, two = StandIns(values), StandIns(values)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from logist.core.share import Private, Replacing, unmatched
 from logist.core.share.standins import StandIns
 from tests.core.test_share import entry, shared
+from tests.support import examples
 
 SIX = r"\b\d{6}\b"
 
@@ -48,7 +49,7 @@ def test_a_number_that_a_pattern_finds_is_another_of_that_length(pattern: str, r
 
 
 @given(st.lists(st.integers() | st.floats(allow_nan=False, allow_infinity=False), max_size=6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @example([1000000.0, 0.1, 100, 0, -0.0, 2.4329650160018624e16])
 def test_an_answer_full_of_numbers_still_reads(numbers: list[float]) -> None:
     done, replacing = shared([said(json.dumps({"n": numbers}))], patterns=[r"\d{3,}"])

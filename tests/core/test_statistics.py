@@ -13,6 +13,7 @@ from logist.core import fold, runs, statistics
 from logist.core.measures import BY, MEASURES, Ended
 from logist.core.statistics import OTHERS, Key, Table, Tally
 from tests.core import builders
+from tests.support import examples
 
 Json = dict[str, Any]
 
@@ -306,7 +307,7 @@ ENTRY = st.dictionaries(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(ENTRY.map(lambda more: more if len(more) > 6 else ask() | more), max_size=6))
 def test_nothing_in_a_history_breaks_the_counting(entries: list[Json]) -> None:
     table = counted(*entries, by=BY)

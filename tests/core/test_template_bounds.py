@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from logist.core.template import Rendered, TemplateError, problems, render
 from logist.core.template.actions import MAX_CHARACTERS
+from tests.support import examples
 
-fuzz = settings(deadline=None, database=None, max_examples=150)
+fuzz = settings(deadline=None, database=None, max_examples=examples(150))
 
 
 def deep(depth: int) -> list[Any]:
@@ -45,9 +46,7 @@ BOMBS: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("template", "data", "message"), BOMBS, ids=[f"bomb{place}" for place, _ in enumerate(BOMBS)]
-)
+@pytest.mark.parametrize(("template", "data", "message"), BOMBS, ids=[message for *_, message in BOMBS])
 def test_a_bomb_ends_at_once(template: str, data: Any, message: str) -> None:
     with pytest.raises(TemplateError, match=message):
         render(template, data)

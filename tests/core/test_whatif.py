@@ -38,6 +38,7 @@ from logist.core.whatif import KEYS, Rules, Run, named, read_permissions, read_s
 from logist.core.whatif.rules import BROUGHT
 from logist.errors import Damaged, LogistError, UsageError
 from tests.core.builders import SCHEMA, Recorder, command, whole_history
+from tests.support import examples
 
 CENT = 1_000_000
 HISTORY = whole_history().entries
@@ -710,7 +711,7 @@ def _play(job: Recorder, move: Any) -> None:
             job.answer(text, simulated=move == "given")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(MOVES, st.sampled_from(["none", "end", "each"]), st.booleans(), st.integers(1, 3))
 def test_the_same_rules_lead_to_the_same_end(
     moves: list[Any], approval: str, with_review: bool, attempts: int
@@ -721,7 +722,7 @@ def test_the_same_rules_lead_to_the_same_end(
     assert (found.saved.calls, found.open.calls, found.needs, found.spared) == (0, 0, (), 0)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(MOVES, st.sampled_from(["none", "end", "each"]), st.booleans(), CHANGED)
 def test_no_rule_spends_what_was_not_recorded(
     moves: list[Any], approval: str, with_review: bool, rule: str
@@ -735,7 +736,7 @@ def test_no_rule_spends_what_was_not_recorded(
     assert (found.differs_at is None) <= found.same_end
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(MOVES, st.integers(0, 5))
 def test_a_lower_limit_ends_no_job_later(moves: list[Any], runs: int) -> None:
     entries = played(moves, approval="end").entries

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from logist.agents import checks
 from logist.config.settings import Settings
 from logist.core.model import Kind, Status
 from logist.errors import Stopped
@@ -112,6 +113,7 @@ def test_a_failed_check_blocks_by_mode(bench: MakeBench, mode: str, severity: st
     ]
 
 
+@pytest.mark.deep
 def test_a_flood_is_heard_to_its_end_and_little_of_it_kept(bench: MakeBench) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     b = checked(bench, only(command="head -c 100000000 /dev/zero | tr '\\0' 'x'; echo; echo the end"))
@@ -227,6 +229,16 @@ def test_nobody_who_ends_a_job_waits_for_its_checks(bench: MakeBench, kind: Kind
         other(b, only(command="test -e a.txt"))
         assert b.step().state.status is Status.APPROVAL_REQUIRED
         assert result(b)["outcome"] == "passed"
+
+
+def test_a_check_that_stops_the_process_that_runs_it_ends(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "OVERTIME", 0.5)
+    command = "trap '' TERM; kill -STOP $PPID; sleep 1000 & sleep 1000"
+    b = checked(bench, {**only(command=command, timeout_minutes=0.01), "sandbox": {"mode": "off"}})
+    assert result(b)["outcome"] == "not_run"
+    assert result(b)["reason"] == "the process that runs it ended: killed by signal 9"
 
 
 def killed_while_checking(b: Bench) -> None:

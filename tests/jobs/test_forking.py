@@ -64,6 +64,21 @@ def forked(b: Bench, job_id: str = "j", at: int | None = None, **more: str) -> F
     return made
 
 
+def test_a_fork_at_a_decision_has_what_was_edited_by_hand_before_it(bench: MakeBench) -> None:
+    b = bench([answer(command("STUCK"), files={"a.txt": "agent"}), answer(files={"a.txt": "again"})])
+    b.create()
+    b.step()
+    (b.workspace() / "a.txt").write_text("by hand", "utf-8")
+    deciding.decide(b.project, "j", Kind.RESUBMIT)
+    deciding.decide(b.project, "j", Kind.SUSPEND)
+    deciding.decide(b.project, "j", Kind.RESUME)
+    assert files(b, forked(b).job.id) == {"a.txt": "agent"}  # the workspace of the other job is not read
+    b.step()
+    assert files(b, forked(b, at=2).job.id) == {"a.txt": "agent"}
+    assert files(b, forked(b, at=3).job.id) == {"a.txt": "by hand"}
+    assert files(b, forked(b, at=6).job.id) == {"a.txt": "again"}
+
+
 @pytest.mark.parametrize(
     ("at", "status", "held", "spent"),
     [

@@ -62,6 +62,7 @@ def no_sandbox(b: Bench) -> None:
     b.change(settings=b.project.settings.model_copy(update={"sandbox": sandbox}))
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("change", [fewer_rights, no_such_tool, lower_limit, no_sandbox])
 def test_what_would_be_asked_otherwise_today_is_given_up(
     bench: MakeBench, change: Callable[[Bench], None]
@@ -78,6 +79,7 @@ def test_what_would_be_asked_otherwise_today_is_given_up(
     assert not os.path.lexists(job.workspace / "p")  # no checkpoint holds a pipe
 
 
+@pytest.mark.deep
 def test_a_planted_answer_runs_nothing_that_the_config_does_not_allow(
     bench: MakeBench, tmp_path: Path
 ) -> None:
@@ -100,6 +102,7 @@ def test_a_planted_answer_runs_nothing_that_the_config_does_not_allow(
     assert kinds(b)[-1] is Kind.RECOVER
 
 
+@pytest.mark.deep
 def test_a_canceled_answer_is_not_gone_on_with_after_a_rerun(bench: MakeBench) -> None:
     with Loopback(WAITS, END) as server:
         b = quickly_paid(bench(), server.url)
@@ -135,6 +138,7 @@ def test_a_refusal_is_not_lost_by_a_decision(bench: MakeBench) -> None:
     assert entry.after.stuck.kind is StuckKind.PERMISSION
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("command", ["mkfifo p", "truncate -s 1100M p", "touch p"])
 def test_a_breach_is_found_again_after_a_crash(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch, command: str
@@ -174,6 +178,7 @@ def test_turns_of_a_breach_are_not_gone_on_from(bench: MakeBench) -> None:
     assert [message["role"] for message in server.requests[-1].body["messages"]] == ["system", "user"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("status", [400, 401])
 def test_turns_before_a_refusal_of_the_provider_are_kept(bench: MakeBench, status: int) -> None:
     with Loopback(*DOUBT[:2], {"status": status, "message": "no"}) as server:

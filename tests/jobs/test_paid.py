@@ -273,6 +273,7 @@ def test_a_steward_takes_the_job_from_the_agent_at_work(bench: MakeBench, kind: 
     assert b.state().usage.cumulative_cost_microcents > 0
 
 
+@pytest.mark.deep
 def test_a_steward_takes_the_job_from_a_stepper_and_its_agent(bench: MakeBench) -> None:
     with Loopback({"text": command(), "delay": 600}) as server:
         b = quickly_paid(bench(), server.url)
@@ -310,6 +311,7 @@ def test_a_job_that_was_swapped_for_another_is_not_written_to(bench: MakeBench) 
     assert (swapped, len(server.requests)) == ([True], 1)
 
 
+@pytest.mark.deep
 def test_the_agent_of_the_job_is_ended_and_not_that_of_its_copy(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Mine."), "delay": 4}) as server:
         b = quickly_paid(bench(), server.url)
@@ -323,6 +325,7 @@ def test_the_agent_of_the_job_is_ended_and_not_that_of_its_copy(bench: MakeBench
         assert last.summary == "Mine."
 
 
+@pytest.mark.deep
 def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Asked for."), "delay": 10}) as server:
         b = quickly_paid(bench(), server.url)

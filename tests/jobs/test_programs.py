@@ -110,6 +110,7 @@ def test_a_program_that_claims_what_it_did_not_do(bench: MakeBench) -> None:
     assert b.history()[-1].response.warnings == ["evidence is not there: made.txt"]
 
 
+@pytest.mark.deep_beyond(2)
 @pytest.mark.parametrize(
     ("body", "kind", "code"),
     [
@@ -170,6 +171,7 @@ def test_what_a_program_may_not_change_is_undone(bench: MakeBench, may: Permissi
     assert ("--read-only" in argv) is (may is READ_ONLY)
 
 
+@pytest.mark.deep
 def test_a_hook_that_an_agent_planted_is_gone_for_the_next(bench: MakeBench) -> None:
     plant = "\n".join(
         [
@@ -233,6 +235,7 @@ def test_a_machine_without_a_sandbox(
     assert any("no sandbox works here" in line for line in b.said) is (mode == "auto")
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     ("body", "seconds", "kind", "booked"),
     [
@@ -339,6 +342,7 @@ def test_what_is_booked_for_a_program_that_told_no_usage(
     assert (errand.UNTOLD in reply.warnings) is (source == "worst_case")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "gives",
     [

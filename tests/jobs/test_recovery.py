@@ -404,6 +404,71 @@ def test_restep_restores_state_and_workspace_and_keeps_usage(bench: MakeBench) -
     assert b.step().state.status is Status.APPROVAL_REQUIRED
 
 
+def edit(b: Bench, text: str) -> None:
+    """What a person does to a file of the workspace."""
+    (b.workspace() / "a.txt").write_text(text, "utf-8")
+
+
+def edited(b: Bench) -> str:
+    return (b.workspace() / "a.txt").read_text("utf-8")
+
+
+def test_restep_brings_back_what_was_edited_by_hand_before_that_interaction(bench: MakeBench) -> None:
+    b = bench([answer(files={"a.txt": "agent"}), answer(command("RETRY")), answer(files={"a.txt": "again"})])
+    b.create()
+    b.step()
+    edit(b, "by hand")
+    b.step()
+    b.step()
+    assert edited(b) == "again"
+    result = deciding.restep(b.project, "j", 3)
+    assert edited(b) == "by hand"
+    found = next(entry for entry in b.history() if entry.sequence == 3).checkpoint_before
+    assert result.state.checkpoint == found
+    deciding.restep(b.project, "j", 5)  # and that is taken back in the same way
+    assert edited(b) == "again"
+
+
+def test_restep_to_a_decision_brings_back_what_the_next_agent_met(bench: MakeBench) -> None:
+    """A decision makes no checkpoint: what a person edited before it is in that of the next step."""
+    b = bench([answer(command("STUCK"), files={"a.txt": "agent"}), answer(files={"a.txt": "again"})])
+    b.create()
+    b.step()
+    edit(b, "by hand")
+    deciding.decide(b.project, "j", Kind.RESUBMIT, note="I changed it.")
+    editing.configure(b.project, "j", {("prompt",): "Do it well."})
+    b.step()
+    assert [entry.kind.value for entry in b.history()[2:]] == ["resubmit", "spec", "ask"]
+    for to in (3, 4, 5):
+        deciding.restep(b.project, "j", to)
+        assert edited(b) == "by hand"
+        edit(b, "something else")
+
+
+def test_restep_leaves_the_workspace_where_no_agent_has_worked_since(bench: MakeBench) -> None:
+    b = bench([answer(command("STUCK"), files={"a.txt": "agent"})])
+    b.create()
+    b.step()
+    edit(b, "by hand")
+    deciding.decide(b.project, "j", Kind.CANCEL)
+    assert deciding.restep(b.project, "j", 3).state.status is Status.STUCK
+    assert edited(b) == "by hand"
+
+
+def test_restep_to_a_doubt_brings_back_what_the_agent_had_met(bench: MakeBench) -> None:
+    """And not the half-done work that it left, which is what the entry names as its checkpoint before."""
+    b = bench([answer()])
+    b.create()
+    edit(b, "by hand")
+    job, _ = left_in_flight(b)
+    job.mark_sent(1)
+    edit(b, "half-done")
+    assert b.step().entries[0].kind is Kind.RECOVER
+    edit(b, "later")
+    deciding.restep(b.project, "j", 2)
+    assert edited(b) == "by hand"
+
+
 def test_restep_of_an_ended_job(bench: MakeBench) -> None:
     b = bench([answer()])
     b.create(review=False, approval="none")

@@ -75,6 +75,7 @@ MISBEHAVES: dict[str, tuple[Json, Json, str]] = {
 }
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("way", MISBEHAVES)
 def test_a_check_that_comes_to_no_good_end_outweighs_the_reviewer(
     bench: MakeBench, tmp_path: Path, way: str
@@ -93,6 +94,7 @@ def test_a_check_that_comes_to_no_good_end_outweighs_the_reviewer(
     merged(b, tmp_path / "repo")
 
 
+@pytest.mark.deep
 def test_a_suite_that_floods_and_litters_leaves_a_tail_and_no_litter(
     bench: MakeBench, tmp_path: Path
 ) -> None:
@@ -174,6 +176,7 @@ def test_nothing_that_judges_later_work_is_merged_unseen(bench: MakeBench, tmp_p
     assert shop.works(tmp_path / "repo")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("to", "status", "cart"),
     [

@@ -235,6 +235,7 @@ def test_a_steward_goes_on_in_place_of_too_many_items(bench: MakeBench) -> None:
     assert "by hand" in b.history()[-1].request.prompt
 
 
+@pytest.mark.deep
 def test_long_lists_are_not_given_to_each_child_again(bench: MakeBench) -> None:
     b = bench()
     items = [f"{number}:" + "x" * 50_000 for number in range(5)]

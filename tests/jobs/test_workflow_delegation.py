@@ -20,6 +20,7 @@ from logist.jobs.switching import switch
 from logist.roles import LoadedRole, Roles
 from tests.jobs.bench import Bench, gave
 from tests.jobs.conftest import MakeBench
+from tests.support import examples
 
 LISTS: dict[str, tuple[str, ...]] = {"Commander": ("Actor",), "Planner": ("Tester",)}
 """Whom the roles of these tests may give work to; the others may to any."""
@@ -78,6 +79,7 @@ FLOWS: dict[str, tuple[dict[str, str], str, bool]] = {
 }  # fmt: skip
 
 
+@pytest.mark.deep_beyond(3)
 @pytest.mark.parametrize(("written", "role", "fine"), FLOWS.values(), ids=FLOWS)
 def test_p48_what_is_refused_at_load_is_what_is_refused_at_run(
     bench: MakeBench, tmp_path: Path, written: dict[str, str], role: str, fine: bool
@@ -182,7 +184,7 @@ def refused_at_run(flow: Workflow, known: Roles, doer: str, *, switched: str | N
     st.sampled_from(NAMES),
     NAMED,
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_p48_the_check_says_what_runs(
     flow: Workflow, lists: dict[str, tuple[str, ...]], doer: str, switched: str | None
 ) -> None:

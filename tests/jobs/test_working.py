@@ -275,6 +275,7 @@ def processes() -> list[str]:
     return found
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("says", ["retry", "assume_paid"])
 def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: str) -> None:
     with Loopback(*DOUBT) as server:
@@ -293,6 +294,7 @@ def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: 
     assert [change.path for change in answer.observed.changes] == ["made.txt"]  # type: ignore[union-attr]
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("changed", ["note", "file", "spec", "role"])
 def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: str) -> None:
     note = "Mind the tests." if changed == "note" else None
@@ -313,6 +315,7 @@ def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: s
     assert (b.project.job("j").workspace / "mine.txt").exists() is (changed == "file")
 
 
+@pytest.mark.deep
 def test_turns_before_a_failure_of_the_provider_are_kept(bench: MakeBench) -> None:
     steps = [*DOUBT[:2], *[{"status": 503, "message": "overloaded"}] * 3, END]
     with Loopback(*steps) as server:
@@ -328,6 +331,7 @@ def test_turns_before_a_failure_of_the_provider_are_kept(bench: MakeBench) -> No
     assert (b.project.job("j").workspace / "made.txt").read_text() == "two"
 
 
+@pytest.mark.deep
 def test_turns_before_the_cost_limit_are_kept(bench: MakeBench) -> None:
     with Loopback(BIG) as server:
         b = dearly_paid(bench(), server.url)

@@ -93,6 +93,7 @@ def test_no_code_of_a_fixture_is_run_however_it_is_named(
     run(*arguments).assert_outcomes(passed=1 + is_whole)
 
 
+@pytest.mark.deep
 def test_a_history_of_another_name_and_place(pytester: pytest.Pytester, run: Run, tmp_path: Path) -> None:
     path = recorded(tmp_path / "elsewhere").rename(tmp_path / "elsewhere" / "once.json")
     name = f"../{tmp_path.name}/elsewhere/once.json::replay"

@@ -106,6 +106,7 @@ def test_no_socket_is_made_while_it_replays(
     socket.socket().close()  # which is nobody's business outside
 
 
+@pytest.mark.deep
 def test_with_xdist(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each history is read by one process, and its id is the same in all."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # and so it is loaded by its name

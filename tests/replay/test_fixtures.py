@@ -43,6 +43,7 @@ def test_what_agents_are_told_is_what_they_were_told(pytester: pytest.Pytester) 
     run.assert_outcomes(passed=len(TODAY))
 
 
+@pytest.mark.deep
 def test_they_are_recorded_anew_from_their_answers(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ def call_all(calls: list[tuple[str, str | None, float]], home: Path) -> list[dic
     return results
 
 
+@pytest.mark.deep
 def test_every_end_of_an_exchange_is_understood(tmp_path: Path) -> None:
     with Loopback(*(step for step, _ in CASES.values())) as loopback:
         calls: list[tuple[str, str | None, float]] = [(loopback.url, "sk-test", 300.0)] * (len(CASES) - 1)
@@ -191,6 +192,7 @@ def test_only_the_first_calls_are_kept() -> None:
     assert calls.all()[-1].arguments == "more"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("more", [{"id_": "i" * 1000}, {"name": "n" * 1000}, {"id_": "", "name": ""}])
 def test_an_answer_of_endless_empty_calls_is_refused(more: dict[str, str]) -> None:
     chunks = (

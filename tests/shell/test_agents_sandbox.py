@@ -18,13 +18,28 @@ from typing import Any
 import pytest
 
 from logist.agents import sandbox
-from logist.agents.sandbox import Confinement, Ended, Kind, Means, launcher, processes, running, trial
+from logist.agents.sandbox import (
+    Confinement,
+    Ended,
+    Kind,
+    Means,
+    boxed,
+    filters,
+    landlock,
+    launcher,
+    processes,
+    running,
+    started,
+    trial,
+)
 from logist.errors import InvalidFile, Refused
 from tests.support import CRASHED, ROOT
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 KINDS: tuple[Kind, ...] = ("bubblewrap", "landlock", "none")
 CONFINING: tuple[Kind, ...] = ("bubblewrap", "landlock")
+MINE = f"mine-{os.getpid()}"
+"""Other tests of this machine sweep by their own marker."""
 
 
 @dataclass
@@ -50,7 +65,7 @@ class Bench:
         stdin: bytes = b"",
         deadline: float = 60.0,
         idle: float | None = None,
-        marker: str = "mine",
+        marker: str = MINE,
         stop: Callable[[], bool] = lambda: False,
         environment: dict[str, str] | None = None,
         **confinement: Any,
@@ -93,7 +108,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "here" / "beside").write_text("private", "utf-8")
     before = set(processes.children(os.getpid()))  # other tests of this process leave some behind
     yield made
-    assert sandbox.sweep("mine") == 0
+    assert sandbox.sweep(MINE) == 0
     mine = filter(None, map(processes.look, set(processes.children(os.getpid())) - before))
     assert [process for process in mine if not process.lives] == []
 
@@ -174,6 +189,131 @@ def test_what_it_left_is_ended_and_counted(bench: Bench) -> None:
     assert bench.ended.seconds < 30
 
 
+END_FIRST_THREAD = """
+import ctypes, os, threading, time
+def alone(work):
+    while b") Z" not in open(f"/proc/{os.getpid()}/stat", "rb").read(): time.sleep(0.01)
+    work()
+def end_first_thread(work):
+    threading.Thread(target=alone, args=(work,)).start()
+    ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+"""
+known_calls = pytest.mark.skipif(
+    not filters.supported(), reason="no numbers of system calls for this machine"
+)
+
+
+@every
+@known_calls
+def test_a_program_lives_as_long_as_one_of_its_threads(bench: Bench) -> None:
+    work = "def work(): time.sleep(0.3); print('done', flush=True); os._exit(3)\n"
+    out, _ = bench(["python3", "-c", f"{END_FIRST_THREAD}{work}end_first_thread(work)"])
+    assert (out, *bench.end) == ("done\n", 3, None, "exited")
+
+
+@every
+@known_calls
+def test_what_is_left_without_its_first_thread_is_ended_and_counted(bench: Bench) -> None:
+    work = "def work(): open('ready', 'w'); time.sleep(1000)\n"
+    (bench.workspace / "stray").write_text(f"{END_FIRST_THREAD}{work}end_first_thread(work)", "utf-8")
+    bench("setsid python3 stray >/dev/null 2>&1 & until [ -e ready ]; do sleep 0.05; done; exit 5")
+    assert bench.ended is not None
+    assert (bench.ended.status, bench.ended.strays) == (5, 1)
+
+
+@every
+@known_calls
+def test_memory_counts_without_the_first_thread(bench: Bench) -> None:
+    work = "def work(): global kept; kept = b'x' * (400 << 20); time.sleep(60)\n"
+    bench(["python3", "-c", f"{END_FIRST_THREAD}{work}end_first_thread(work)"], memory_bytes=100 << 20)
+    assert bench.ended is not None
+    assert (bench.ended.how, bench.ended.reason) == ("limit", "more than 100 MiB of memory")
+
+
+@every
+def test_a_program_that_has_itself_traced_is_stopped_and_has_not_ended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "GRACE", 0.2)
+    monkeypatch.setattr(running, "LAST_GRACE", 0.2)
+    code = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.kill(os.getpid(), 10)"
+    bench(["python3", "-c", code], deadline=0.5)
+    assert bench.ended is not None
+    assert bench.ended.how == "timeout"
+
+
+TRACE = """
+import ctypes, time
+libc = ctypes.CDLL(None)
+print(libc.ptrace(0x4206, 1, 0, 0), libc.ptrace(0x4207, 1, 0, 0), libc.ptrace(16, 1, 0, 0), flush=True)
+open("traced", "w").close()
+time.sleep(1000)
+"""
+TRACE_ONCE = "import ctypes; print(ctypes.CDLL(None).ptrace(16, 1, 0, 0))"
+WHILE_TRACED = "until [ -e traced ]; do sleep 0.05; done; exit 3"
+
+
+@known_calls
+def test_the_first_process_of_the_sandbox_is_not_traced(bench: Bench) -> None:
+    out, _ = bench(f"python3 -c '{TRACE_ONCE}'; exit 4")
+    assert (out, *bench.end) == ("-1\n", 4, None, "exited")
+    (bench.workspace / "tracer").write_text(TRACE, "utf-8")
+    out, _ = bench(f"setsid python3 tracer & {WHILE_TRACED}")
+    assert (out, *bench.end) == ("-1 -1 -1\n", 3, None, "exited")
+
+
+def test_where_no_filter_refuses_that_the_sandbox_ends_all_the_same(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "program", lambda **_: None)
+    monkeypatch.setattr(boxed, "PATIENCE", 0.5)
+    bench(f"python3 -c '{TRACE_ONCE}'; exit 4")
+    assert bench.end == (4, None, "exited")
+    (bench.workspace / "tracer").write_text(TRACE, "utf-8")
+    bench(f"setsid python3 tracer & {WHILE_TRACED}")
+    assert bench.end == (3, None, "exited")
+    assert bench.ended is not None
+    assert bench.ended.strays == 1
+
+
+@pytest.mark.parametrize(("inner", "end"), [(True, (3, None, "exited")), (False, (None, 9, "killed"))])
+def test_a_sandbox_that_is_stopped_from_outside_ends(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, inner: bool, end: tuple[int | None, int | None, str]
+) -> None:
+    monkeypatch.setattr(boxed, "PATIENCE", 0.5)
+    before, go_on = set(processes.children(os.getpid())), bench.workspace / "go-on"
+
+    def stop() -> bool:
+        if (bench.workspace / "ready").exists() and not go_on.exists():
+            (bubblewrap,) = set(processes.children(os.getpid())) - before
+            os.kill(processes.children(bubblewrap)[0] if inner else bubblewrap, signal.SIGSTOP)
+            go_on.touch()
+        return False
+
+    bench("touch ready; until [ -e go-on ]; do sleep 0.02; done; exit 3", stop=stop)
+    assert bench.end == end
+
+
+def test_a_sandbox_that_is_never_ready_is_given_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = bench.place / "bwrap"
+    slow.write_text('#!/bin/sh\n[ "$1" = --help ] || exec sleep 1000\n', "utf-8")
+    slow.chmod(0o755)
+    monkeypatch.setattr(started, "SETUP_SECONDS", 0.5)
+    monkeypatch.setattr(running, "means", lambda: Means("bubblewrap", (), str(slow)))
+    with pytest.raises(Refused, match="it was not ready within"):
+        bench("true")
+
+
+@pytest.mark.parametrize("bench", ["landlock", "none"], indirect=True)
+def test_a_launcher_that_is_never_ready_is_given_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = bench.place / "launcher.py"
+    slow.write_text("import time; time.sleep(1000)", "utf-8")
+    monkeypatch.setattr(started, "SETUP_SECONDS", 0.5)
+    monkeypatch.setattr(landlock, "_LAUNCHER", str(slow))
+    with pytest.raises(Refused, match="it was not ready within"):
+        bench("true")
+
+
 @every
 def test_at_the_deadline_it_is_asked_first(bench: Bench) -> None:
     out, _ = bench("trap 'echo bye; exit 7' TERM; while :; do sleep 0.05; done", deadline=0.3)
@@ -248,7 +388,7 @@ def test_a_caller_that_raises_leaves_nothing(bench: Bench) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         bench("setsid sleep 1000 & touch ready; sleep 1000", stop=stop)
-    assert sandbox.sweep("mine") == 0
+    assert sandbox.sweep(MINE) == 0
     assert not sleeping("1000", bench)
 
 
@@ -369,7 +509,7 @@ def test_the_root_is_no_workspace(tmp_path: Path) -> None:
             stdout=tmp_path / "out",
             stderr=tmp_path / "err",
             deadline_seconds=5,
-            marker="mine",
+            marker=MINE,
             stop=lambda: False,
         )
 
@@ -437,6 +577,29 @@ def test_a_sweep_ends_only_its_own() -> None:
         for each in others:
             each.kill()
             each.wait()
+
+
+@known_calls
+def test_a_sweep_knows_one_whose_first_thread_has_ended(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    code = (
+        f"{END_FIRST_THREAD}def work(): open({str(ready)!r}, 'w'); time.sleep(1000)\nend_first_thread(work)"
+    )
+    marker = f"thread-{os.getpid()}"
+    process = subprocess.Popen([sys.executable, "-c", code], env={"LOGIST_RUN_ID": marker})
+    try:
+        wait_for(ready.exists)
+        assert sandbox.sweep(marker) == 1
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_doctor_names_what_a_missing_filter_leaves_open() -> None:
+    filtered, unfiltered = (landlock.gaps(7, filtered=known) for known in (True, False))
+    assert set(filtered) < set(unfiltered)
+    assert any("priorities and limits" in gap for gap in unfiltered)
+    assert any("shared memory" in gap for gap in unfiltered)
 
 
 def test_the_means_are_found_by_trying() -> None:

@@ -15,21 +15,27 @@ import pytest
 from logist.agents import sandbox
 from logist.agents.sandbox import launcher
 from tests.support import CRASHED, ROOT
-from tests.torture.hostile_commands import ATTEMPTS, Attempt
+from tests.torture.hostile_commands import ATTEMPTS, SHARING, TUNING, Attempt
 from tests.torture.hostile_stage import KEY, PATH
 
 SLICE = [attempt for attempt in ATTEMPTS if attempt.quick]
 FEW = SLICE[::4]
 """For the further kinds and users: `scripts/torture hostile` tries all with each."""
 CONTROLS = [attempt for attempt in ATTEMPTS if attempt.control and attempt.quick][::2]
+NEIGHBOURS = [*TUNING, *SHARING]
+BATCH = ("sh", "-c", 'echo 1000 > /proc/self/oom_score_adj; exec nice -n 15 "$@"', "sh")
+"""As batch systems and containers run a program: root has set what an ordinary user can't take back."""
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
-def tried(kind: str, attempts: Sequence[Attempt], place: Path, *, nobody: bool = False) -> dict[str, Any]:
-    """What each attempt got, by name; tried by a process with a key in its environment."""
+def tried(
+    kind: str, attempts: Sequence[Attempt], place: Path, *, nobody: bool = False, start: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What each attempt got, by name; tried by a process with a key in its environment, started by `start`."""
     done = subprocess.run(
         [
+            *start,
             *(NOBODY if nobody else ()),
             SYSTEM_PYTHON if nobody else sys.executable,
             *("-m", "tests.torture.hostile_stage", kind),
@@ -71,6 +77,7 @@ def needs_nobody() -> None:
         pytest.skip(f"nobody can't run these tests: {can.stderr.decode()[-200:]}")
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("nobody", [False, True], ids=["self", "nobody"])
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
 def test_nothing_outside_is_read_written_reached_or_left(kind: str, nobody: bool, tmp_path: Path) -> None:
@@ -83,6 +90,33 @@ def test_nothing_outside_is_read_written_reached_or_left(kind: str, nobody: bool
     assert found == {attempt.name: [] for attempt in attempts}
 
 
+@pytest.mark.deep_beyond(2)
+@pytest.mark.parametrize("nobody", [False, True], ids=["self", "nobody"])
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_no_other_process_is_slowed_or_limited_and_no_shared_memory_removed(
+    kind: str, nobody: bool, tmp_path: Path
+) -> None:
+    needs(kind)
+    if nobody:
+        needs_nobody()
+    assert tried(kind, NEIGHBOURS, tmp_path, nobody=nobody) == {each.name: [] for each in NEIGHBOURS}
+
+
+def test_other_processes_and_shared_memory_are_there_where_nothing_holds_back(tmp_path: Path) -> None:
+    found = tried("none", NEIGHBOURS, tmp_path)
+    assert [name for name, problems in found.items() if not problems] == []
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "none"])
+def test_programs_start_at_the_lowest_priority(kind: str, tmp_path: Path) -> None:
+    needs(kind)
+    if os.getuid() == 0:
+        needs_nobody()
+    attempts = [attempt for attempt in ATTEMPTS if attempt.name == "nice"]
+    assert tried(kind, attempts, tmp_path, nobody=os.getuid() == 0, start=BATCH) == {"nice": []}
+
+
+@pytest.mark.deep
 def test_the_same_attempts_get_out_where_nothing_holds_them(tmp_path: Path) -> None:
     found = tried("none", CONTROLS, tmp_path)
     assert [name for name, problems in found.items() if not problems] == []

@@ -223,6 +223,7 @@ class TestRefusals:
                 where = name
             assert where.startswith(name)
 
+    @pytest.mark.deep
     def test_the_size_is_capped(self, tmp_path: Path) -> None:
         fits = "a: " + "x" * (MAX_BYTES - 3)
         (tmp_path / "fits.yaml").write_text(fits, "utf-8")

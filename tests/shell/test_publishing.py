@@ -641,6 +641,7 @@ IN_THE_WAY: dict[str, tuple[Change, str]] = {
 }
 
 
+@pytest.mark.deep_beyond(12)
 @pytest.mark.parametrize("name", IN_THE_WAY)
 def test_what_would_cost_the_user_something_is_refused(name: str, desk: Desk) -> None:
     prepare, told = IN_THE_WAY[name]

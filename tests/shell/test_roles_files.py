@@ -18,6 +18,7 @@ from logist.errors import InvalidFile, UsageError
 from logist.resources import resource
 from logist.roles import LoadedRole, Origin, Problem, Roles, load_roles
 from logist.roles.loading import MOST_ADVICE
+from tests.support import examples
 
 BUILDER = """\
 name: builder
@@ -549,7 +550,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     st.lists(FRAGMENTS, max_size=14).map(lambda parts: "".join(parts).encode()) | st.binary(max_size=60),
     st.sampled_from(["a.yaml", "a.json", "a.md"]),

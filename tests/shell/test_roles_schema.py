@@ -18,6 +18,7 @@ from logist.roles import load_roles
 from logist.roles.checking import KEYS
 from logist.roles.files import FORM
 from logist.roles.markdown import read_markdown
+from tests.support import examples
 
 VALIDATOR = Draft202012Validator(resources.schema("role"))
 WORKER = {"name": "Worker", "description": "d", "instructions": "i", "llm_model": "m"}
@@ -104,7 +105,7 @@ def test_one_or_several(several: object, sound: bool) -> None:
     assert (VALIDATOR.is_valid(several), loads(several)) == (sound, sound)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in VALUES.items()}))
 def test_all_fields_together(data: dict[str, Any]) -> None:
     assert VALIDATOR.is_valid(data) == loads(data)

@@ -19,6 +19,8 @@ from logist.store.listing import glances
 from logist.store.settled import settled
 from tests import support
 
+pytestmark = pytest.mark.disk
+
 
 def mode(path: Path) -> int:
     return path.stat().st_mode & 0o7777

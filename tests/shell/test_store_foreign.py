@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from logist.errors import Damaged
 from logist.store import foreign
 from logist.store.entries import header_line
+from tests.support import examples
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.dictionaries(st.text(), JSON, max_size=3), max_size=5), st.booleans(), st.integers(1, 9))
 def test_it_reads_what_any_reader_reads(
     tmp_path_factory: pytest.TempPathFactory, entries: list[object], ascii_only: bool, chunk: int

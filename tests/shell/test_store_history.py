@@ -19,6 +19,8 @@ from logist.errors import Damaged, Refused, StorageError
 from logist.store import REPLACE_BELOW, JobDir, Loaded, Position, entries
 from tests import support
 
+pytestmark = pytest.mark.disk
+
 HEADER = b'{"version":1,"segment":1,"first_sequence":1,"previous":null,"interactions": [\n'
 IN_PLACE = 0
 STRANGE = 'a\u2028b\u2029c\x00\x1b\x7f\x85\r\n\t"\\]}\n,{ \U0001f600'
@@ -209,6 +211,7 @@ def cut_appends(before: bytes, after: bytes, part: int) -> bytes:
     return before[:end] + written + before[end + part :]
 
 
+@pytest.mark.deep_beyond(2)
 @pytest.mark.parametrize("with_state", [True, False])
 @pytest.mark.parametrize("below", [REPLACE_BELOW, IN_PLACE])
 @pytest.mark.parametrize("acknowledged", [0, 2])
@@ -271,6 +274,7 @@ def test_a_replacement_cut_at_any_byte_is_as_if_it_had_not_begun(job: JobDir) ->
     assert texts(job) == ["one"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("with_state", [True, False])
 def test_pages_of_an_append_that_reached_the_disk_in_any_order_are_a_torn_tail(
     job: JobDir, with_state: bool

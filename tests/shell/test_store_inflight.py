@@ -12,6 +12,8 @@ from logist.errors import Damaged
 from logist.store import Exchange, JobDir
 from tests import support
 
+pytestmark = pytest.mark.disk
+
 
 @pytest.fixture
 def job(tmp_path: Path) -> JobDir:

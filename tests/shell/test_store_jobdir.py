@@ -14,6 +14,8 @@ from logist.errors import Refused, UsageError
 from logist.store import JobDir, list_jobs
 from tests import support
 
+pytestmark = pytest.mark.disk
+
 BAD_IDS = ["", "../x", "a/b", ".", "..", ".hidden", "a b", "ä", "a\n", "a\x00", "x" * 129, "/etc", "a.b"]
 
 

@@ -20,6 +20,8 @@ from logist.store import Holder, JobDir, Process, filesystem_type, is_network
 from logist.store.lock import _UNSURE_SECONDS, _sign, abandoned, start_time
 from tests import support
 
+pytestmark = pytest.mark.disk
+
 SINCE = "2026-01-02T03:04:05Z"
 
 STEPPER = """
@@ -360,6 +362,7 @@ def test_a_lock_file_with_anything_in_it_locks_as_well(job: JobDir) -> None:
             assert job.holder() is not None
 
 
+@pytest.mark.deep
 def test_looking_never_makes_a_stepper_fail(job: JobDir) -> None:
     done = threading.Event()
 

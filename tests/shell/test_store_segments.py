@@ -22,6 +22,9 @@ from logist.errors import Damaged, Refused, StorageError
 from logist.store import JobDir, Position, files, segments
 from logist.store.settled import settled
 from tests import support
+from tests.support import examples
+
+pytestmark = pytest.mark.disk
 
 Json = dict[str, Any]
 NOW = 1
@@ -309,7 +312,7 @@ def test_a_left_over_of_a_rotation_is_written_again_by_the_next_one(tmp_path: Pa
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans(), st.booleans()), max_size=8))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_wherever_it_is_rotated_the_history_is_the_same(moves: list[tuple[int, bool, bool, bool]]) -> None:
     with TemporaryDirectory() as name:
         place = Path(name)
@@ -464,19 +467,39 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
     assert (job.examine().trusted, *map(str, job.examine().whole)) == ((1, 2), "5 to 8")
 
 
-def test_a_bit_of_a_segment_is_guarded_or_says_nothing(tmp_path: Path) -> None:
-    """The few that say nothing are gzip's own: a time, a system, what fills the last byte."""
+def test_every_bit_of_a_segment_is_guarded(tmp_path: Path) -> None:
+    """But for those that unpack to the same bytes, behind the header: what fills the last byte, mostly."""
     job = long(tmp_path, files=2)
-    path, want, silent = segment(job, 1), list(job.entries()), []
+    path, silent = segment(job, 1), []
     data = path.read_bytes()
     for at in range(len(data)):
-        path.write_bytes(flipped(data, at, at % 8))
-        try:
-            assert list(job.entries()) == want
-            silent.append(at)
-        except Damaged:
-            pass
-    assert len([at for at in silent if at >= 10]) < 4
+        for bit in range(8):
+            path.write_bytes(flipped(data, at, bit))
+            if not job.examine().problems:
+                silent.append(at)
+    assert [at for at in silent if at < 10] == []
+    assert len([at for at in silent if at != len(data) - 9]) < 4
+
+
+@pytest.mark.parametrize("field", ["flags", "time", "level", "system"])
+def test_a_changed_gzip_header_is_damage_and_the_interactions_are_still_proven(
+    tmp_path: Path, field: str
+) -> None:
+    job = long(tmp_path)
+    path, entries = segment(job, 2), list(job.entries())
+    path.write_bytes(flipped(path.read_bytes(), {"flags": 3, "time": 4, "level": 8, "system": 9}[field], 0))
+    found = job.examine()
+    assert [problem.message for problem in found.problems] == [
+        "jobHistory.2.json.gz: its gzip header has changed; the interactions in it verify"
+    ]
+    assert (found.trusted, found.first_bad, found.whole) == ((1, 8), None, ())
+    assert list(job.entries()) == entries
+
+
+def test_a_segment_is_written_as_zlib_wrote_it_in_earlier_versions(tmp_path: Path) -> None:
+    path = segment(long(tmp_path), 1)
+    press = zlib.compressobj(6, zlib.DEFLATED, 31)
+    assert path.read_bytes() == press.compress(gzip.decompress(path.read_bytes())) + press.flush()
 
 
 def test_a_segment_of_a_later_version_says_so(tmp_path: Path) -> None:

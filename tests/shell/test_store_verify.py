@@ -14,6 +14,8 @@ from logist.errors import Damaged
 from logist.store import JobDir
 from tests import support
 
+pytestmark = pytest.mark.disk
+
 
 @pytest.fixture
 def job(tmp_path: Path) -> JobDir:
@@ -38,12 +40,14 @@ def test_a_whole_job_has_no_problems(job: JobDir) -> None:
     assert support.tree(job.path) == before
 
 
+@pytest.mark.deep
 def test_every_bit_of_the_history_is_guarded(job: JobDir) -> None:
     for at, flipped in bit_flips(job.history_file.read_bytes()):
         job.history_file.write_bytes(flipped)
         assert job.verify(), f"a bit of byte {at}"
 
 
+@pytest.mark.deep
 def test_every_bit_of_the_state_is_guarded(job: JobDir) -> None:
     for at, flipped in bit_flips(job.state_file.read_bytes()):
         job.state_file.write_bytes(flipped)
@@ -164,6 +168,7 @@ def test_a_place_that_no_file_has_is_damage_and_no_fault_of_the_disk(job: JobDir
         job.load()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("spoiled", [False, True])
 def test_the_memory_it_takes_does_not_grow_with_the_history(tmp_path: Path, spoiled: bool) -> None:
     job = long(tmp_path, 20_000)

@@ -18,6 +18,7 @@ from logist.core.workflow.linting import lint
 from logist.core.workflow.listed import read_listed
 from logist.errors import InvalidFile
 from logist.workflows import migrate, read_text
+from tests.support import examples
 
 IDS = st.one_of(
     st.sampled_from(["a", "b", "c", "end", "graph", "1.2", "x y", "A"]),
@@ -81,7 +82,7 @@ def repaired(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @given(STEPS, WORDS)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_what_is_exported_is_read_back_to_the_same_workflow(steps: list[dict[str, Any]], name: str) -> None:
     read = read_listed({"name": name or "w", "steps": repaired(steps)}, {}, "w")
     if read.broken or read.workflow is None:
@@ -98,7 +99,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".join)))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @pytest.mark.parametrize("suffix", ["mmd", "md", "yaml", "json"])
 def test_whatever_the_text_it_is_read_or_reported(suffix: str, text: str) -> None:
     for read in read_text(text, f"w.{suffix}"):

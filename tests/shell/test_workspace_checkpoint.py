@@ -283,6 +283,7 @@ def test_content_that_only_moved_is_not_new(tmp_path: Path) -> None:
     assert workspace.checkpoint("moved").skipped == ()
 
 
+@pytest.mark.deep
 def test_directories_beyond_the_depth_that_is_followed_are_named(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     (workspace.root / "/".join("d" * 250)).mkdir(parents=True)

@@ -175,6 +175,7 @@ def test_a_lost_workspace_has_no_evidence(workspace: Workspace, tmp_path: Path) 
     assert not workspace.evidence("src/app.py").exists
 
 
+@pytest.mark.deep
 def test_a_file_swapped_for_a_link_while_it_is_opened_is_never_followed(
     workspace: Workspace, tmp_path: Path
 ) -> None:

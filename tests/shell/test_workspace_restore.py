@@ -61,6 +61,7 @@ def as_fifo(place: Path) -> None:
 STORED = [as_file, as_program, as_link, as_directory, as_empty_directory, as_nothing]
 
 
+@pytest.mark.deep_beyond(16)
 @pytest.mark.parametrize("after", [*STORED, as_cache, as_fifo])
 @pytest.mark.parametrize("before", STORED)
 def test_any_kind_of_thing_turns_back_into_any_other(
@@ -156,6 +157,7 @@ def test_a_link_in_place_of_a_directory_is_replaced_not_followed(tmp_path: Path)
     assert support.tree(outside)["deeper/file"] == b"precious"
 
 
+@pytest.mark.deep
 def test_a_directory_of_any_depth_in_the_way_is_removed(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     as_file(workspace.root / "d")
@@ -228,6 +230,7 @@ def test_what_an_agent_put_in_the_place_of_git_stays(tmp_path: Path, make: Calla
     assert not (workspace.root / ".git" / "HEAD").exists()
 
 
+@pytest.mark.deep
 def test_many_files_are_restored_and_then_known_without_reading(tmp_path: Path) -> None:
     workspace = new(tmp_path)
     for number in range(300):

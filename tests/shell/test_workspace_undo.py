@@ -172,6 +172,7 @@ def rewritten(path: Path) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+@pytest.mark.deep_beyond(8)
 @pytest.mark.parametrize("trick", TRICKS)
 def test_a_role_that_may_change_nothing_changes_nothing(space: Workspace, trick: str) -> None:
     before = space.checkpoint("before").commit
@@ -211,6 +212,7 @@ def test_what_was_found_can_be_brought_back(space: Workspace) -> None:
     assert seen(space.root) == was
 
 
+@pytest.mark.deep_beyond(20)
 @pytest.mark.parametrize("kinds", KINDS, ids=lambda kinds: "+".join(sorted(kinds)))
 @pytest.mark.parametrize("seed", range(12))
 def test_only_what_is_forbidden_is_taken_back(space: Workspace, kinds: frozenset[str], seed: int) -> None:

@@ -4,7 +4,8 @@ A script runs in the workspace. It tells that it got what it wanted by printing 
 canary in its output, a change outside, a word that reached a server, a dead victim, a process that is left
 (`tests.torture.hostile_stage` looks). Names in the environment: OUTSIDE (a directory with `secret`), JOB (a job's
 directory), USERHOME, VICTIM and LOGIST (process numbers), TCP and UDP (ports), SOCK and ABSTRACT (unix sockets),
-NAME (a file name that is nowhere yet), NAP (seconds that only a process left behind sleeps).
+NAME (a file name that is nowhere yet), NAP (seconds that only a process left behind sleeps), SEGMENT and QUEUE (the
+numbers of a shared memory segment and a message queue), MQUEUE (the name of a POSIX message queue).
 """
 
 from __future__ import annotations
@@ -248,6 +249,59 @@ OTHERS = (
     Attempt("crypto-socket", _python("socket.socket(38, 5)", "print('OUT')")),
 )
 
+TUNING = (
+    Attempt(
+        "renice", _python("os.setpriority(0, int(E['VICTIM']), 19)", "print('OUT')"), control=True, quick=True
+    ),
+    Attempt(
+        "renice-logist",
+        _python("os.setpriority(0, int(E['LOGIST']), os.getpriority(0, int(E['LOGIST'])))", "print('OUT')"),
+        control=True,
+    ),
+    Attempt(
+        "pin",
+        _python("os.sched_setaffinity(int(E['VICTIM']), list(os.sched_getaffinity(0))[:1])", "print('OUT')"),
+        control=True,
+    ),
+    Attempt(
+        "make-idle",
+        _python("os.sched_setscheduler(int(E['VICTIM']), os.SCHED_IDLE, os.sched_param(0))", "print('OUT')"),
+        control=True,
+    ),
+    Attempt("make-disk-idle", 'ionice -c 3 -p "$VICTIM" && echo OUT', control=True),
+    Attempt(
+        "limits-of-others",
+        _python(
+            "import resource",
+            "resource.prlimit(int(E['VICTIM']), resource.RLIMIT_NOFILE, (3, 3))",
+            "print('OUT')",
+        ),
+        control=True,
+        quick=True,
+    ),
+)
+"""Other processes are not signalled, and made useless."""
+
+SHARING = (
+    Attempt(
+        "shared-memory",
+        _python("if ctypes.CDLL(None).shmctl(int(E['SEGMENT']), 0, None) == 0: print('OUT')"),
+        control=True,
+        quick=True,
+    ),
+    Attempt(
+        "message-queue",
+        _python("if ctypes.CDLL(None).msgctl(int(E['QUEUE']), 0, None) == 0: print('OUT')"),
+        control=True,
+    ),
+    Attempt(
+        "posix-queue",
+        _python("if ctypes.CDLL('librt.so.1').mq_unlink(E['MQUEUE'].encode()) == 0: print('OUT')"),
+        control=True,
+    ),
+)
+"""What a machine knows by a number or a name that is no path, removed."""
+
 _BOMB = {"processes": 40}
 
 EXHAUSTING = (
@@ -307,8 +361,42 @@ EXHAUSTING = (
     ),
     Attempt("file-sparse", "truncate -s 10G f && echo OUT", how="limit"),
     Attempt("file-allocated", "fallocate -l 10G f && echo OUT", how="limit"),
+    Attempt(
+        "first-process",
+        _python(
+            "libc = ctypes.CDLL(None)",
+            "for request in (0x4206, 0x4207, 16):",
+            "    if libc.ptrace(request, 1, 0, 0) == 0: print('OUT')",
+        ),
+        quick=True,
+    ),
+    Attempt(
+        "first-process-pipe",
+        _python(
+            "for number in range(20):",
+            "    if ctypes.CDLL(None).syscall(438, os.pidfd_open(1), number, 0) >= 0: print('OUT')",
+        ),
+    ),
+    Attempt("stop-all", "kill -STOP -1; kill -STOP $$; echo OUT", how="timeout", deadline=0.5),
+    Attempt(
+        "end-first-thread",
+        _python(
+            "import threading",
+            "def work():",
+            "    while True: time.sleep(1)",
+            "threading.Thread(target=work).start()",
+            "ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)",
+        ),
+        how="timeout",
+        deadline=0.5,
+    ),
+    Attempt(
+        "nice",
+        '[ "$(nice)" -ge 10 ] && [ "$(cat /proc/self/oom_score_adj)" -ge 500 ] || echo OUT',
+        quick=True,
+    ),
     Attempt("core", "ulimit -c unlimited; sh -c 'kill -SEGV $$'; ls core* && echo OUT"),
     Attempt("descriptors", _python("kept = [os.dup(0) for _ in range(17000)]", "print('OUT')")),
 )
 
-ATTEMPTS = (*READING, *WRITING, *RIGHTS, *OTHERS, *EXHAUSTING)
+ATTEMPTS = (*READING, *WRITING, *RIGHTS, *OTHERS, *TUNING, *SHARING, *EXHAUSTING)

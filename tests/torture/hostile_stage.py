@@ -6,6 +6,7 @@ one JSON line for each: the tests start it with a key in its environment, and as
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -40,6 +41,7 @@ DEFAULTS = {
 }
 
 
+_IPC_PRIVATE, _IPC_CREAT, _IPC_RMID = 0, 0o1000, 0
 SHORT = "/tmp"
 """The path of a unix socket may have 107 characters: the stage stands where names are short."""
 
@@ -76,6 +78,25 @@ class Listener:
             each.close()
 
 
+class Shared:
+    """A segment of shared memory and two message queues of this machine."""
+
+    def __init__(self, name: str) -> None:
+        self._libc, self._librt = ctypes.CDLL(None), ctypes.CDLL("librt.so.1")
+        self.queue_name = f"/{name}"
+        self.segment = self._libc.shmget(_IPC_PRIVATE, 4096, _IPC_CREAT | 0o600)
+        self.queue = self._libc.msgget(_IPC_PRIVATE, _IPC_CREAT | 0o600)
+        self._open = self._librt.mq_open(self.queue_name.encode(), os.O_CREAT | os.O_RDWR, 0o600, None)
+
+    def close(self) -> None:
+        """Removes what nobody else has removed."""
+        self._libc.shmctl(self.segment, _IPC_RMID, None)
+        self._libc.msgctl(self.queue, _IPC_RMID, None)
+        self._librt.mq_unlink(self.queue_name.encode())
+        if self._open >= 0:
+            os.close(self._open)
+
+
 @dataclass
 class Stage:
     """One world, for one attempt after another."""
@@ -86,6 +107,7 @@ class Stage:
     nap: str
     victim: subprocess.Popen[bytes]
     listener: Listener
+    shared: Shared
 
     @property
     def outside(self) -> Path:
@@ -112,6 +134,9 @@ class Stage:
             "ABSTRACT": self.name,
             "NAME": self.name,
             "NAP": self.nap,
+            "SEGMENT": str(self.shared.segment),
+            "QUEUE": str(self.shared.queue),
+            "MQUEUE": self.shared.queue_name,
         }
 
 
@@ -137,7 +162,7 @@ def stage(place: Path) -> Iterator[Stage]:
     for path, text in files.items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_text(text, "utf-8")
-    listener = Listener(place / "outside" / "socket", name)
+    listener, shared = Listener(place / "outside" / "socket", name), Shared(name)
     with (place / "outside" / "secret").open("rb") as secret:
         victim = subprocess.Popen(
             ["sleep", "1000"],
@@ -147,11 +172,12 @@ def stage(place: Path) -> Iterator[Stage]:
             start_new_session=True,
         )
     try:
-        yield Stage(place, canary, name, nap, victim, listener)
+        yield Stage(place, canary, name, nap, victim, listener, shared)
     finally:
         victim.kill()
         victim.wait()
         listener.close()
+        shared.close()
 
 
 def attempt_in(stage: Stage, attempt: Attempt, kind: str) -> tuple[Ended, list[str]]:

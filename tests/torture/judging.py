@@ -111,7 +111,7 @@ class Judge:
         if pair not in self.sound:
             found = looking.verify(self.project, job)
             yield from (f"after the next command: {problem.message}" for problem in found.problems)
-            yield from ("state.json is behind" for _ in found.notes)
+            yield from (note for note in found.notes if note.startswith("state.json"))
             if not found.problems:
                 self.sound.add(pair)
 

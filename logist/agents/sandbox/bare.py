@@ -8,11 +8,11 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from logist.agents.sandbox import landlock, launcher, processes
+from logist.agents.sandbox import landlock, launcher, processes, started
 from logist.agents.sandbox.confinement import Confinement, Kind
 from logist.agents.sandbox.processes import Table
 from logist.agents.sandbox.started import bury, limits, popen
-from logist.agents.sandbox.streams import Streams
+from logist.agents.sandbox.streams import Streams, read_pipe
 
 
 def start(
@@ -37,16 +37,21 @@ def start(
     except BaseException:
         os.close(report)
         raise
-    return Bare(process, kind, marker, others, _told(report), processes.open_descriptor(process.pid))
+    try:
+        problem = _problem(process, report)
+    finally:
+        os.close(report)
+    return Bare(process, kind, marker, others, problem, processes.open_descriptor(process.pid))
 
 
-def _told(report: int) -> OSError | None:
-    """What the launcher says; its pipe ends when it has become the program."""
-    with open(report, "rb") as file:
-        text = file.read().decode("utf-8", "replace")
+def _problem(process: subprocess.Popen[bytes], report: int) -> OSError | None:
+    """What kept the launcher from becoming the program; its pipe ends when it has."""
+    text, complete = read_pipe(report, started.SETUP_SECONDS)
+    if not complete:
+        started.give_up(process)
     if not text:
         return None
-    number, _, words = text.partition(" ")
+    number, _, words = text.decode("utf-8", "replace").partition(" ")
     return OSError(int(number), words)
 
 
@@ -64,6 +69,8 @@ class Bare:
     _known: set[int] = field(default_factory=set)
 
     def ended(self) -> bool:
+        if self.process.returncode is None and not processes.has_exited(self.process.pid):
+            return False
         return self.process.poll() is not None
 
     def wakes(self) -> tuple[int, ...]:

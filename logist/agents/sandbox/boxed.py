@@ -5,23 +5,24 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import select
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from logist.agents.sandbox import bubblewrap, landlock, launcher, processes
+from logist.agents.sandbox import bubblewrap, ending, landlock, launcher, processes, started
 from logist.agents.sandbox.confinement import Confinement, Kind
 from logist.agents.sandbox.processes import Table
 from logist.agents.sandbox.started import bury, limits, popen
-from logist.agents.sandbox.streams import Streams, until_newline
+from logist.agents.sandbox.streams import Streams, read_pipe, wait_readable
 
 _FIRST_INSIDE = 2
 """The number of the program in its own namespace: the first is what buries the dead there."""
 _SHORT_PIPE = 4096
 _LONGEST = 10.0
+PATIENCE = 5.0
+"""Seconds that bubblewrap has to report the end of the program, before it is helped, and then made to."""
 _SHELL_SIGNALS = frozenset(
     128 + number
     for number in (
@@ -97,14 +98,16 @@ class Boxed:
     def prepare(self, wanted: Mapping[str, int]) -> bool:
         """Waits for the sandbox, and sets limits in it, before anything of the program runs; False if it failed."""
         assert self.status is not None
-        told = b"".join(until_newline(self.status))
+        told, complete = read_pipe(self.status, started.SETUP_SECONDS, line=True)
+        if not complete:
+            started.give_up(self.process)
         if not told.endswith(b"\n"):
             return False
         self.init = int(json.loads(told)["child-pid"])
         self._init_end = processes.open_descriptor(self.init)
         with suppress(OSError):  # else it ended already
             launcher.limit(wanted, self.init)
-            _last_to_come(self.init)
+            launcher.let_others_go_first(self.init)
         filling = os.open(f"/proc/self/fd/{self.status}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with suppress(BlockingIOError):
             os.write(filling, b" " * fcntl.fcntl(filling, fcntl.F_GETPIPE_SZ))
@@ -155,16 +158,37 @@ class Boxed:
                 os.kill(self.init, signal.SIGKILL)
 
     def finish(self) -> tuple[int | None, int | None]:
-        assert self.status is not None
-        told = b""
-        while data := os.read(self.status, _SHORT_PIPE):
-            told += data
-        self.process.wait()
+        told, killed = self._report()
         self.close()
         if b"exit-code" not in told:
-            return None, None
+            return None, signal.SIGKILL if killed else None
         status = int(json.loads(told.strip().splitlines()[-1])["exit-code"])
         return (None, status - 128) if status in _SHELL_SIGNALS else (status, None)
+
+    def _report(self) -> tuple[bytes, bool]:
+        """What bubblewrap reports, and whether it had to be killed for that.
+
+        The program may have stopped the first process of its namespace (ptrace), or keep a tracer on it: that
+        process then never sees the program's end. The harsher a measure is, the less it leaves of the report.
+        """
+        assert self.status is not None
+        told = b""
+        for measure in (self._wake_init, self._end_strays, self.kill, self.process.kill):
+            measure()
+            more, complete = read_pipe(self.status, PATIENCE)
+            told += more
+            if complete:
+                break
+        return told, measure in (self.kill, self.process.kill)
+
+    def _wake_init(self) -> None:
+        with suppress(ProcessLookupError):
+            if self._init_end is not None:
+                signal.pidfd_send_signal(self._init_end, signal.SIGCONT)
+
+    def _end_strays(self) -> None:
+        ending.end_all(self.members)
+        self._wake_init()
 
     def complaint(self) -> OSError | None:
         return None
@@ -174,7 +198,7 @@ class Boxed:
             os.close(self.status)
         bury(self.process)
         if self._init_end is not None:  # with the first process of a namespace, all of it is gone
-            select.select([self._init_end], [], [], _LONGEST)
+            wait_readable(self._init_end, _LONGEST)
             os.close(self._init_end)
         if self._main_end is not None:
             os.close(self._main_end)
@@ -186,10 +210,3 @@ class Boxed:
 def _runs(pid: int, parent: int) -> bool:
     found = processes.look(pid)
     return found is not None and found.parent == parent and found.lives
-
-
-def _last_to_come(pid: int) -> None:
-    """Logist has to get its turn to stop it, and if memory ends, the kernel shall take it, not us."""
-    os.setpriority(os.PRIO_PROCESS, pid, launcher.NICE)
-    with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
-        file.write(launcher.OOM_SCORE)

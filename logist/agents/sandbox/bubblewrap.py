@@ -122,7 +122,7 @@ def command(program: str, flags: Sequence[str], extra: Sequence[str] = ()) -> tu
     content = b"".join(os.fsencode(word) + b"\0" for word in flags)
     passed = [in_memory("arguments", content)]
     argv = [program, "--args", str(passed[0]), *extra]
-    if (filtered := filters.program(families=filters.families(network=False, boxed=True))) is not None:
+    if (filtered := filters.program(boxed=True)) is not None:
         passed.append(in_memory("filter", filtered))
         argv += ["--seccomp", str(passed[-1])]
     return [*argv, "--"], passed

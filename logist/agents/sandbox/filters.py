@@ -11,12 +11,25 @@ from collections.abc import Iterable, Sequence
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 # Kernel keys of the user, tracing of the machine, and loading code into the kernel: nothing that a build needs.
+# With pidfd_getfd a program takes the message away by which bubblewrap learns that it has ended.
 _NEVER = {
-    "x86_64": (246, 248, 249, 250, 298, 320, 321, 323, 175, 176, 313, 155, 165, 166, 167, 168, 169, 304),
-    "aarch64": (104, 217, 218, 219, 241, 280, 282, 294, 105, 106, 273, 41, 40, 39, 224, 225, 142, 265),
+    "x86_64": (246, 248, 249, 250, 298, 320, 321, 323, 175, 176, 313, 155, 165, 166, 167, 168, 169, 304, 438),
+    "aarch64": (104, 217, 218, 219, 241, 280, 282, 294, 105, 106, 273, 41, 40, 39, 224, 225, 142, 265, 438),
 }
 """kexec_load, add_key, request_key, keyctl, perf_event_open, bpf, userfaultfd, kexec_file_load, modules,
-pivot_root, mount, umount2, swapon, swapoff, reboot, open_by_handle_at (in the order of each table)."""
+pivot_root, mount, umount2, swapon, swapoff, reboot, open_by_handle_at, pidfd_getfd (in the order of each table)."""
+_IPC = {
+    "x86_64": (29, 30, 31, 67, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241),
+    "aarch64": (194, 196, 195, 197, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
+}
+"""shmget, shmat, shmctl, shmdt, semget, semop, semctl, semtimedop, msgget, msgsnd, msgrcv, msgctl, mq_open, mq_unlink:
+what is reached by a number or a name of the whole machine, where there is no namespace for it."""
+_TRACING = {"x86_64": {101: 1, 311: 0}, "aarch64": {117: 1, 271: 0}}
+"""ptrace and process_vm_writev, and which argument names the process."""
+_TUNING = {"x86_64": (302, 142, 144, 203, 314), "aarch64": (261, 118, 119, 122, 274)}
+"""prlimit64, sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr: the first argument is the process."""
+_PRIORITY = {"x86_64": {141: 0, 251: 1}, "aarch64": {140: 0, 30: 1}}
+"""setpriority and ioprio_set, and the first argument by which the second is a process: PRIO_PROCESS, IOPRIO_WHO_PROCESS."""
 _IO_URING = (425, 426, 427)
 """It opens sockets without the calls that are watched here; programs do without it where it is missing."""
 _SOCKET = {"x86_64": 41, "aarch64": 198}
@@ -28,30 +41,43 @@ _X32 = 0x40000000
 
 _LOAD, _EQUAL, _AT_LEAST, _GIVE = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
+_NUMBER, _ARCHITECTURE = 0, 4
 _INTERNET = (int(socket.AF_INET), int(socket.AF_INET6), 16)
 """The last is AF_NETLINK, by which programs ask for their addresses."""
 
 Instruction = tuple[int, int, int, int]
 
 
-def program(*, families: Sequence[int] | None = None, machine: str | None = None) -> bytes | None:
+def supported(machine: str | None = None) -> bool:
+    """Whether there is a table for this machine."""
+    return (machine or platform.machine()) in _AUDIT_ARCH
+
+
+def program(*, boxed: bool, network: bool = False, machine: str | None = None) -> bytes | None:
     """The filter as the kernel reads it; None on a machine without a table.
 
-    `families`: the only address families that sockets may have; None allows all, () none.
+    `boxed`: whether the program has namespaces of its own, for its network, its processes and their shared memory.
     """
     machine = machine or platform.machine()
-    if machine not in _AUDIT_ARCH:
+    if not supported(machine):
         return None
-    lines = [*_own_architecture(machine), *_refused((*_NEVER[machine], *_IO_URING))]
+    lines = [*_own_architecture(machine), *_refused(_NEVER[machine], errno.EPERM)]
+    lines += _refused(_IO_URING, errno.ENOSYS)
+    for number, argument in _TRACING[machine].items():
+        lines += _refuse_first_process(number, argument)
+    if not boxed:
+        lines += _refused(_IPC[machine], errno.ENOSYS)
+        for number in _TUNING[machine]:
+            lines += _allow_only_with(number, 0)
+        for number, kind in _PRIORITY[machine].items():
+            lines += _allow_only_with(number, kind, 0)
     lines += _typing(_IOCTL[machine])
-    if families is not None:
-        lines += _sockets(_SOCKET[machine], families)
+    lines += _sockets(_SOCKET[machine], _families(network=network, boxed=boxed))
     lines.append((_GIVE, 0, 0, _ALLOW))
     return b"".join(struct.pack("HBBI", *line) for line in lines)
 
 
-def families(*, network: bool, boxed: bool) -> tuple[int, ...]:
+def _families(*, network: bool, boxed: bool) -> tuple[int, ...]:
     """What sockets may be: never the kinds that no network namespace holds back, as those to a hypervisor.
 
     Without such a namespace (`boxed`) none at all, or those of the network: not AF_UNIX, for the sockets of
@@ -60,6 +86,11 @@ def families(*, network: bool, boxed: bool) -> tuple[int, ...]:
     if boxed:
         return (*_INTERNET, int(socket.AF_UNIX))
     return _INTERNET if network else ()
+
+
+def _argument(index: int) -> int:
+    """Where the lower half of an argument is: process ids, kinds and requests have no more than that."""
+    return 16 + 8 * index
 
 
 def _own_architecture(machine: str) -> Iterable[Instruction]:
@@ -72,15 +103,37 @@ def _own_architecture(machine: str) -> Iterable[Instruction]:
         yield (_GIVE, 0, 0, _ERRNO | errno.ENOSYS)
 
 
-def _refused(numbers: Iterable[int]) -> Iterable[Instruction]:
+def _refused(numbers: Iterable[int], error: int) -> Iterable[Instruction]:
     for number in numbers:
         yield (_EQUAL, 0, 1, number)
-        yield (_GIVE, 0, 0, _ERRNO | (errno.ENOSYS if number in _IO_URING else errno.EPERM))
+        yield (_GIVE, 0, 0, _ERRNO | error)
+
+
+def _refuse_first_process(number: int, argument: int) -> Iterable[Instruction]:
+    """Process 1 of a sandbox is bubblewrap's: who stops or rewrites it decides when the run ends, and how."""
+    yield (_EQUAL, 0, 4, number)
+    yield (_LOAD, 0, 0, _argument(argument))
+    yield (_EQUAL, 0, 1, 1)
+    yield (_GIVE, 0, 0, _ERRNO | errno.EPERM)
+    yield (_GIVE, 0, 0, _ALLOW)
+
+
+def _allow_only_with(number: int, *arguments: int) -> Iterable[Instruction]:
+    """Allows the call if it begins with these arguments.
+
+    A filter can't know which ids the program's own processes have: one that changes itself says 0.
+    """
+    yield (_EQUAL, 0, 2 * len(arguments) + 2, number)
+    for index, value in enumerate(arguments):
+        yield (_LOAD, 0, 0, _argument(index))
+        yield (_EQUAL, 0, 2 * (len(arguments) - index) - 1, value)
+    yield (_GIVE, 0, 0, _ALLOW)
+    yield (_GIVE, 0, 0, _ERRNO | errno.EPERM)
 
 
 def _typing(ioctl: int) -> Iterable[Instruction]:
     yield (_EQUAL, 0, 5, ioctl)
-    yield (_LOAD, 0, 0, _SECOND)
+    yield (_LOAD, 0, 0, _argument(1))
     for request in _TYPING:
         yield (_EQUAL, 0, 1, request)
         yield (_GIVE, 0, 0, _ERRNO | errno.EPERM)
@@ -89,7 +142,7 @@ def _typing(ioctl: int) -> Iterable[Instruction]:
 def _sockets(number: int, allowed: Sequence[int]) -> Iterable[Instruction]:
     yield (_LOAD, 0, 0, _NUMBER)
     yield (_EQUAL, 0, 2 * len(allowed) + 2, number)
-    yield (_LOAD, 0, 0, _FIRST)
+    yield (_LOAD, 0, 0, _argument(0))
     for family in allowed:
         yield (_EQUAL, 0, 1, family)
         yield (_GIVE, 0, 0, _ALLOW)

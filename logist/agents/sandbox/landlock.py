@@ -16,7 +16,7 @@ from logist.agents.sandbox.bubblewrap import in_memory
 from logist.agents.sandbox.confinement import MARKER, Confinement, Kind
 
 GAPS = (
-    "names, sizes and times of files everywhere can be seen",
+    "names, sizes and times of files everywhere can be seen, and their use watched",
     "modes, owners, times and attributes of the user's own files elsewhere can be changed",
     "other processes and their command lines can be seen in /proc",
     "a program that leaves its group and changes its environment may outlive Logist when that is killed",
@@ -30,6 +30,12 @@ GAPS_BEFORE = {
     6: "signals reach other processes of the user, and, where there is no filter, so do abstract sockets",
 }
 """What versions before this one do not refuse either (or, for the first, refuse too much)."""
+GAPS_UNFILTERED = (
+    "no filter for this processor: UDP and unix sockets can be used",
+    "no filter for this processor: priorities and limits of the user's other processes can be changed",
+    "no filter for this processor: shared memory, semaphores and message queues of the machine can be used",
+)
+"""What the filter refuses, on the processors that it is made for."""
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _LAUNCHER = launcher.__file__
@@ -39,8 +45,7 @@ _TRIAL = 'touch "$0/workspace/in" "$0/home/in" && ! touch "$0/outside/out" && ! 
 def gaps(version: int, *, filtered: bool) -> tuple[str, ...]:
     """What this Landlock lets pass."""
     later = tuple(text for since, text in GAPS_BEFORE.items() if version < since)
-    sockets = () if filtered else ("no filter for this processor: UDP and unix sockets can be used",)
-    return (*GAPS, *later, *sockets)
+    return (*GAPS, *later, *(() if filtered else GAPS_UNFILTERED))
 
 
 def rules(confinement: Confinement, executable: str) -> list[tuple[str, int]]:
@@ -68,8 +73,7 @@ def plan(
 ) -> dict[str, object]:
     """What the launcher is to do for a program that runs under Landlock, or under nothing."""
     confined = kind == "landlock"
-    families = filters.families(network=confinement.network, boxed=False)
-    filtered = filters.program(families=families) if confined else None
+    filtered = filters.program(boxed=False, network=confinement.network) if confined else None
     return {
         "parent": parent,
         "limits": dict(limits),

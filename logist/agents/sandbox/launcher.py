@@ -15,6 +15,7 @@ import signal
 import stat
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -46,7 +47,7 @@ _CAPABILITIES_VERSION = 0x20080522
 _LAST_CAPABILITY = 63
 
 NICE = 10
-OOM_SCORE = "500"
+OOM_SCORE = 500
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -126,6 +127,20 @@ def limit(limits: Mapping[str, int], pid: int = 0) -> None:
         resource.prlimit(pid, kind, (most, most))
 
 
+def let_others_go_first(pid: int = 0) -> None:
+    """Logist has to get its turn to stop a program, and if memory ends, the kernel shall take that, not us.
+
+    Batch systems, cron and containers start Logist with more of either, and who is not root may not go back.
+    It is no part of the confinement: a program starts without it too.
+    """
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, max(NICE, os.getpriority(os.PRIO_PROCESS, pid)))
+    with suppress(OSError), open(f"/proc/{pid or 'self'}/oom_score_adj", "r+", encoding="ascii") as file:
+        score = max(OOM_SCORE, int(file.read()))
+        file.seek(0)
+        file.write(str(score))
+
+
 def _checked(what: str, result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
@@ -139,9 +154,7 @@ def _carry_out(plan: Mapping[str, Any]) -> None:
         sys.exit(1)
     limit(plan["limits"])
     if plan["limits"]:
-        os.setpriority(os.PRIO_PROCESS, 0, NICE)
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write(OOM_SCORE)
+        let_others_go_first()
     os.chdir(plan["cwd"])
     if plan["confined"]:
         if plan["files"]:

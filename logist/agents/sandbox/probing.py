@@ -36,7 +36,7 @@ def _tried(path: str, place: Path) -> Means:
     if why is not None:
         return Means("none", (*details, f"landlock: {why}"))
     version = launcher.abi()
-    gaps = landlock.gaps(version, filtered=filters.program() is not None)
+    gaps = landlock.gaps(version, filtered=filters.supported())
     return Means("landlock", (*details, f"landlock: version {version} works", *gaps))
 
 
@@ -50,7 +50,7 @@ def _remarks(program: str) -> tuple[str, ...]:
     found = []
     if "--disable-userns" not in bubblewrap.options(program):
         found.append("bubblewrap is older than 0.8: programs can make user namespaces of their own")
-    if filters.program() is None:
+    if not filters.supported():
         found.append("no filter of system calls for this processor")
     if launcher.abi() < launcher.SCOPES_SINCE:
         found.append("programs that may use the network can reach abstract sockets of this machine")

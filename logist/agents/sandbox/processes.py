@@ -53,14 +53,39 @@ def table() -> Table:
 
 def look(pid: int) -> Process | None:
     """One process; None if it is gone."""
+    fields = _read_stat(f"/proc/{pid}/stat")
+    if fields is None:
+        return None
+    parent, group, session = map(int, fields[1:4])
+    # A program may end its first thread alone: the kernel then shows a zombie without memory while the others work.
+    if fields[0].decode() in _GONE and int(fields[17]) > 1:
+        fields = _read_living_thread(pid) or fields
+    return Process(pid, parent, group, session, fields[0].decode(), int(fields[21]) * PAGE)
+
+
+def _read_stat(path: str) -> list[bytes] | None:
+    """The fields after the name, which can hold any character."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open(path, "rb") as file:
             text = file.read()
     except OSError:
         return None
-    fields = text[text.rindex(b")") + 2 :].split()
-    parent, group, session = map(int, fields[1:4])
-    return Process(pid, parent, group, session, fields[0].decode(), int(fields[21]) * PAGE)
+    return text[text.rindex(b")") + 2 :].split()
+
+
+def _read_living_thread(pid: int) -> list[bytes] | None:
+    for thread in _list_threads(pid):
+        fields = _read_stat(f"/proc/{pid}/task/{thread}/stat")
+        if fields is not None and fields[0].decode() not in _GONE:
+            return fields
+    return None
+
+
+def _list_threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
 
 
 def descendants(processes: Table, roots: Iterable[int]) -> set[int]:
@@ -91,11 +116,11 @@ def marked(pid: int) -> bool:
 
 
 def _environment(pid: int) -> list[bytes]:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return file.read().split(b"\0")
-    except OSError:
-        return []
+    for thread in (str(pid), *_list_threads(pid)):  # the first shows nothing once it has ended
+        with suppress(OSError), open(f"/proc/{pid}/task/{thread}/environ", "rb") as file:
+            if text := file.read():
+                return text.split(b"\0")
+    return []
 
 
 def children(pid: int) -> list[int]:
@@ -113,6 +138,19 @@ def open_descriptor(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except OSError:
         return None
+
+
+def has_exited(child: int) -> bool:
+    """Whether this child of ours has ended; its exit status stays to be taken.
+
+    A child that calls PTRACE_TRACEME makes us its tracer: `wait` then reports that it has merely stopped, and
+    `Popen.poll` takes that for its end.
+    """
+    try:
+        change = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return change is not None and change.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
 def number_inside(pid: int) -> int | None:
@@ -166,5 +204,5 @@ def threads_of_user(user: int) -> int:
     for pid in pids():
         with suppress(OSError):
             if os.stat(f"/proc/{pid}").st_uid == user:
-                found += len(os.listdir(f"/proc/{pid}/task"))
+                found += len(_list_threads(pid))
     return found

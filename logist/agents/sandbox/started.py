@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import NoReturn, Protocol
 
+from logist.agents.sandbox import processes
 from logist.agents.sandbox.confinement import MARKER, Confinement, Kind
 from logist.agents.sandbox.processes import Table
 from logist.agents.sandbox.streams import Streams
+from logist.errors import Refused
 
+SETUP_SECONDS = 30.0
+"""How long it may take until the program can begin: a mount of a server that is away does not answer."""
 _OPEN_FILES = 16_384
 _LONGEST = 10.0
 _THREADS = 8
@@ -93,6 +98,15 @@ def popen(
             os.close(number)
     streams.attach(process)
     return process
+
+
+def give_up(process: subprocess.Popen[bytes]) -> NoReturn:
+    """Ends what is to become a sandbox, and does not."""
+    processes.signal_group(process.pid, signal.SIGKILL)
+    bury(process)
+    raise Refused(
+        f"the sandbox can't be set up: it was not ready within {SETUP_SECONDS:g} seconds", fix="logist doctor"
+    )
 
 
 def bury(process: subprocess.Popen[bytes]) -> None:

@@ -6,9 +6,10 @@ Or only the ends are kept of what it writes, however much that is.
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import subprocess
-from collections.abc import Iterator
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,9 +142,20 @@ def _write(file: int, data: bytes | bytearray | memoryview) -> None:
         left = left[os.write(file, left) :]
 
 
-def until_newline(number: int) -> Iterator[bytes]:
-    """Bytes of a pipe up to a newline, or to its end."""
-    while data := os.read(number, 1):
-        yield data
-        if data == b"\n":
-            return
+def read_pipe(number: int, seconds: float, *, line: bool = False) -> tuple[bytes, bool]:
+    """What a pipe holds up to its end, or up to a newline; and whether that came within so many seconds."""
+    until = time.monotonic() + seconds
+    data = b""
+    while wait_readable(number, until - time.monotonic()):
+        piece = os.read(number, 1 if line else PIECE)
+        data += piece
+        if not piece or (line and piece == b"\n"):
+            return data, True
+    return data, False
+
+
+def wait_readable(number: int, seconds: float) -> bool:
+    """Whether there is something to read, or the end, within so many seconds."""
+    poll = select.poll()  # not select.select: that takes no descriptor above 1023
+    poll.register(number, select.POLLIN)
+    return bool(poll.poll(max(0.0, seconds) * 1000))

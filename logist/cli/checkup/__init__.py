@@ -17,6 +17,7 @@ from logist.jobs.backup import Backup
 from logist.jobs.finding import Finding
 from logist.jobs.mending import Fixed
 from logist.jobs.project import Project
+from logist.jobs.truncation import Forks
 from logist.store import JobDir, list_jobs
 
 
@@ -36,7 +37,8 @@ def examine(environment: Environment, jobs_dir: str | None, *, deep: bool, fix: 
     backup = Backup(project)
     if fix:
         mended = [mending.mend_place(project, place.look(environment, project), backup)]
-        mended += [mending.mend_job(project, job, backup, deep=deep) for job in _jobs(project)]
+        forks = Forks(project.jobs_dir)
+        mended += [mending.mend_job(project, job, backup, deep=deep, forks=forks) for job in _jobs(project)]
         fixed = tuple(one for each in mended for one in each.fixed)
         left = [one for each in mended for one in each.left]
     findings = [*_findings(environment, project, deep=deep), *left]
@@ -48,8 +50,9 @@ def _findings(environment: Environment, project: Project, *, deep: bool) -> Iter
     yield from place.look(environment, project)
     jobs = _jobs(project)
     yield from [found for job in jobs if (found := health.clock_fault(job, project.clock))][:1]
+    forks = Forks(project.jobs_dir)
     for job in jobs:
-        yield from health.look(project, job, deep=deep)
+        yield from health.look(project, job, deep=deep, forks=forks)
 
 
 def _jobs(project: Project) -> list[JobDir]:

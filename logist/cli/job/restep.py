@@ -22,7 +22,7 @@ def restep(
     to: int,
     note: str | None,
 ) -> Output:
-    """Put state and workspace back to what interaction N found.
+    """Put state and workspace back to what interaction N found, with what was edited by hand before it.
 
     Nothing is deleted: the history goes on, and what was used stays used. `logist job history` has
     the numbers.

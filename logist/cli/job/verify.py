@@ -14,9 +14,13 @@ from logist.config.environment import Environment
 from logist.errors import Damaged, UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.looking import Verified
+    from logist.core.model import JsonObject
+    from logist.jobs.looking import Edits, Verified
     from logist.store import JobDir, Problem
     from logist.store.proof import Proof
+
+SHOWN = 20
+"""Changes of the workspace that are printed; --json has more."""
 
 
 @click.command("verify")
@@ -37,8 +41,12 @@ def verify(
     """Check every entry's checksum, the chain, the numbering, and that the history gives the state.
 
     Says which entry is the first bad one, and what can still be trusted. Nothing is repaired. Exit code
-    10 when something does not verify; a state.json that is missing or behind the history is none of
-    that, since the next change makes it anew.
+    10 when something does not verify, when a checkpoint or the workspace is missing, or when other
+    files show that the history has lost its end (checkpoints, logs, children, the parent, forks, a
+    merge). A state.json that is missing or behind the history is no damage: the next change makes it
+    anew.
+
+    Also lists what was changed in the workspace since the last checkpoint. Such edits are allowed.
 
     With --secrets, exit code 3 when a secret lies in what Logist wrote. One in the workspace, or in a
     checkpoint of it, is a warning. No secret is shown: only its kind, length and first characters.
@@ -65,14 +73,33 @@ def verify(
         "first_bad": first_bad and {"sequence": first_bad.sequence, "offset": first_bad.offset},
         "problems": [problem._asdict() for problem in found.problems],
         "notes": list(found.notes),
+        "workspace": found.edits and _edits(found.edits),
     }
     told = notes(found.notes)
     if not found.problems:
         state = "" if found.notes else ", and the state they give"
-        return Output(data, (f"{job.id} verifies: {data['interactions']} interactions{state}",), told)
+        verdict = f"{job.id} verifies: {data['interactions']} interactions{state}"
+        return Output(data, (verdict, *_edited(found.edits)), told)
     errors = tuple(_error(job, problem) for problem in found.problems)
     advice = _advice(job, found)
     return Output(data, tuple(_extent(found.proof)), (*errors, *told, advice), Damaged.exit_code)
+
+
+def _edits(edits: Edits) -> JsonObject:
+    changes = [{"path": change.path, "kind": change.kind} for change in edits.changes]
+    return {"checkpoint": edits.checkpoint, "changes": changes, "omitted": edits.omitted}
+
+
+def _edited(edits: Edits | None) -> Iterator[str]:
+    """What somebody changed in the workspace, a line each."""
+    if edits is None or not edits.changes:
+        return
+    count = len(edits.changes) + edits.omitted
+    yield f"the workspace has {count} change{'s' * (count > 1)} since the last checkpoint:"
+    for change in edits.changes[:SHOWN]:
+        yield f"  {change.kind} {change.path}"
+    if count > SHOWN:
+        yield f"  and {count - SHOWN} more"
 
 
 def _extent(proof: Proof) -> Iterator[str]:
@@ -105,7 +132,8 @@ def _error(job: JobDir, problem: Problem) -> Diagnostic:
 def _advice(job: JobDir, found: Verified) -> Diagnostic:
     """What to do next; nothing that loses a byte."""
     ending = found.proof.ending
-    if all(each == ending or each.message.startswith("state.json") for each in found.problems):
+    fixable = ("state.json", "the directory 'workspace'")
+    if all(each == ending or each.message.startswith(fixable) for each in found.problems):
         return Diagnostic("info", "note", "mend it: logist doctor --deep --fix")
     copy = f"cp -a {quote(str(job.path))} {quote(str(job.path))}.copy"
     return Diagnostic("info", "note", f"keep a copy before you mend anything by hand: {copy}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from logist.errors import Refused, StorageError
-from logist.workspace import objects
-from logist.workspace.git import Git, unnamed
+from logist.errors import Refused, StorageError, UsageError
+from logist.workspace import objects, source
+from logist.workspace.git import GIT_PATH, Git, unnamed
 from logist.workspace.publishing import drafting, refs, selecting, staging, worktree
 from logist.workspace.publishing.drafting import FileChange, Scratch, Words
 from logist.workspace.publishing.refs import Update
@@ -23,6 +24,9 @@ from logist.workspace.publishing.target import Person, Target, require_idle
 
 MODES = ("merge", "branch", "look")
 """Merge it; only make the branch; change nothing, and tell what a merge would do."""
+
+_AUTHORED = re.compile(rb"> (\d{1,11}) [+-]\d{4}$")
+"""When a commit was made, at the end of its author's line; in seconds since 1970."""
 
 How = Literal["fast_forward", "merge", "already", "nothing", "conflict", "branch"]
 
@@ -90,6 +94,40 @@ def publish(work: Work, target: Target, mode: str, *, patch: bool = False) -> Pu
         where = str(target.place / name)
         fix = "check the disk, the space on it and who owns the repository, then run the command again"
         raise StorageError(error.strerror or str(error), where=where, fix=fix) from error
+
+
+class Brought(NamedTuple):
+    """The commit on the branch of a job in a repository of the user."""
+
+    commit: str
+    parent: str | None
+    seconds: int
+    """The time that it names for its author: that of the last interaction before the merge."""
+
+
+def find_commit(place: Path, job_id: str, path: str = GIT_PATH) -> Brought | None:
+    """The commit at the end of `logist/<job>` in the repository at `place`; None where the job made none.
+
+    Nothing is written, and nothing that the repository sets up is run.
+    """
+    try:
+        found = source.resolve(place)
+    except UsageError:
+        return None
+    git = Git(found / ".git" if (found / ".git").exists() else found, path)
+    status, name, _ = git.ask("rev-parse", "--verify", "--quiet", f"refs/heads/logist/{job_id}^{{commit}}")
+    if status:
+        return None
+    commit = name.decode("ascii").strip()
+    head, _, message = git.run("cat-file", "commit", commit).partition(b"\n\n")
+    if drafting.trailer(job_id).encode() not in message.splitlines():
+        return None
+    fields = dict(line.split(b" ", 1) for line in reversed(head.split(b"\n")) if b" " in line)
+    made = _AUTHORED.search(fields.get(b"author", b""))
+    if made is None:
+        return None
+    parent = fields[b"parent"].decode("ascii", "replace") if b"parent" in fields else None
+    return Brought(commit, parent, int(made[1]))
 
 
 def _publish(work: Work, target: Target, mode: str, *, patch: bool) -> Published:

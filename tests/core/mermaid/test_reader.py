@@ -160,6 +160,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_text_made_to_hurt_ends_with_a_graph_or_a_fault(name: str) -> None:
     """Each of these is quadratic, or deeper than Python's stack, if it is read carelessly."""

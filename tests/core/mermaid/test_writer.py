@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from logist.core.mermaid import is_id, placeless, read, write
 from logist.core.workflow.graph import Graph, Group, Link, Node, Shape
+from tests.support import examples
 
 SHAPES = list(get_args(Shape))
 HEADS = [("", ""), ("", "arrow"), ("", "circle"), ("", "cross")] + [
@@ -116,7 +117,7 @@ def grouped(draw: st.DrawFn, ids: list[str]) -> tuple[Group, ...]:
     )
 
 
-@settings(max_examples=30, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(30), deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(graphs())
 def test_a_graph_is_written_and_reads_back(graph: Graph) -> None:
     assert placeless(read(write(graph))) == graph

@@ -216,6 +216,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.deep_beyond(60)
 @pytest.mark.parametrize("program", READERS, ids=lambda program: program.name)
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_whatever_was_printed_it_is_read(program: Program, text: str) -> None:
@@ -250,6 +251,7 @@ def mutants(name: str, count: int) -> Iterator[Finished]:
         yield dataclasses.replace(done, stdout=parts[0], stderr=parts[1], files=files)
 
 
+@pytest.mark.deep_beyond(30)
 @pytest.mark.parametrize("name", EVERY)
 def test_damaged_captures_are_read(name: str) -> None:
     program = PRESETS[name.split("/")[0]]
@@ -259,6 +261,7 @@ def test_damaged_captures_are_read(name: str) -> None:
         assert result.error is None or result.error.message
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("program", READERS, ids=lambda program: program.name)
 @pytest.mark.parametrize(
     "piece",

@@ -137,6 +137,7 @@ def crowd(tools: Bench, count: int, monkeypatch: pytest.MonkeyPatch) -> Iterator
         yield
 
 
+@pytest.mark.deep
 def test_a_million_entries_are_listed(tools: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with crowd(tools, 1_000_000, monkeypatch):
         content = tools.ruled(max_result_chars=100_000).done("list_directory")
@@ -144,6 +145,7 @@ def test_a_million_entries_are_listed(tools: Bench, monkeypatch: pytest.MonkeyPa
     assert content.endswith("\n... 998,000 more in .")
 
 
+@pytest.mark.deep
 def test_many_entries_are_listed_and_searched_in_bounded_memory(
     tools: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def test_what_cannot_be_searched_is_told(filled: Bench, given: dict[str, object]
     assert words in filled.fails("search", **given)
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     "pattern", ["(a+)+$", "(a|a)*b", "(a*)*b", "a*a*a*a*a*a*a*a*b", r"(.*)(.*)(.*)(.*)\1\2\3\4x"]
 )
@@ -125,6 +126,7 @@ def test_a_person_can_stop_an_expression(tools: Bench) -> None:
     assert _children() == []
 
 
+@pytest.mark.deep
 def test_an_expression_that_takes_memory_is_ended(tools: Bench) -> None:
     (tools.root / "a").write_text("a" * (7 << 20))
     content = tools.call("search", pattern="((((a)|b)|c)|d)*?e", regex=True).content

@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
         _say(f"nothing differs from {options.since}")
         return 0
     sources = {path: _text(path) for path in tree.files if path.startswith("tests/") and path.endswith(".py")}
-    choice = choose(tree, record, changes, sources)
+    choice = choose(tree, record, changes, sources, with_deep="not deep" not in options.rest)
     _explain(choice, record)
     if choice.everywhere:
         return subprocess.run(
@@ -115,6 +115,8 @@ def _explain(choice: Choice, record: Record) -> None:
     )
     if choice.drifted:
         _say(f"{choice.drifted} of them in doubt: what they reach has changed since the record was made")
+    if choice.deep:
+        _say(f"{choice.deep} tests marked `deep` import it too and are left out: scripts/test --near --deep")
     if choice.unknown and record.tests:
         _say(
             f"{len(choice.unknown)} files without a record, chosen by imports or names: {', '.join(choice.unknown)}"

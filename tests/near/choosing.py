@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -41,13 +42,22 @@ class Choice:
     """What the recorded tests took, one after the other."""
     unknown: list[str] = field(default_factory=list)
     """Test files without a record that import what changed."""
+    deep: int = 0
+    """Tests marked `deep` that import what changed, and are left out."""
     drifted: int = 0
     """Tests chosen only because something that they reach has changed since they were recorded."""
     unreached: list[str] = field(default_factory=list)
     """Files that changed and that no test is known to reach."""
 
 
-def choose(tree: Tree, record: Record, changes: Mapping[str, Change], sources: Mapping[str, str]) -> Choice:
+def choose(
+    tree: Tree,
+    record: Record,
+    changes: Mapping[str, Change],
+    sources: Mapping[str, str],
+    *,
+    with_deep: bool = False,
+) -> Choice:
     """The tests that reach `changes`; `sources` has the texts of test files, to look for names in."""
     everywhere = [path for path in changes if any(fnmatch(path, each) for each in EVERYWHERE)]
     if everywhere:
@@ -73,8 +83,10 @@ def choose(tree: Tree, record: Record, changes: Mapping[str, Change], sources: M
                 choice.seconds += seconds
                 choice.drifted += not units & changed
                 collected.setdefault(path, []).append(units.bit_count())
+    deep = {} if with_deep else Counter(name.partition("::")[0] for name in record.deep)
+    choice.deep = sum(count for path, count in deep.items() if path in importers)
     for path in tree.files:
-        if is_test_file(path) and path not in files and path in importers:
+        if is_test_file(path) and path not in files and path not in deep and path in importers:
             choice.unknown.append(path)
     choice.unreached = [
         path for path in changes if not _is_reached(path, record, masks[path], choice, collected)

@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -58,6 +58,10 @@ class Noting:
         if isinstance(collector, pytest.Module | pytest.Class):
             self._write({"file": _file(collector.nodeid), "units": f"{self.near.take():x}"})
         return report
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        deep = [item.nodeid for item in items if item.get_closest_marker("deep")]
+        self._write({"deep": deep})
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tests.near.tree import Tree, write
 
-_FORMAT = (1, sys.version_info[:2])
+_FORMAT = (2, sys.version_info[:2])
 
 CONTENT = ""
 """The unit of a file as it is on disk: of who reads it, and of the tests in it."""
@@ -46,6 +46,8 @@ class Record:
     tests: dict[str, Reached] = field(default_factory=dict)
     imports: dict[str, int] = field(default_factory=dict)
     """What runs when a module, by its path, is imported."""
+    deep: set[str] = field(default_factory=set)
+    """Ids of tests that did not run since they are marked `deep`."""
 
     @classmethod
     def load(cls, path: Path) -> Record:
@@ -55,7 +57,9 @@ class Record:
             if stored["format"] != _FORMAT:
                 return cls()
             tests = {name: Reached(*fields) for name, fields in stored["tests"].items()}
-            return cls([Unit(*each) for each in stored["units"]], tests, stored["imports"])
+            return cls(
+                [Unit(*each) for each in stored["units"]], tests, stored["imports"], set(stored["deep"])
+            )
         except (OSError, EOFError, ValueError, TypeError, KeyError):
             return cls()
 
@@ -63,7 +67,13 @@ class Record:
         """Replaces the file."""
         tests = {name: tuple(reached) for name, reached in self.tests.items()}
         units = [tuple(unit) for unit in self.units]
-        stored = {"format": _FORMAT, "units": units, "tests": tests, "imports": self.imports}
+        stored = {
+            "format": _FORMAT,
+            "units": units,
+            "tests": tests,
+            "imports": self.imports,
+            "deep": self.deep,
+        }
         write(path, marshal.dumps(stored))
 
     def number(self, units: Sequence[Unit]) -> list[int]:

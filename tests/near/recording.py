@@ -49,13 +49,16 @@ class Recording:
     run: Path
     """Where it keeps its marks, and what its tests reached."""
 
-    def take_into(self, record: Record) -> int:
-        """Adds what was recorded; returns of how many tests."""
+    def take_into(self, record: Record) -> None:
+        """Adds what was recorded."""
         numbers = record.number(self.units)
         masks: dict[str, int] = {}
         collected: dict[str, int] = {}
         tests = []
         for line in self._lines():
+            if "deep" in line:
+                record.deep.update(line["deep"])
+                continue
             mask = masks.get(line["units"])
             if mask is None:
                 mask = masks[line["units"]] = as_mask(numbers[bit] for bit in bits(int(line["units"], 16)))
@@ -74,7 +77,7 @@ class Recording:
                 record.tests[name] = Reached(mask, seconds)
             elif before is not None:  # it may have stopped early
                 record.tests[name] = Reached(mask | before.units, max(seconds, before.seconds))
-        return len(tests)
+        record.deep -= record.tests.keys()
 
     def _lines(self) -> Iterator[Any]:
         for file in sorted(self.run.glob("*.reached")):

@@ -1,0 +1,183 @@
+"""Which tests reach what changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+
+from tests.near.graph import Graph
+from tests.near.record import BELOW, CONTENT, LISTING, Record, as_mask, is_current, parents
+from tests.near.sources import LEVEL, compare
+from tests.near.tree import Change, Tree, is_test_file
+
+EVERYWHERE = (
+    "pyproject.toml",
+    "requirements/*",
+    "scripts/environment",
+    "scripts/test",
+    "tests/__init__.py",
+    "tests/conftest.py",
+    "tests/guarded/*",
+    "tests/support.py",
+    "logist/pytest_plugin.py",
+)
+"""A change of one of these may change any test."""
+
+
+@dataclass
+class Choice:
+    """The tests that reach the change."""
+
+    everywhere: list[str] = field(default_factory=list)
+    """Files that changed and reach all tests; then nothing else is here."""
+    files: list[str] = field(default_factory=list)
+    """Files to collect, the nearest first."""
+    chosen: list[str] = field(default_factory=list)
+    """Ids of recorded tests; tests of `files` that the record does not know run as well."""
+    spared: list[str] = field(default_factory=list)
+    """Ids of the other recorded tests of `files`."""
+    seconds: float = 0.0
+    """What the recorded tests took, one after the other."""
+    unknown: list[str] = field(default_factory=list)
+    """Test files without a record that import what changed."""
+    deep: int = 0
+    """Tests marked `deep` that import what changed, and are left out."""
+    drifted: int = 0
+    """Tests chosen only because something that they reach has changed since they were recorded."""
+    unreached: list[str] = field(default_factory=list)
+    """Files that changed and that no test is known to reach."""
+
+
+def choose(
+    tree: Tree,
+    record: Record,
+    changes: Mapping[str, Change],
+    sources: Mapping[str, str],
+    *,
+    with_deep: bool = False,
+) -> Choice:
+    """The tests that reach `changes`; `sources` has the texts of test files, to look for names in."""
+    everywhere = [path for path in changes if any(fnmatch(path, each) for each in EVERYWHERE)]
+    if everywhere:
+        return Choice(everywhere)
+    graph = Graph(
+        tree, gone=[path for path, change in changes.items() if change.is_gone and _is_module(path)]
+    )
+    importers = graph.importers([path for path in changes if _is_module(path)])
+    masks = _changed_units(tree, record, changes)
+    changed = as_mask(number for numbers in masks.values() for number in numbers)
+    drifted = as_mask(_drifted_units(tree, record, importers)) if changes else 0
+
+    choice = Choice()
+    collected: dict[str, list[int]] = {}
+    files = record.files()
+    for path, names in files.items():
+        if path not in tree.files:
+            continue
+        for name in names:
+            units, seconds = record.tests[name]
+            if units & changed or units & drifted:
+                choice.chosen.append(name)
+                choice.seconds += seconds
+                choice.drifted += not units & changed
+                collected.setdefault(path, []).append(units.bit_count())
+    deep = {} if with_deep else Counter(name.partition("::")[0] for name in record.deep)
+    choice.deep = sum(count for path, count in deep.items() if path in importers)
+    for path in tree.files:
+        if is_test_file(path) and path not in files and path not in deep and path in importers:
+            choice.unknown.append(path)
+    choice.unreached = [
+        path for path in changes if not _is_reached(path, record, masks[path], choice, collected)
+    ]
+    for path in list(choice.unreached):
+        if mentioning := _mentioning(path, tree, sources, graph):
+            choice.unreached.remove(path)
+            choice.unknown += [each for each in mentioning if each not in choice.unknown]
+    whole = [path for path in changes if is_test_file(path) and path in tree.files]
+    choice.files = sorted(
+        {*collected, *choice.unknown, *whole},
+        key=lambda path: (_distance(path, changes), min(collected.get(path, [0])), path),
+    )
+    taken = {*choice.chosen, *(name for path in {*whole, *choice.unknown} for name in files.get(path, ()))}
+    choice.spared = [name for path in choice.files for name in files.get(path, ()) if name not in taken]
+    return choice
+
+
+def _is_module(path: str) -> bool:
+    return path.endswith(".py") and path.startswith(("logist/", "tests/"))
+
+
+def _changed_units(tree: Tree, record: Record, changes: Mapping[str, Change]) -> dict[str, list[int]]:
+    """The numbers of the recorded units that each changed file stands for, in whatever version."""
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for number, unit in enumerate(record.units):
+        numbers.setdefault((unit.path, unit.name), []).append(number)
+    changed = {}
+    for path, change in changes.items():
+        keys = {(path, CONTENT), *((folder, BELOW) for folder in parents(path))}
+        if change.is_new or change.is_gone:
+            keys.add(
+                (next(each for each in parents(path) if each == "" or (each, LISTING) in numbers), LISTING)
+            )
+        if _is_module(path) and path.startswith("logist/"):
+            text = (
+                (tree.root / path).read_text(encoding="utf-8", errors="replace")
+                if path in tree.files
+                else None
+            )
+            difference = compare(change.text, text)
+            keys |= {(path, unit) for unit in difference.units}
+            if difference.level:
+                keys.add((path, LEVEL))
+        changed[path] = [number for key in keys for number in numbers.get(key, ())]
+    return changed
+
+
+def _drifted_units(tree: Tree, record: Record, importers: set[str]) -> Iterator[int]:
+    """The recorded units that are different today, and whose tests may therefore reach the change today."""
+    for number, unit in enumerate(record.units):
+        if not is_current(unit, tree) and (not _is_module(unit.path) or unit.path in importers):
+            yield number
+
+
+def _is_reached(
+    path: str, record: Record, units: Iterable[int], choice: Choice, collected: Mapping[str, object]
+) -> bool:
+    if path in collected or is_test_file(path):
+        return True
+    mask = as_mask(units)
+    return any(record.tests[name].units & mask for name in choice.chosen)
+
+
+def _mentioning(path: str, tree: Tree, sources: Mapping[str, str], graph: Graph) -> list[str]:
+    """The test files that, or whose helpers, have the file's name in their text; else those of its own directory."""
+    name = path.rpartition("/")[2]
+    mentions = {each for each, text in sources.items() if name in text}
+    tests = [each for each in tree.files if is_test_file(each)]
+    if name.endswith(".ambr"):  # a snapshot
+        folder = path.rpartition("/__snapshots__/")[0]
+        mentions.add(f"{folder}/{name.removesuffix('.ambr')}.py")
+    found = [each for each in tests if each in mentions or graph.helpers(each) & mentions]
+    if found or not path.startswith("tests/"):
+        return found
+    folder = next(folder for folder in parents(path) if any(each.startswith(f"{folder}/") for each in tests))
+    return [each for each in tests if each.startswith(f"{folder}/")]
+
+
+def _distance(path: str, changes: Iterable[str]) -> int:
+    """0 of a test file that changed, 1 of one that mirrors a module that changed, 2 of one with its name, else 3."""
+    stem = path.rpartition("/")[2].removesuffix(".py").removeprefix("test_")
+    nearest = 3
+    for changed in changes:
+        parts = changed.removesuffix(".py").removesuffix("/__init__").split("/")[1:]
+        if changed == path:
+            return 0
+        if not parts:
+            continue
+        if stem == "_".join(parts) or (stem == parts[-1] and path.startswith(f"tests/{parts[0]}/")):
+            nearest = min(nearest, 1)
+        elif stem.startswith(parts[-1]) or parts[-1].startswith(stem):
+            nearest = min(nearest, 2)
+    return nearest

@@ -1,0 +1,159 @@
+"""The files of the checkout: what is in them, and which of them differ from a commit."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.near.sources import Import, Outline, digest, outline
+
+_FORMAT = 3
+
+
+class File(NamedTuple):
+    """A file as it was when it was last read."""
+
+    stamp: tuple[int, int]
+    """Time of change in nanoseconds, and size."""
+    digest: str
+    outline: Outline | None
+    """Of a Python file."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Every file of the checkout that git does not ignore, by its path from the root."""
+
+    root: Path
+    files: Mapping[str, File]
+
+    @classmethod
+    def read(cls, root: Path, cache: Path) -> Tree:
+        """Reads what changed since `cache` was written, and writes it anew."""
+        known = _load(cache)
+        files = {path: file for path in _names(root) if (file := _read(root, path, known.get(path)))}
+        tree = cls(root, files)
+        if files != known:
+            _save(cache, files)
+        return tree
+
+    def modules(self) -> Iterator[tuple[str, str, Outline]]:
+        """Path, dotted name and outline of each module of the product and of the tests."""
+        for path, file in self.files.items():
+            if file.outline is not None and path.startswith(("logist/", "tests/")):
+                yield path, module_name(path), file.outline
+
+
+def module_name(path: str) -> str:
+    """`logist.core.fold` for logist/core/fold.py, `logist.core` for its __init__.py."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def is_test_file(path: str) -> bool:
+    """Whether pytest looks for tests in it."""
+    return path.startswith("tests/") and path.endswith(".py") and path.rpartition("/")[2].startswith("test_")
+
+
+class Change(NamedTuple):
+    """How a file differs from a commit."""
+
+    is_new: bool
+    is_gone: bool
+    text: str | None
+    """What a Python file was in that commit; None if it was not there."""
+
+
+def changed_files(root: Path, revision: str) -> dict[str, Change]:
+    """The files that differ from the commit, untracked ones too."""
+    fields = _git(root, "diff", "--name-status", "--no-renames", "-z", revision)
+    letters = dict(zip(fields[1::2], fields[::2], strict=True)) | dict.fromkeys(_git(root, *_UNTRACKED), "A")
+    return {
+        path: Change(
+            letter == "A", letter == "D", _text(root, revision, path) if path.endswith(".py") else None
+        )
+        for path, letter in letters.items()
+    }
+
+
+_UNTRACKED = ("ls-files", "--others", "--exclude-standard", "-z")
+
+
+def _names(root: Path) -> list[str]:
+    return [*_git(root, "ls-files", "-z"), *_git(root, *_UNTRACKED)]
+
+
+def _git(root: Path, *arguments: str) -> list[str]:
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, check=False)
+    if done.returncode:
+        raise SystemExit(os.fsdecode(done.stderr).strip())
+    return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+
+
+def _text(root: Path, revision: str, path: str) -> str | None:
+    show = ["git", "show", f"{revision}:./{path}"]
+    done = subprocess.run(show, cwd=root, capture_output=True, check=False)
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+
+
+def _read(root: Path, path: str, known: File | None) -> File | None:
+    place = root / path
+    try:
+        status = place.stat()
+        stamp = (status.st_mtime_ns, status.st_size)
+        if known is not None and known.stamp == stamp:
+            return known
+        content = place.read_bytes()
+    except OSError:  # deleted, or a link that leads nowhere
+        return None
+    name = digest(content)
+    if known is not None and known.digest == name:
+        return known._replace(stamp=stamp)
+    is_python = path.endswith(".py")
+    return File(
+        stamp, name, outline(content.decode("utf-8", "replace"), module_name(path)) if is_python else None
+    )
+
+
+def _load(cache: Path) -> dict[str, File]:
+    try:
+        stored = marshal.loads(cache.read_bytes())
+        if stored["format"] != _FORMAT:
+            return {}
+        return {path: _file(*fields) for path, fields in stored["files"].items()}
+    except (OSError, EOFError, ValueError, TypeError, KeyError):
+        return {}
+
+
+def _file(
+    stamp: tuple[int, int], name: str, units: dict[str, str] | None, imports: list[tuple[str, str, str]]
+) -> File:
+    is_python = units is not None
+    return File(
+        stamp, name, Outline(units or {}, frozenset(Import(*each) for each in imports)) if is_python else None
+    )
+
+
+def _save(cache: Path, files: Mapping[str, File]) -> None:
+    stored = {
+        path: (
+            file.stamp,
+            file.digest,
+            file.outline.units if file.outline else None,
+            [tuple(each) for each in file.outline.imports] if file.outline else [],
+        )
+        for path, file in files.items()
+    }
+    write(cache, marshal.dumps({"format": _FORMAT, "files": stored}))
+
+
+def write(path: Path, content: bytes) -> None:
+    """Replaces the file at once, so that nobody reads half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_bytes(content)
+    part.replace(path)

@@ -99,7 +99,6 @@ class Place:
             "PATH": self.path,
             **given,
             "HOME": str(self.home),
-            "TMPDIR": "/tmp",  # noqa: S108  the sandbox's own
             "TERM": "dumb",
             "GIT_CEILING_DIRECTORIES": str(self.workspace.parent),
             "LOGIST_RUN_ID": work.marker,

@@ -121,8 +121,8 @@ def setup_outputs(file: Path, root: Path) -> tuple[str, ...]:
     return stamp.outputs if stamp is not None and stamp.is_of(root) else ()
 
 
-def lock_files(top: int, caches: frozenset[bytes], patterns: Sequence[str]) -> dict[str, str]:
-    found = scan(top, Rules(caches | {b".git"}))
+def lock_files(top: int, rules: Rules, patterns: Sequence[str]) -> dict[str, str]:
+    found = scan(top, rules)
     by_name = {names.to_json(raw): raw for raw in found.files}
     return {name: _content(top, by_name[name]) for name in choose_lock_files(by_name, patterns)}
 

@@ -356,7 +356,7 @@ class Workspace:
     def lock_files(self, patterns: Sequence[str] = ()) -> dict[str, str]:
         """The files that decide what is installed (see core.lock_files), each with the sha256 of its content."""
         with self._storage(), self._opened() as top:
-            return prepared.lock_files(top, self.caches, patterns)
+            return prepared.lock_files(top, Rules(self.caches | {b".git"}, prepared=self.prepared), patterns)
 
     def made_since(self, commit: str, first: str | None) -> prepared.Made:
         """What a setup made since a checkpoint; `first` as in `survey`."""

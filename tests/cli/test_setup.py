@@ -33,6 +33,13 @@ def config(desk: Desk, setup: Any, check: str = "tool") -> None:
     assert desk("trust", "--yes").code == 0
 
 
+def create(desk: Desk, job_id: str = "j1") -> None:
+    """A job that begins with files: an empty workspace has nothing to set up."""
+    if not (desk.place / "repo").exists():
+        support.make_repository(desk.place / "repo")
+    desk.create(job_id, "--repo", "repo")
+
+
 def data(desk: Desk, *args: str) -> Any:
     ran = desk("job", *args, "j1", "--json")
     found = ran.json["data"]
@@ -45,7 +52,7 @@ def data(desk: Desk, *args: str) -> Any:
 )
 def test_the_forms_of_the_setting(desk: Desk, setup: Any) -> None:
     config(desk, setup)
-    desk.create()
+    create(desk)
     ran = desk("job", "step", "j1")
     assert (ran.code, "ours (error): the check passed" in ran.out) == (0, True)
     assert "setup: by its commands, " in ran.out
@@ -68,7 +75,7 @@ def test_what_it_can_not_be(desk: Desk, setup: Any, where: str) -> None:
 
 def test_a_failure_is_shown_and_the_exit_code_says_so(desk: Desk) -> None:
     config(desk, f"{TOOL}; echo what went wrong; exit 3")
-    desk.create()
+    create(desk)
     assert data(desk, "status") is data(desk, "show") is None
     assert data(desk, "preview")["status"] == "due"
     before = desk.history()
@@ -91,8 +98,8 @@ def test_a_failure_is_shown_and_the_exit_code_says_so(desk: Desk) -> None:
 
 def test_what_is_shown_of_one_that_is_done(desk: Desk) -> None:
     config(desk, TOOL)
-    desk.create()
-    desk.create("j2")
+    create(desk)
+    create(desk, "j2")
     assert f"setup: would run {TOOL}\n" in desk("job", "preview", "j1").err
     desk("job", "step", "j1")
     assert "setup: done\n" in desk("job", "preview", "j1").err
@@ -110,7 +117,7 @@ def test_a_watching_queue_leaves_a_job_alone_whose_setup_fails(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config(desk, "false")
-    desk.create()
+    create(desk)
     monkeypatch.chdir(desk.place)
     project = context.project(Environment(dict(os.environ) | desk.env))
     assert asked_in(Left(project), project, 50) == [1, 14, 39]
@@ -120,7 +127,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half_made(desk: Desk) -> None:
     config(
         desk, f"mkdir .venv; touch .venv/half; echo x > stray.txt; {TOOL}; exec sleep 600", "tool; ls .venv"
     )
-    desk.create()
+    create(desk)
     workspace = desk.job() / "workspace"
     marker = f"j1-2-{desk.history()[0]['checksum'].removeprefix('sha256:')[:16]}"
     started = desk.started("job", "step", "j1", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -105,6 +105,7 @@ def test_the_second_job_gets_a_copy_that_knows_its_own_place(bench: MakeBench, t
     assert entry.request.metadata["setup"]["source"] == "cache"
 
 
+@pytest.mark.deep
 def test_other_lock_files_or_commands_are_another_setup(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK], check="tool")
     site.create().step()
@@ -165,6 +166,7 @@ def test_what_it_changes_beside_goes_back_and_what_git_ignores_stays(
 ) -> None:
     site = Site(bench, tmp_path, [WORK, PASSES], check="cat made.log build/x/out.txt; ls")
     extra = "echo log > made.log; mkdir -p build/x; echo out > build/x/out.txt; echo more >> requirements.txt"
+    extra += "; echo made > build/requirements.txt"  # what it makes is nothing that it is made from
     site.set(commands=(INSTALL, f"{extra}; mkdir new; echo new > new/file.txt"))
     b = site.create()
     entry = b.step().entries[0]
@@ -184,6 +186,7 @@ def test_what_it_changes_beside_goes_back_and_what_git_ignores_stays(
     site.create("second")
     b.step("second")
     assert (b.workspace("second") / "build" / "x" / "out.txt").read_text("utf-8") == "out\n"
+    assert (site.ran(), site.copied()) == (2, 1)
 
 
 def test_an_agent_can_not_change_the_program_that_judges_it(bench: MakeBench, tmp_path: Path) -> None:
@@ -430,6 +433,7 @@ def test_a_job_that_was_copied_does_not_pass_for_one_that_is_set_up(bench: MakeB
     assert workspace_setup.outlook(b.project, b.project.job("j")).status == "cached"
 
 
+@pytest.mark.deep
 def test_copies_that_nobody_used_for_long_go(
     bench: MakeBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,11 @@ def test_those_of_the_user_are_kept_for_who_may_use_the_network() -> None:
     assert not {name for name in kept if "proxy" in name.lower()}
 
 
+def test_the_sandbox_says_where_temporary_files_go() -> None:
+    """Only under bubblewrap is /tmp its own; Landlock refuses it."""
+    assert "TMPDIR" not in variables(Work(), OWN)
+
+
 def test_its_settings_are_looked_for_where_no_agent_can_write(tmp_path: Path) -> None:
     workspace = tmp_path / "job" / "workspace"
     assert not (workspace / ITS_OWN).resolve().is_relative_to(workspace)

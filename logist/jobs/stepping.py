@@ -91,8 +91,9 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
     turn = planning.turn_of(session, spec, phase, choice)
     planning.require_sandbox(session.project, turn)
     tools = planning.tools(session.project, turn)
+    if EffectiveSpec.model_validate(asked["spec"]) != spec:  # as values: an older version wrote fewer fields
+        return False
     today = {
-        "spec": spec.model_dump(mode="json"),
         "agent": turn.agent,
         "role": turn.role.name,
         "model": turn.model.model_dump(mode="json"),

@@ -118,6 +118,8 @@ def test_a_replay_judges_the_halt_by_what_it_has_booked(bench: MakeBench) -> Non
     fewer = halt.model_copy(update={"command": {**halt.command, "runs": 1}})
     found = next(differences([*before, fewer], b.project.schema))
     assert (found.field, found.recorded, found.today) == ("state_after", "HALTED_ITERATION", "WAITING")
+    decide(b.project, "j", Kind.CANCEL)
+    assert sorted(b.state(child).status for child in b.children()) == ["CANCELED", "SUCCESS", "SUCCESS"]
 
 
 def test_no_run_too_many_where_several_work_at_once(bench: MakeBench) -> None:
@@ -469,3 +471,15 @@ def test_items_with_parts_of_the_limits_go_on_as_they_were(tmp_path: Path, bench
     editing.configure(b.project, "items", {("limits", "max_allowed_iterations"): 20})
     assert b.run("items").state.status is Status.SUCCESS
     require_sound()
+
+
+def test_a_limit_that_was_raised_by_hand_is_noticed_before_anything_halts(bench: MakeBench) -> None:
+    b = bench()
+    first, second = given_away(b, "a", "b")
+    limited(b, "max_allowed_iterations", 2)
+    b.run(first)
+    file = b.project.job("j").spec_file
+    file.write_text(file.read_text().replace("max_allowed_iterations: 2", "max_allowed_iterations: 9"))
+    assert b.step(second).state.status is Status.SUCCESS
+    assert b.run().state.status is Status.SUCCESS
+    assert Kind.HALT not in {entry.kind for entry in b.history()}

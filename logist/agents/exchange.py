@@ -122,7 +122,7 @@ class Errand:
         return self.at.k == 1 or self.ask.shares_limits_of is None
 
     def _reserved_again(self, deadline: float) -> bool:
-        """An exchange that a courier had begun that was killed: since then nobody has kept the room for it."""
+        """Reserves once more what a killed courier had begun: after the kill, another job may have taken the room."""
         end = self._begin(deadline, self.at.k, {})
         if end is not None and not self.stopped:
             self._save(_ending(ERRORS[end], self._no_room(end)), "", 0.0)
@@ -132,8 +132,8 @@ class Errand:
         """The next turn, or the end of the ask where a limit leaves no room for it."""
         end = self._begin(deadline, self.at.k + 1, {})
         if end is not None and self.at.done is not None:
-            told = {"kind": end.value, "message": self._no_room(end)}
-            self.at.done = self.at.done | {"end": told}
+            ending = {"kind": end.value, "message": self._no_room(end)}
+            self.at.done = self.at.done | {"end": ending}
             self.job.save_tools(self.at.k, self.at.done)
         return end is None and not self.stopped
 
@@ -182,8 +182,7 @@ class Errand:
     def _begin(self, deadline: float, k: int, request: JsonObject) -> Ending | None:
         """Exchange `k`, durable before anything of it is sent; or the limit that leaves no room for it.
 
-        Calls of other jobs that share a limit are waited for while they are out. Nothing is begun either once we
-        are told to end.
+        Waits while only calls of other jobs that are out stand in the way. Begins nothing after `stop`.
         """
         ask, at = self.ask, self.at
         while not self.stopped:

@@ -82,13 +82,13 @@ class _Accounts:
 
     def of(self, job: JobDir) -> _Account:
         try:
-            found = os.stat(job.history_file)
+            file = os.stat(job.history_file)
         except OSError as error:
             message = (
                 f"the history of {job.id} can't be read, so what it has used is not known: {error.strerror}"
             )
             raise Damaged(message, where=str(job.history_file), fix="restore it from a backup") from error
-        key = (found.st_ino, found.st_size, found.st_mtime_ns)
+        key = (file.st_ino, file.st_size, file.st_mtime_ns)
         known = self._known.get(str(job.history_file))
         if known is not None and known[0] == key:
             return known[1]
@@ -117,22 +117,22 @@ def shared_by(jobs_dir: Path, job_id: str, above: str | None) -> list[Shared]:
 
     A job that was taken elsewhere, without those above it, shares none.
     """
-    found = []
+    limits_above = []
     for job_above, account in _jobs_above(jobs_dir, job_id, above):
         use = _below(jobs_dir, account, job_id)
         used = totals.total([account.state.usage, use.recorded])
         shared = Shared(
             job_above, account.state.limits, used, use.unsettled, use.calls_out, max(1, use.waiting)
         )
-        found.append(shared)
-    return found
+        limits_above.append(shared)
+    return limits_above
 
 
 @contextmanager
 def reserving(
     jobs_dir: Path, job_id: str, above: str | None, on_poll: Callable[[], None] = lambda: None
 ) -> Iterator[list[Shared]]:
-    """The same, and nobody else may reserve a part of these limits meanwhile."""
+    """The same, while no other process can reserve a part of these limits."""
     top = [name for name, _ in _jobs_above(jobs_dir, job_id, above)][-1:]
     if not top:
         yield []
@@ -143,15 +143,15 @@ def reserving(
 
 def _jobs_above(jobs_dir: Path, job_id: str, above: str | None) -> list[tuple[str, _Account]]:
     """The jobs whose limits a job shares, the nearest first."""
-    found: list[tuple[str, _Account]] = []
+    jobs: list[tuple[str, _Account]] = []
     below = job_id
-    while above is not None and len(found) < MAX_DEPTH and (jobs_dir / above).is_dir():
+    while above is not None and len(jobs) < MAX_DEPTH and (jobs_dir / above).is_dir():
         account = _accounts.of(JobDir(jobs_dir / above, above))
         if below not in account.state.children:
             break
-        found.append((above, account))
+        jobs.append((above, account))
         below, above = above, account.state.parent if account.state.shares_limits else None
-    return found
+    return jobs
 
 
 def _below(jobs_dir: Path, account: _Account, asking: str) -> _Use:

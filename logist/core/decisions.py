@@ -25,9 +25,9 @@ def decision_line(decision: JsonObject) -> str:
 
 
 def fallback_reason(decision: JsonObject) -> str:
-    """Why a default was taken, or a step skipped, though nobody could tell whether a condition holds.
+    """Why conditions could not be judged where that led to the default, or to a step being skipped; else empty.
 
-    A field was missing, or its value had the wrong type. Empty where that did not decide.
+    A field was missing, or its value had the wrong type.
     """
     errors = decision.get("errors")
     fell_back = "skipped" in decision or decision.get("condition") == DEFAULT

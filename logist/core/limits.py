@@ -28,7 +28,7 @@ class Halt:
     calls_out: bool = False
     """Only calls of other jobs that are out stand in the way: what they leave may be enough."""
     unsettled: bool = False
-    """Only calls whose outcome nobody has recorded yet stand in the way."""
+    """Only calls whose outcome is not recorded yet stand in the way."""
 
     def recorded(self) -> JsonObject:
         """What the interaction that halts the job records, for a replay to judge it again."""
@@ -45,7 +45,7 @@ class Shared:
     used: Totals
     """What histories have recorded."""
     unsettled: Totals = NOTHING
-    """What calls may have cost that were sent, and whose outcome nobody has recorded yet."""
+    """What calls may have cost that were sent, and whose outcome is not recorded yet."""
     calls_out: Totals = NOTHING
     """What calls that are out now may cost at worst."""
     waiting: int = 1
@@ -109,8 +109,9 @@ def halted_above(shared: Sequence[Shared], needed: int = 0, runs: int = 1) -> Ha
 def program_allowance(room: int, shared: Sequence[Shared], at_once: int, least: int) -> int:
     """What an agent program may spend of `room`, in microcents.
 
-    Nobody can stop it between two of its calls, so all it may spend is reserved before it starts. So that several
-    jobs that share a limit can run at the same time, each gets a part; `least` is what one call may cost.
+    Logist can't stop it between two of its calls, so it reserves all that it may spend before it starts. Where
+    several jobs share a limit, each gets a part, so that they can run at the same time. `least` is what one call
+    may cost.
     """
     if not shared:
         return room

@@ -64,7 +64,7 @@ def after(
 def _reason_for_approval(doing: Step | None, metadata: JsonObject, facts: Facts, *, strict: bool) -> str:
     """Why a steward has to approve an answer: the step says so, or the agent is not sure enough; empty if neither.
 
-    A gate that can't be judged stays closed: nobody has looked at what it is there for.
+    A gate that can't be judged stays closed: it is there so that a person looks at what is doubtful.
     """
     if doing is None:
         return ""

@@ -41,7 +41,7 @@ def chosen(project: Project, name: str, here: Path, job_role: str | None, allowa
     """
     places = directories(project.layers)
     loaded = load(name, places, here)
-    known = around(project.roles, job_role, allowance.given, allowance)
+    known = around(project.roles, job_role, allowance.job_input, allowance)
     found = problems_of(loaded, places, known)
     for problem in found:
         if problem.severity == "warning":

@@ -14,7 +14,7 @@ from typing import Any
 
 from logist.agents.collecting import Ending
 from logist.agents.protocol import LITELLM
-from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Usage
+from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Usage
 from logist.core.step import StepPlan
 from logist.jobs import commands
 from logist.jobs.session import Session
@@ -81,7 +81,7 @@ def _fitting(
         "turns_kept" in failed.command
         and all(map(_changes_nothing, since[1:]))
         and checkpoint == failed.checkpoint_after
-        and _unlimited(envelope["spec"]) == _unlimited(spec.model_dump(mode="json"))
+        and _unlimited(EffectiveSpec.model_validate(envelope["spec"])) == _unlimited(spec)
         and envelope["role"] == plan.role.name
         and envelope["phase"] == plan.phase.value
         and envelope["model"] == plan.model.model_dump(mode="json")
@@ -93,8 +93,8 @@ def _fitting(
     return Kept(envelope, [(response, tools) for response, tools in data["turns"]], found)
 
 
-def _unlimited(spec: JsonObject) -> JsonObject:
-    return {name: value for name, value in spec.items() if name != "limits"}
+def _unlimited(spec: EffectiveSpec) -> EffectiveSpec:
+    return spec.model_copy(update={"limits": Limits()})
 
 
 def _changes_nothing(entry: Interaction) -> bool:

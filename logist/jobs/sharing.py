@@ -1,8 +1,8 @@
 """Calls of jobs that share limits: each reserves what it may cost at worst before anything is sent.
 
-Reserving is done under one lock for all jobs that share a limit, and the reservation is the request on disk. What
-stands in the way decides what follows: calls that are out are waited for, a limit that is used up halts the job
-whose limit it is, and with it all jobs that share it.
+One lock covers all jobs that share a limit, and the request on disk is the reservation. If only calls that are out
+are in the way, the job waits for them. If the limit is used up, the job whose limit it is halts, and with it all
+jobs that share it.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def prepare(
 ) -> Prepared | Halt:
     """The next call, with its worst case reserved where other jobs share a limit; or the limit in its way.
 
-    Calls of other jobs that are out are waited for. Raises Busy where only a call stands in the way whose outcome
-    nobody has recorded yet. `setup` is what is to be recorded of the setup of the workspace.
+    Waits for calls of other jobs that are out. Raises Busy if only a call is in the way whose outcome is not
+    recorded yet. `setup` is what is to be recorded of the setup of the workspace.
     """
     given = planning.gathered(session, turn, workspace)
-    told = False
+    has_said_so = False
     while True:
         prepared = _prepared(session, turn, given, checkpoint, setup)
         if isinstance(prepared, Prepared) or not (prepared.calls_out or prepared.unsettled):
@@ -67,9 +67,9 @@ def prepare(
         if prepared.unsettled:
             message = f"{prepared.job} has a job whose last call is not recorded yet ({prepared.reason})"
             raise Busy(message, fix="logist run records it")
-        if not told:
+        if not has_said_so:
             session.project.say(f"waiting for calls of other jobs of {prepared.job} ({prepared.reason})")
-            told = True
+            has_said_so = True
         _wait(session, turn.spec, prepared)
 
 
@@ -109,7 +109,7 @@ def _stop(session: Session) -> None:
 def halt_above(session: Session, halt: Halt) -> State | None:
     """Halts the job whose limit is used up, and books what its jobs have used; None where there is room again.
 
-    Raises SetAside, Unwanted where it does not wait for this job any more; Busy where somebody is at work on it.
+    Raises SetAside or Unwanted if it does not wait for this job any more, Busy if another command holds it.
     """
     project = session.project
     with changing(project, halt.job, "job step", wait=HALT_SECONDS) as above:
@@ -117,7 +117,8 @@ def halt_above(session: Session, halt: Halt) -> State | None:
             spec, changed = above.changed_spec()
             used = gathering.used_since(above)
             entry = _halting(above, spec, halt, used)
-            above.record(*changed, *([entry] if entry else []))
+            if entries := [*changed, *([entry] if entry else [])]:
+                above.record(*entries)
             return above.state if entry else None
     family.require_wanted(project, session.state, session.job.id)
     return None
@@ -126,10 +127,10 @@ def halt_above(session: Session, halt: Halt) -> State | None:
 def _halting(above: Session, spec: EffectiveSpec, halt: Halt, used: gathering.Used) -> Interaction | None:
     """The interaction that halts a job because of what its jobs have used; None where no limit of it is reached."""
     usage = totals.total([above.state.usage, used.totals])
-    stands = limits.halted(spec, usage, halt.needed, halt.runs)
-    if stands is None:
+    reached = limits.halted(spec, usage, halt.needed, halt.runs)
+    if reached is None:
         return None
-    command = {**stands.recorded(), **used.command}
+    command = {**reached.recorded(), **used.command}
     after = steward.decide(Kind.HALT, above.state.place(), command, spec)
-    reason = f"{stands.reason}; this counts all its jobs"
+    reason = f"{reached.reason}; this counts all its jobs"
     return above.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=reason, command=command, usage=used.usage)

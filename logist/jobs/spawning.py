@@ -108,9 +108,9 @@ def halt(session: Session, spec: EffectiveSpec) -> Halt | None:
     items, fault = _items(step, data.of(spec, session.state)) if step else ([], "")
     runs = 1 if fault else max(1, len(items))
     shared = shared_limits.shared_by(session.project.jobs_dir, session.job.id, spec.limits_above)
-    stands = halted_above(shared, runs=runs)
-    if stands is not None and not (stands.calls_out or stands.unsettled):
-        return stands
+    used_up = halted_above(shared, runs=runs)
+    if used_up is not None and not (used_up.calls_out or used_up.unsettled):
+        return used_up
     return halted(spec, session.state.usage, runs=runs)
 
 

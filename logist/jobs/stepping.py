@@ -22,7 +22,7 @@ from logist.core.model import (
     Usage,
 )
 from logist.core.step import Idle, StepPlan
-from logist.errors import Refused
+from logist.errors import Busy, Refused
 from logist.jobs import (
     asking,
     deciding,
@@ -46,6 +46,8 @@ from logist.jobs.session import Session, changing, load
 from logist.jobs.sharing import Prepared
 
 PROVIDER = 6
+MOST_TRIES = 3
+"""How often a step looks again at limits that were changed while it looked."""
 AT_A_LIMIT = exit_code(Status.HALTED_COST)
 NOTHING = Usage()
 
@@ -92,8 +94,9 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
     turn = planning.turn_of(session, spec, phase, choice)
     planning.require_sandbox(session.project, turn)
     tools = planning.tools(session.project, turn)
+    if EffectiveSpec.model_validate(asked["spec"]) != spec:  # as values: an older version wrote fewer fields
+        return False
     today = {
-        "spec": spec.model_dump(mode="json"),
         "agent": turn.agent,
         "role": turn.role.name,
         "model": turn.model.model_dump(mode="json"),
@@ -102,7 +105,7 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
     return all(asked.get(name) == value for name, value in today.items())
 
 
-def _step(session: Session, choice: Choice) -> Result:
+def _step(session: Session, choice: Choice, tries: int = 1) -> Result:
     if session.state.merge == "due":
         return _result(session, [], ())
     planning.refuse_ended(session.state)
@@ -110,7 +113,7 @@ def _step(session: Session, choice: Choice) -> Result:
     if session.state.status is Status.WAITING:
         return _gather(session)
     if session.state.spawns and session.state.status is Status.PENDING:
-        return _give_away(session, choice)
+        return _give_away(session, choice, tries)
     waits, phase = step.idle(session.state), step.turn(session.state)
     if waits or phase is None:
         assert waits is not None
@@ -128,29 +131,31 @@ def _step(session: Session, choice: Choice) -> Result:
     kept = workspace.checkpoint(f"before interaction {session.state.revision + 1}")
     prepared = sharing.prepare(session, turn, workspace, kept.commit, setup)
     if isinstance(prepared, Halt):
-        return _halted(session, spec, prepared, choice)
+        return _halted(session, spec, prepared, choice, tries)
     return _result(session, [_ask(session, prepared)], ())
 
 
-def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice) -> Result:
+def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, tries: int) -> Result:
     """Halts the job whose limit it is: this one, or one above it, whose other jobs stop too."""
     if not halt.job:
         return _result(session, [_halt(session, spec, halt)], ())
     above = sharing.halt_above(session, halt)
+    if above is None and tries == MOST_TRIES:
+        raise Busy(f"the limits of {halt.job} change while its jobs are at work", fix="run the command again")
     if above is None:  # there is room again: its limit was raised meanwhile
-        return _step(session, choice)
+        return _step(session, choice, tries + 1)
     note = f"{halt.job} is {above.status}: {above.reason}"
     return replace(_result(session, [], (note,)), exit_code=exit_code(above.status))
 
 
-def _give_away(session: Session, choice: Choice) -> Result:
+def _give_away(session: Session, choice: Choice, tries: int) -> Result:
     """The step is done by other jobs, which are made here and run by themselves."""
     spec, changed = session.changed_spec()
     if changed:
         session.record(*changed)
     stands = spawning.halt(session, spec)
     if stands is not None:
-        return _halted(session, spec, stands, choice)
+        return _halted(session, spec, stands, choice, tries)
     recorded = spawning.spawn(session, spec, strict=choice.strict)
     kin = family.children_of(session.project, session.state)
     return _result(session, recorded, (family.waits(kin),) if kin else ())
@@ -176,12 +181,11 @@ def _ask(session: Session, prepared: Prepared) -> Interaction:
         return settling.conclude(session, Judged(spec, asked, asking.in_place(session, asked)))
     with_ = "" if plan.agent == LITELLM else f" by {plan.agent}"
     project.say(f"asking {plan.role.name}{with_} ({plan.model.provider_model})")
-    found = prepared.kept
-    if found is None:
+    if prepared.kept is None:
         asking.by_courier(session, asked, begun=prepared.begun)
     else:
-        project.say(f"going on after turn {len(found.turns)}, which was answered before the doubt")
-        asking.by_courier(session, resuming.go_on(session, found, asked), begun=True)
+        project.say(f"going on after turn {len(prepared.kept.turns)}, which was answered before the doubt")
+        asking.by_courier(session, resuming.go_on(session, prepared.kept, asked), begun=True)
     return settling.harvest(session)
 
 

@@ -184,7 +184,7 @@ def reserving(folder: Path, on_poll: Callable[[], None] = lambda: None) -> Itera
 
 
 def _try_reserving(folder: Path) -> int | None:
-    """The locked file, or None if another has it, or somebody removed it meanwhile: then the next try makes it."""
+    """The locked file; None if another process holds it, or removed it meanwhile: then the next try makes it."""
     with files.storage(folder):
         fd = os.open(folder / SIGNATURES, _SIGNING, 0o600)
         try:

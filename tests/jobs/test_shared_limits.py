@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 import threading
 from pathlib import Path
@@ -20,6 +21,7 @@ from logist.jobs.backup import Backup
 from logist.jobs.deciding import decide, rerun
 from logist.jobs.forking import fork
 from logist.jobs.planning import Choice, preview
+from logist.store import JobDir
 from tests import support
 from tests.jobs.bench import Bench, Json, command, gave
 from tests.jobs.conftest import MakeBench
@@ -116,6 +118,8 @@ def test_a_replay_judges_the_halt_by_what_it_has_booked(bench: MakeBench) -> Non
     fewer = halt.model_copy(update={"command": {**halt.command, "runs": 1}})
     found = next(differences([*before, fewer], b.project.schema))
     assert (found.field, found.recorded, found.today) == ("state_after", "HALTED_ITERATION", "WAITING")
+    decide(b.project, "j", Kind.CANCEL)
+    assert sorted(b.state(child).status for child in b.children()) == ["CANCELED", "SUCCESS", "SUCCESS"]
 
 
 def test_no_run_too_many_where_several_work_at_once(bench: MakeBench) -> None:
@@ -393,6 +397,18 @@ def test_a_model_that_finds_no_room_for_its_next_turn_goes_on_from_there(bench: 
     assert b.state(child).status is Status.SUCCESS
 
 
+def begun(b: Bench, job_id: str, cents: int) -> JobDir:
+    """A model has listed a directory, which has cost so many cents; then the courier was killed."""
+    job, _ = left_in_flight(b, job_id)
+    job.mark_sent(1)
+    called = Call(id="a", name="list_directory", arguments="{}")
+    reply = Reply(calls=(called,), finish="tool_calls", usage=Usage(cost_cents=cents, source="provider"))
+    job.save_response(1, reply.model_dump(mode="json"))
+    listed = {"id": "a", "name": "list_directory", "content": "empty", "error": False}
+    job.save_tools(1, {"results": [listed], "refusals": [], "seconds": 0, "redactions": 0, "end": None})
+    return job
+
+
 @pytest.mark.parametrize(("cents", "asked"), [(0, 1), (1, 0)])
 def test_a_turn_that_a_killed_courier_had_begun_is_reserved_again(
     bench: MakeBench, cents: int, asked: int
@@ -402,13 +418,7 @@ def test_a_turn_that_a_killed_courier_had_begun_is_reserved_again(
     (child,) = given_away(b, "a", limits={"cost_threshold": 1.2})
     with Loopback({"text": command(output=1), "usage": {"input": 100, "output": 10}}) as server:
         quickly_paid(b, server.url)
-        job, _ = left_in_flight(b, child)
-        job.mark_sent(1)
-        called = Call(id="a", name="list_directory", arguments="{}")
-        reply = Reply(calls=(called,), finish="tool_calls", usage=Usage(cost_cents=cents, source="provider"))
-        job.save_response(1, reply.model_dump(mode="json"))
-        listed = {"id": "a", "name": "list_directory", "content": "empty", "error": False}
-        job.save_tools(1, {"results": [listed], "refusals": [], "seconds": 0, "redactions": 0, "end": None})
+        job = begun(b, child, cents)
         job.begin_exchange(2, {"reserved_microcents": 10**9})
         b.step(child)
         assert len(server.requests) == asked
@@ -422,6 +432,20 @@ def test_a_turn_that_a_killed_courier_had_begun_is_reserved_again(
 
 
 # --- jobs that an earlier version made ---
+
+
+def test_turns_that_an_older_version_had_begun_are_gone_on_with(bench: MakeBench) -> None:
+    """Its request has no fields of the spec that came later; nothing is asked or paid for again."""
+    with Loopback({"text": command(), "usage": {"input": 100, "output": 10}}) as server:
+        b = quickly_paid(bench(), server.url)
+        b.create()
+        job = begun(b, "j", cents=1)
+        envelope = json.loads((job.inflight / "1.request").read_text())
+        del envelope["spec"]["shares_limits"], envelope["shares_limits_of"]
+        (job.inflight / "1.request").write_text(json.dumps(envelope))
+        b.step()
+        assert [len(request.body["messages"]) for request in server.requests] == [4]
+    assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ASK]
 
 
 def test_items_with_parts_of_the_limits_go_on_as_they_were(tmp_path: Path, bench: MakeBench) -> None:
@@ -447,3 +471,15 @@ def test_items_with_parts_of_the_limits_go_on_as_they_were(tmp_path: Path, bench
     editing.configure(b.project, "items", {("limits", "max_allowed_iterations"): 20})
     assert b.run("items").state.status is Status.SUCCESS
     require_sound()
+
+
+def test_a_limit_that_was_raised_by_hand_is_noticed_before_anything_halts(bench: MakeBench) -> None:
+    b = bench()
+    first, second = given_away(b, "a", "b")
+    limited(b, "max_allowed_iterations", 2)
+    b.run(first)
+    file = b.project.job("j").spec_file
+    file.write_text(file.read_text().replace("max_allowed_iterations: 2", "max_allowed_iterations: 9"))
+    assert b.step(second).state.status is Status.SUCCESS
+    assert b.run().state.status is Status.SUCCESS
+    assert Kind.HALT not in {entry.kind for entry in b.history()}

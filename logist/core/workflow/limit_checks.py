@@ -1,4 +1,4 @@
-"""Limits that can't be enough for a workflow, however well its agents do: found before anybody is paid."""
+"""Warns about limits that can't be enough for a workflow, however well its agents work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Allowance:
     limits: Limits
     review: bool = True
     """Whether the steps that ask for a review get one."""
-    given: Any = None
+    job_input: Any = None
     """The job's input, as far as it is known."""
 
 
@@ -63,7 +63,7 @@ def _of_items(step: Step, needs: _Needs, most: int, places: Places) -> Iterator[
         if least and own and getattr(own, name) == 0:
             message = f"`{name}` of the itemLimits of `{step.id}` is 0, so no agent can be asked"
             yield problem("warning", CODE, message, places.of(step.id, "itemLimits"))
-    # The default says nothing: nobody has thought of that many items.
+    # The default is not looked at: it says nothing about how many items the author expects.
     if step.max_items != MAX_ITEMS and needs.count(step) is None and step.max_items * least > most:
         message = f"`{step.id}` may have {step.max_items} items of at least {runs} each, and {RUNS} is {most}"
         yield problem("warning", CODE, message, places.of(step.id, "maxItems"), "raise the limit")
@@ -78,10 +78,10 @@ class _Needs:
         self.allowance = allowance
         self.subflows = subflows
         self.around = around
-        """The subflows that are around the workflow; one that contains itself is an error of its own."""
+        """The subflows that are around the workflow; `nested` reports one that contains itself."""
 
     def of(self, workflow: Workflow) -> int:
-        """Of a whole workflow: the cheapest way through it."""
+        """Of a workflow: the cheapest way through it."""
         least = {workflow.start: self._of_step(workflow, workflow.start)}
         waiting = [workflow.start]
         ends: list[int] = []
@@ -110,9 +110,9 @@ class _Needs:
             parsed = paths.parse(path)
         except paths.PathError:
             return None
-        if self.allowance.given is None or not parsed or parsed[0] != "input":
+        if self.allowance.job_input is None or not parsed or parsed[0] != "input":
             return None
-        items = paths.lookup({"input": self.allowance.given}, parsed)
+        items = paths.lookup({"input": self.allowance.job_input}, parsed)
         return len(items) if isinstance(items, list) else None
 
     def _of_step(self, workflow: Workflow, step_id: str) -> int:
@@ -134,5 +134,5 @@ class _Needs:
         inner = self.subflows.get(name or "")
         if inner is None or name is None or name in self.around:
             return 0
-        unknown_input = replace(self.allowance, given=None)
+        unknown_input = replace(self.allowance, job_input=None)
         return _Needs(unknown_input, self.subflows, self.around | {name}).of(inner)

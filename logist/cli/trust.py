@@ -50,5 +50,5 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
             raise Refused("nothing was allowed", where=str(config), fix="logist trust --yes")
         known.trust(user, found.path, said)
     unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded_settings(environment).settings) else []
-    told = warnings(unchecked, "unchecked_merge")
-    return Output({**data, "trusted": True}, (*shown, f"trusted: {config}"), told)
+    lines = (*shown, f"trusted: {config}")
+    return Output({**data, "trusted": True}, lines, warnings(unchecked, "unchecked_merge"))

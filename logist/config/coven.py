@@ -94,8 +94,8 @@ def translated(document: Document, settings: Collection[str]) -> Document:
 
 def unused(document: Document, settings: Collection[str]) -> list[Unused]:
     """The keys of the file, as it was read, that Logist does not use, in the order of the file."""
-    found = [key for key in document.data if _is_covens(key, settings)]
-    return [Unused(f"{document.path}:{document.lines.get(key, 1)}", key) for key in found]
+    keys = [key for key in document.data if _is_covens(key, settings)]
+    return [Unused(f"{document.path}:{document.lines.get(key, 1)}", key) for key in keys]
 
 
 def _in_section(document: Document) -> Document:

@@ -36,7 +36,7 @@ _WORKING = frozenset({"step", "poststep"})
 _SETTINGS = ("role", "phase", "model", "temperature")
 """What some histories say of a request itself, and not in its metadata."""
 _NOT_MODELS = frozenset({"simulated", "preview-only", "run-command"})
-"""What stands in the place of a model's name where none was asked."""
+"""In place of a model's name, in entries of which no model knows."""
 
 
 def is_ours(entry: JsonObject) -> bool:
@@ -61,7 +61,7 @@ class Entry:
     """By `actions`, or the older `action`."""
     usage: Usage | None
     simulated: bool
-    """The answer was given by a person."""
+    """A person supplied the answer."""
 
     @property
     def role(self) -> str:
@@ -87,7 +87,7 @@ class Entry:
 
     @property
     def implied(self) -> Status | None:
-        """The state that the job must have been in for this agent to answer; None where nobody says who it was."""
+        """The state that the job must have been in for this agent to answer; None if the entry does not name it."""
         if self.before is not None or not (self.role or self.request.metadata.get("phase")):
             return None
         return Status.REVIEW_REQUIRED if self.phase is Phase.REVIEWER else Status.PENDING
@@ -176,15 +176,15 @@ def _timestamp(told: object) -> str | None:
     return told.strip() if isinstance(told, str) and told.strip() else None
 
 
-def _request(raw: JsonObject, told: JsonObject) -> Request:
-    metadata = told.get("metadata")
-    own = {name: told[name] for name in _SETTINGS if isinstance(told.get(name), str | int | float)}
+def _request(raw: JsonObject, request: JsonObject) -> Request:
+    metadata = request.get("metadata")
+    own = {name: request[name] for name in _SETTINGS if isinstance(request.get(name), str | int | float)}
     model = raw.get("model")
     if isinstance(model, str) and model not in _NOT_MODELS:
         own.setdefault("model", model)
     return Request(
-        prompt=text(told.get("prompt")),
-        files_context=texts(told.get("files_context")) or [],
+        prompt=text(request.get("prompt")),
+        files_context=texts(request.get("files_context")) or [],
         metadata=own | (metadata if isinstance(metadata, dict) else {}),
     )
 

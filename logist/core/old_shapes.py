@@ -113,7 +113,7 @@ class Notes:
 
 @dataclass
 class Survey:
-    """What must be known of a whole history before the first of its interactions can be made."""
+    """What must be known of all entries before the first interaction can be made of them."""
 
     settings: JsonObject = field(default_factory=dict)
     """Of the job, where they can't be the default: `review`, `approval`, `limits`."""
@@ -123,31 +123,31 @@ class Survey:
 
 def survey(entries: Iterable[JsonObject]) -> Survey:
     """Reads the entries once. Raises what `interactions` does."""
-    found = Survey()
+    result = Survey()
     last: Entry | None = None
-    said: Entry | None = None
+    answered: Entry | None = None
     reviewed = repeated = False
     runs, microcents, seconds = 0, 0, 0.0
     for place, raw in enumerate(entries, 1):
         last = read(raw, place, last)
         if log_entry(raw):
             continue
-        repeated |= _repeats(said, last)
-        found.goes_back |= _is_out_of_turn(said, last)
+        repeated |= _repeats(answered, last)
+        result.goes_back |= _is_out_of_turn(answered, last)
         reviewed |= last.phase is Phase.REVIEWER or last.before is not None
-        said, usage = last, last.usage or Usage()
+        answered, usage = last, last.usage or Usage()
         runs, microcents, seconds = runs + 1, microcents + fold.cost(usage), seconds + usage.seconds
         if not _completes(last):
             continue
         if last.after is Status.SUCCESS:
-            found.settings["approval"] = Approval.NONE
+            result.settings["approval"] = Approval.NONE
         if last.phase is Phase.DOER and last.after in (Status.SUCCESS, Status.APPROVAL_REQUIRED):
-            found.settings["review"] = False
+            result.settings["review"] = False
     if repeated and not reviewed:
-        found.settings["review"] = False
+        result.settings["review"] = False
     if raised := _raised(runs, microcents, seconds):
-        found.settings["limits"] = raised
-    return found
+        result.settings["limits"] = raised
+    return result
 
 
 def _completes(entry: Entry) -> bool:
@@ -155,7 +155,7 @@ def _completes(entry: Entry) -> bool:
 
 
 def _repeats(last: Entry | None, entry: Entry) -> bool:
-    """Whether a doer goes on after it has completed its work, with no review in between."""
+    """Whether a doer works again after it has completed its work, with no review in between."""
     return last is not None and _completes(last) and last.phase is entry.phase is Phase.DOER
 
 
@@ -187,8 +187,7 @@ def interactions(
 ) -> Iterator[Interaction]:
     """The history that these entries tell, from `create` on; one entry ahead is in memory.
 
-    `schema` judges the answers; `beside` is what the file says of the job itself, `known` the settings that
-    `survey` has found. They are numbered anew, from 1. Raises Damaged, with the place in the file, for an entry
+    `schema` judges the answers; `beside` is what the file says of the job itself, `known` the settings of a `survey`. They are numbered anew, from 1. Raises Damaged, with the place in the file, for an entry
     that tells of no answer, is out of order, or stands among interactions of Logist.
     """
     teller = _Teller(schema, notes, beside or {}, known or {})
@@ -210,7 +209,7 @@ def interactions(
 
 
 class _Earlier(NamedTuple):
-    """The state that an ask found, and its number."""
+    """The state before an ask, and the ask's number."""
 
     sequence: int
     state: State
@@ -228,7 +227,7 @@ class _Teller:
     state: State | None = None
     timestamp: str = NO_TIME
     earlier: dict[Status, _Earlier] = field(default_factory=dict)
-    """By the state in which an agent was asked: the last interaction of that kind, and what it found."""
+    """By the state in which an agent was asked: the last such interaction, and the state before it."""
 
     @property
     def next(self) -> int:

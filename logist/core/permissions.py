@@ -58,7 +58,7 @@ def may_change(permissions: Permissions) -> bool:
 
 
 def has_changed_nothing(permissions: Permissions, changes: Sequence[Change]) -> bool:
-    """Whether a role that may change files has changed none; caches are nobody's work."""
+    """Whether a role that may change files changed none; caches do not count."""
     return may_change(permissions) and all(change.cache for change in changes)
 
 

@@ -15,7 +15,7 @@ _SHOWN = ("goal", "steps", "risks")
 
 
 def carrier(maker: str, *, approved: bool, doer: str) -> str | None:
-    """Who carries out a plan that the role `maker` made, once it is approved; None where nobody does.
+    """The role that carries out a plan of the role `maker` once it is approved; None if there is none.
 
     It is carried out by another role only: a steward has switched to that, or the maker was chosen for one step.
     Without one, the plan is all that was asked for.
@@ -24,7 +24,7 @@ def carrier(maker: str, *, approved: bool, doer: str) -> str | None:
 
 
 def is_plan(output: Any) -> bool:
-    """Whether it has the form that the role Planner is told: an object with `steps`."""
+    """Whether it has the form that the role Planner asks for: an object with `steps`."""
     steps = output.get("steps") if isinstance(output, dict) else None
     return isinstance(steps, list) and bool(steps) and all(isinstance(step, str | dict) for step in steps)
 
@@ -48,9 +48,9 @@ def _steps(steps: list[Any]) -> Iterator[str]:
         if isinstance(step, str):
             yield f"{number}. {_flat(step)}"
             continue
-        said = {name: value for name, value in step.items() if name != "step_number"}
-        yield f"{step.get('step_number', number)}. {_flat(said.pop('action', '(no action)'))}"
-        for name, value in said.items():
+        yield f"{step.get('step_number', number)}. {_flat(step.get('action', '(no action)'))}"
+        details = {name: value for name, value in step.items() if name not in ("step_number", "action")}
+        for name, value in details.items():
             yield f"   {_flat(name).replace('_', ' ')}: {_flat(value)}"
 
 

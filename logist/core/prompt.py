@@ -34,7 +34,7 @@ UNCHANGED = (
     "## The last run changed no file\n\n"
     "Its role may change files, and it says that it is done. Look whether the work was done at all."
 )
-"""What a reviewer is told of such a run."""
+"""For the reviewer of such a run."""
 
 CONTRACT = """\
 ## How to answer
@@ -269,13 +269,13 @@ def _plan(state: State) -> str:
     plan, last = state.plan, state.last
     if plan is None or not (plan.approved or (last is not None and last.sequence != plan.sequence)):
         return ""
-    title = "## The approved plan" if plan.approved else "## The plan so far, which nobody has approved"
-    said = [f"{plan.role} made it:{_quoted(plan.summary)}"]
+    title = "## The approved plan" if plan.approved else "## The plan so far, not approved"
+    paragraphs = [title, f"{plan.role} made it:{_quoted(plan.summary)}"]
     if plan.output is not None:
-        said.append(fenced(_shortened("\n".join(plans.lines(plan.output)))))
+        paragraphs.append(fenced(_shortened("\n".join(plans.lines(plan.output)))))
     if plan.approved:
-        said.append("A steward has approved it. Your part is to carry it out, or to review that.")
-    return "\n\n".join([title, *said])
+        paragraphs.append("A steward has approved it. Your part is to carry it out, or to review that.")
+    return "\n\n".join(paragraphs)
 
 
 def _quoted(summary: str) -> str:

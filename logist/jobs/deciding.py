@@ -95,7 +95,7 @@ def decide(
 
 
 def _carrier(state: State, spec: EffectiveSpec, asked: JsonObject, routed: Routed | None) -> str | None:
-    """Who carries out the plan that an approval is of; None where it is of no plan, or the workflow goes on anyway."""
+    """Who carries out the plan that an approval is of; None if it is of no plan, or another step follows."""
     if state.awaiting not in plans.AWAITED and not steward.overrides(Kind.APPROVE, asked):
         return None
     if routed is not None and (routed.onward.step is not None or routed.onward.fault):
@@ -107,14 +107,14 @@ def _carrier(state: State, spec: EffectiveSpec, asked: JsonObject, routed: Route
 
 
 def _is_left(plan: Plan | None, state: State) -> bool:
-    """Whether the job has ended with a plan that nobody has carried out."""
+    """Whether the job has ended with a plan that was not carried out."""
     left = plan is not None and not plan.approved and plans.is_plan(plan.output)
     return left and state.status is Status.SUCCESS
 
 
 def _ends_with_plan(job_id: str, approval: Interaction) -> str:
     ways = f"logist job restep --job {job_id} --to {approval.sequence}, then: logist job role --job {job_id} Actor"
-    return f"the job ends with the plan, and nobody carries it out; to have it carried out: {ways}, and approve it again"
+    return f"the job ends with the plan, which is not carried out; to have it carried out: {ways}, and approve it again"
 
 
 def dismiss(project: Project, children: Sequence[str], note: str) -> None:

@@ -139,13 +139,14 @@ def import_history(project: Project, path: Path, *, new_id: str | None = None) -
 
 
 def _differences(project: Project, job: JobDir) -> Iterator[str]:
-    found = replaying.replay_archive(Archive.of(job), project.schema)
-    if found.error:
-        yield f"it does not replay: {found.error}"
-    for each in found.differences[:DIFFERENCES]:
+    """Why the job does not replay, a line for each interaction and field."""
+    replayed = replaying.replay_archive(Archive.of(job), project.schema)
+    if replayed.error:
+        yield f"it does not replay: {replayed.error}"
+    for each in replayed.differences[:DIFFERENCES]:
         values = f"{each.field} is {each.recorded}, today it would be {each.today}"
         yield f"interaction {each.sequence} does not replay: {values}: {each.cause}"
-    if (more := len(found.differences) + found.more - DIFFERENCES) > 0:
+    if (more := len(replayed.differences) + replayed.more - DIFFERENCES) > 0:
         yield f"and {more} more differences: logist job replay {job.id}"
 
 

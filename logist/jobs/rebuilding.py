@@ -45,7 +45,7 @@ class Rebuilding:
     def restep_targets(self) -> set[int]:
         """The interactions that a restep goes back before; Damaged, with the file, where it does not read.
 
-        Resteps that have to be made up show only in what is made of the whole history.
+        Those of resteps that have to be made up are known once all interactions are made.
         """
         look = self._look()
         if not look.survey.goes_back:

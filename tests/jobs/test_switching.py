@@ -461,7 +461,7 @@ def test_a_plan_without_another_role_is_all_that_was_asked_for(bench: MakeBench)
     result = deciding.decide(b.project, "j", Kind.APPROVE)
     assert result.state.status is Status.SUCCESS
     (note,) = result.notes
-    assert "nobody carries it out" in note
+    assert "which is not carried out" in note
     assert "logist job restep --job j --to 3" in note
     deciding.restep(b.project, "j", 3)
     switch(b.project, "j", "Actor")
@@ -483,7 +483,7 @@ def test_a_plan_that_was_sent_back_is_shown_to_whoever_works_next(bench: MakeBen
     b = with_plan(bench, PASS, answer(command(output={"steps": ["Another"]})), PASS)
     deciding.decide(b.project, "j", Kind.REJECT, note="Smaller.")
     prompt = planned(b).request.prompt
-    assert "## The plan so far, which nobody has approved" in prompt
+    assert "## The plan so far, not approved" in prompt
     assert "1. Create a.txt" in prompt
     b.step()
     b.step()

@@ -224,8 +224,8 @@ def _rejected(finished: Finished, heard: Heard) -> str:
         return ""
     text = finished.stderr if finished.stderr.strip() else finished.stdout
     begin, end = plain(text[:_ENDS]), plain(text[-_ENDS:])
-    if found := _REJECTED.search(begin) or _REJECTED.search(end):
-        return found[0].strip(" \t│")
+    if complaint := _REJECTED.search(begin) or _REJECTED.search(end):
+        return complaint[0].strip(" \t│")
     if _HELP.search(begin) and len(_OPTION.findall(begin)) > 1:
         return "it printed its help and ended"
     return ""

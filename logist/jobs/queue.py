@@ -99,11 +99,11 @@ def _run_children(project: Project, waiting: Result, on_step: Callable[[Result],
 def ready_jobs(project: Project) -> list[str]:
     """The ids of the jobs an agent could work on now, by rank, then age, then id.
 
-    A job whose state can't be read is listed too, so that its run tells what is wrong. One whose parent was set
-    aside is not.
+    A job whose state can't be read is listed too, so that its run tells what is wrong. One whose parent is at a
+    limit is not: `held_up` has the parent.
     """
     ranked = []
-    set_aside: dict[str, bool] = {}
+    halted: dict[str, bool] = {}
     for job_id in list_jobs(project.jobs_dir):
         job = JobDir(project.jobs_dir / job_id, job_id)
         try:
@@ -112,7 +112,7 @@ def ready_jobs(project: Project) -> list[str]:
             state = {"status": Status.PENDING}
         waits = state.get("status") == Status.WAITING and _can_gather(project, state)
         merges = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
-        ready = str(state.get("status")) in READY and not _is_set_aside(project, state, set_aside)
+        ready = str(state.get("status")) in READY and not _is_halted_above(project, state, halted)
         if ready or waits or merges or job.inflight.exists():
             rank = state.get("rank")
             ranked.append((rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id))
@@ -145,8 +145,8 @@ def held_up(project: Project) -> list[HeldUp]:
     return found
 
 
-def _is_set_aside(project: Project, state: JsonObject, known: dict[str, bool]) -> bool:
-    """Whether a job above is suspended or at a limit; `known` keeps what was looked up."""
+def _is_halted_above(project: Project, state: JsonObject, known: dict[str, bool]) -> bool:
+    """Whether a job above is at a limit; `known` keeps what was looked up."""
     above = state.get("parent")
     if not isinstance(above, str):
         return False
@@ -154,8 +154,8 @@ def _is_set_aside(project: Project, state: JsonObject, known: dict[str, bool]) -
         known[above] = False  # a circle of parents ends here
         with suppress(LogistError):  # without its parent, a job goes its own way
             parent = project.job(above).read_state() or {}
-            is_away = str(parent.get("status")) in family.SET_ASIDE
-            known[above] = is_away or _is_set_aside(project, parent, known)
+            is_halted = str(parent.get("status")) in HALTED
+            known[above] = is_halted or _is_halted_above(project, parent, known)
     return known[above]
 
 

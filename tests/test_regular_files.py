@@ -26,7 +26,9 @@ def link_to_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [os.mkfifo, os.mkdir, link_to_file, lambda path: path.symlink_to("/dev/zero")], ids=str
+    "make",
+    [os.mkfifo, os.mkdir, link_to_file, lambda path: path.symlink_to("/dev/zero")],
+    ids=["pipe", "directory", "link to a file", "link to a device"],
 )
 def test_anything_else_is_refused_at_once(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "file")

@@ -43,7 +43,7 @@ class OutsideCode:
     place: Path
     """The directory of its code, without links."""
     overrides: bool = False
-    """An import hook loads it, and goes before PYTHONPATH."""
+    """An import hook loads it before PYTHONPATH is searched."""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.ecosystem})"
@@ -55,16 +55,16 @@ def find_outside_code(
     """What lies outside of `workspace` and is run by commands in it, each once.
 
     `path` is the PATH that they have, `programs` those that are run. `above`: what directories above the workspace
-    set up counts too, which no sandbox with mounts of its own shows.
+    set up counts too; bubblewrap does not show it.
     """
     real = Path(os.path.realpath(workspace))
-    found = [
+    every = [
         *_python(path, (*programs, *PYTHON_PROGRAMS)),
         *_node(real, above=above),
         *_go(real),
         *_cargo(real, above=above),
     ]
-    return list(dict.fromkeys(each for each in found if _is_outside(each.place, real)))
+    return list(dict.fromkeys(each for each in every if _is_outside(each.place, real)))
 
 
 def _is_outside(place: Path, workspace: Path) -> bool:
@@ -149,9 +149,9 @@ def _editable_dists(site: str, names: Sequence[str]) -> Iterator[tuple[str, str]
         if not name.endswith(".dist-info"):
             continue
         try:
-            said = json.loads(_read(os.path.join(site, name, "direct_url.json")) or "null")
-            url = urlsplit(str(said["url"]))
-            editable = said["dir_info"]["editable"] is True
+            record = json.loads(_read(os.path.join(site, name, "direct_url.json")) or "null")
+            url = urlsplit(str(record["url"]))
+            editable = record["dir_info"]["editable"] is True
         except (ValueError, TypeError, KeyError, RecursionError):
             continue
         if editable and url.scheme == "file":
@@ -202,13 +202,13 @@ def _go(workspace: Path) -> Iterator[OutsideCode]:
 
 def _local_directories(folder: Path, name: str) -> list[Path]:
     """The directories that `use` and `replace` of a go.work or go.mod name."""
-    found = []
+    directories = []
     for line in (_read(folder / name) or "").splitlines():
         words = line.partition("//")[0].rpartition("=>")[2].replace('"', " ").split()
         target = words[1] if words[:1] == ["use"] and len(words) > 1 else words[0] if words else ""
         if target.startswith(("./", "../", "/")) or target in (".", ".."):
-            found.append(Path(_real(folder, target)))
-    return found
+            directories.append(Path(_real(folder, target)))
+    return directories
 
 
 # Cargo

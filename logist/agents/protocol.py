@@ -29,7 +29,7 @@ class CodePaths:
     virtual_env: str = ""
     """The virtual environment, relative to the workspace."""
     python_path: tuple[str, ...] = ()
-    """Directories for PYTHONPATH besides the workspace and its `src`, relative to it."""
+    """Directories for PYTHONPATH, after the workspace and its `src`, relative to it."""
     readable: tuple[str, ...] = ()
     """Further places to show to commands, as absolute paths."""
 
@@ -41,8 +41,8 @@ class CodePaths:
 
     def data(self) -> JsonObject:
         """As JSON, without what is empty: {} where there is nothing to say."""
-        said = {name: value for name, value in dataclasses.asdict(self).items() if value}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+        fields = {name: value for name, value in dataclasses.asdict(self).items() if value}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,9 @@ def fork_lines(forked: object) -> list[str]:
 def setup_of(folder: str) -> dict[str, Any] | None:
     """How the last setup of a job's workspace went; None where none was tried."""
     try:
-        said = json.loads(read_regular(os.path.join(folder, "setup.json")))
+        stamp = json.loads(read_regular(os.path.join(folder, "setup.json")))
         names = ("at", "source", "seconds", "failed", "log", "key")
-        return {name: said[name] for name in names}
+        return {name: stamp[name] for name in names}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -1,4 +1,4 @@
-"""What setups have made, kept beside the jobs by the key of the lock files, for the next workspace that needs the same."""
+"""What setups have made, kept in the directory of the jobs by lock files, for the next workspace that needs the same."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ class SetupCache:
 
     def _evict(self, copies: Path) -> None:
         """Removes copies that were not used lately; one that a job is copying from stays for now."""
-        found = [path for path in copies.iterdir() if _NAME.fullmatch(path.name)]
+        kept = [path for path in copies.iterdir() if _NAME.fullmatch(path.name)]
         with suppress(OSError):  # another job may do the same
-            for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)[MOST_KEPT:]:
+            for path in sorted(kept, key=lambda path: path.stat().st_mtime, reverse=True)[MOST_KEPT:]:
                 with suppress(_Taken), self._lock(path.name.partition("-")[0]):
                     removal.remove(path)
 

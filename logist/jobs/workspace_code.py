@@ -67,11 +67,11 @@ def find_code(
         [*(str(workspace / name) for name in prepared.programs), project.environment.child().get("PATH", "")]
     )
     above = sandbox.choose(project.settings.sandbox.mode).kind == "none"
-    found = find_outside_code(workspace, path, programs, above=above)
+    every = find_outside_code(workspace, path, programs, above=above)
     source = _source_of(project, state)
     mapped: list[str] = []
     outside, instead, readable = [], [], list(prepared.readable)
-    for code in found:
+    for code in every:
         relative = _within(code.place, source)
         if relative is None:
             parts = _of_logist(code)

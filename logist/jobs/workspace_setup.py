@@ -1,4 +1,4 @@
-"""The setup of a workspace: the dependencies that its commands need are there before anybody is paid.
+"""The setup of a workspace: the dependencies that its commands need are there before an agent is paid.
 
 The commands of `workspace.setup` are run once for the content of the lock files; later workspaces get a copy of what
 they made. What they make is no work of an agent: no checkpoint holds it, and it is put back as it was before each step
@@ -73,7 +73,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Outlook:
-    """How the setup of a job stands, for those who only look."""
+    """What the next step would do to set a job up, for those who only look."""
 
     status: Literal["none", "done", "cached", "due", "failed"]
     commands: tuple[str, ...] = ()
@@ -98,13 +98,13 @@ def prepare_for_step(session: Session, *, network: bool) -> Prepared:
         return Prepared()
     if (current := setup.current()) is not None:
         return current
-    found = session.project.workspace(session.job).checkpoint("before the setup").commit
+    checkpoint = session.project.workspace(session.job).checkpoint("before the setup").commit
     changed = _changed_since_start(session.project, session.job, session.state, session.state.checkpoint)
     if setup.failed_before() and setup.is_by_agent(changed):
         # The checks said so, and whoever is asked now is to correct or to judge it.
         return setup.put_back_previous() or Prepared()
     try:
-        return setup.make(found, changed, network=network, guarded=True)
+        return setup.make(checkpoint, changed, network=network, guarded=True)
     except SetupFailed as error:
         if not error.by_agent or (previous := setup.put_back_previous()) is None:
             raise
@@ -112,19 +112,19 @@ def prepare_for_step(session: Session, *, network: bool) -> Prepared:
         return previous
 
 
-def prepare_for_checks(session: Session, found: str, *, network: bool) -> Prepared:
-    """The same before checks are run; `found` is the workspace as the agent left it, `network` as above."""
+def prepare_for_checks(session: Session, checkpoint: str, *, network: bool) -> Prepared:
+    """The same before checks are run; `checkpoint` is the workspace as the agent left it, `network` as above."""
     setup = _Setup(session)
     if not setup.is_wanted():
         return Prepared()
     if (current := setup.current()) is not None:
         return current
-    changed = _changed_since_start(session.project, session.job, session.state, found)
-    return setup.make(found, changed, network=network, guarded=False)
+    changed = _changed_since_start(session.project, session.job, session.state, checkpoint)
+    return setup.make(checkpoint, changed, network=network, guarded=False)
 
 
 def outlook(project: Project, job: JobDir) -> Outlook:
-    """How the setup of a job stands; nothing is written and nothing run."""
+    """What the next step would do to set a job up; nothing is written and nothing run."""
     rules = project.settings.workspace.setup
     stamp = Stamp.load(job.setup_file)
     shown = tuple(project.redacted(commands.shown(command)) for command in rules.commands)
@@ -186,7 +186,7 @@ class _Setup:
         return self.project.workspace(self.job)
 
     def current(self) -> Prepared | None:
-        """What is there, if it is what the lock files say and nobody has changed it since."""
+        """What is there, if it is what the lock files say and was not changed since."""
         if self.stamp is None or not _is_current(self.workspace(), self.stamp, self.key):
             return None
         if self.stamp.failed:  # on lock files that are gone again
@@ -202,10 +202,12 @@ class _Setup:
         known = choose_lock_files({*(changed or ()), *self.locks}, self.rules.lock_files)
         return changed is not None and not changed.isdisjoint(known)
 
-    def make(self, found: str, changed: frozenset[str] | None, *, network: bool, guarded: bool) -> Prepared:
+    def make(
+        self, checkpoint: str, changed: frozenset[str] | None, *, network: bool, guarded: bool
+    ) -> Prepared:
         """Copies what is kept of these lock files, else runs the commands.
 
-        `changed`: what agents may have had a hand in, None where nobody knows. With network access, code of theirs
+        `changed`: what agents may have worked on, None where that is unknown. With network access, code of theirs
         could send out whatever is in the workspace: so the commands are run only for agents that have it themselves,
         or if the config says so.
         """
@@ -216,7 +218,7 @@ class _Setup:
                 return self._copied(copy, self.key, self.locks)
             if not touched or self.rules.rerun == "always" or (self.rules.rerun == "auto" and network):
                 try:
-                    return self._run(found, touched=touched, guarded=guarded)
+                    return self._run(checkpoint, touched=touched, guarded=guarded)
                 except SetupFailed as error:
                     error.by_agent = self.is_by_agent(changed)
                     raise
@@ -255,17 +257,17 @@ class _Setup:
         self.project.say(f"set up the workspace from the cache in {stamp.seconds:.1f} s")
         return self._prepared(stamp)
 
-    def _run(self, found: str, *, touched: bool, guarded: bool) -> Prepared:
+    def _run(self, checkpoint: str, *, touched: bool, guarded: bool) -> Prepared:
         began = self.project.clock.monotonic()
         before, first = self.stamp, self.session.state.start_checkpoint
         if guarded:  # if it is cut off, the next command puts the workspace back
-            self.job.begin_restore(self.session.state.revision + 1, found)
+            self.job.begin_restore(self.session.state.revision + 1, checkpoint)
         workspace = self._emptied(caches=True)
         try:
             self._run_commands(touched=touched)
         except SetupFailed as error:
-            workspace.remove_prepared(workspace.made_since(found, first).outputs)
-            workspace.restore(found, clearing=True)
+            workspace.remove_prepared(workspace.made_since(checkpoint, first).outputs)
+            workspace.restore(checkpoint, clearing=True)
             known = before or self._stamp("", {}, (), "commands", began)
             place, at = place_of(self.job.workspace), self.project.clock.timestamp()
             failed = replace(known, place=place, at=at, outputs=(), digest="", failed_key=self.key)
@@ -273,10 +275,10 @@ class _Setup:
             if guarded:
                 self.job.end_restore()
             raise
-        made = workspace.made_since(found, first)
-        # From here on it counts as a cache: what else the commands changed goes back, and this stays.
+        made = workspace.made_since(checkpoint, first)
+        # From here on it counts as a cache, so it stays when everything else is put back.
         self._save(self._stamp(self.key, self.locks, made.outputs, "commands", began))
-        self.workspace().restore(found, clearing=True)
+        self.workspace().restore(checkpoint, clearing=True)
         if made.others:
             named = self.project.redacted(_named(made.others))
             self.project.say(f"warning: the setup changed files that git does not ignore; put back: {named}")
@@ -427,14 +429,14 @@ def _is_current(workspace: Workspace, stamp: Stamp | None, key: str) -> bool:
 def _key(project: Project, locks: dict[str, str]) -> str:
     """Of all that decides what the commands make: they themselves, the lock files, the machine and its interpreters."""
     path = project.environment.child().get("PATH", os.defpath)
-    said = {
+    identity = {
         "format": FORMAT,
         "commands": project.settings.workspace.setup.model_dump(mode="json")["commands"],
         "lock_files": locks,
         "machine": [sys.platform, platform.machine()],
         "interpreters": [_identity(shutil.which(name, path=path)) for name in INTERPRETERS],
     }
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _identity(program: str | None) -> list[str | int]:
@@ -451,19 +453,19 @@ def _changed_since_start(
 ) -> frozenset[str] | None:
     """What differs, caches apart, from what the job, or the job that it is a part of, began with; None: unknown.
 
-    Agents have worked on it, or a person has: nobody can tell the two apart.
+    Agents or a person have worked on it; there is no telling them apart.
     """
     start, parent = state.start_checkpoint, state.parent
-    found: set[str] = set()
+    paths: set[str] = set()
     for _ in range(MAX_DEPTH + 1):
         if start is None or commit is None:
             return None
         changes, _ = project.workspace(job).changes(start, commit, sys.maxsize)
-        found.update(change.path for change in changes if not change.cache)
+        paths.update(change.path for change in changes if not change.cache)
         if parent is None:
             # A fork of what was made as a part of another job holds that job's work, and no parent any more.
             made_by_job = next(iter(job.entries()), {}).get("actor") == Actor.SYSTEM
-            return None if made_by_job else frozenset(found)
+            return None if made_by_job else frozenset(paths)
         try:
             job = project.job(parent)
             above = job.read_state() or {}
@@ -480,11 +482,11 @@ def _is_empty(workspace: Workspace, locks: dict[str, str]) -> bool:
 
 def _stamps_of_relatives(project: Project, state: State) -> list[Stamp | None]:
     """Those of the job that this one does a part of, or was forked from."""
-    found = []
+    stamps = []
     for name in (state.parent, state.forked.job if state.forked else None):
         with suppress(LogistError):
-            found.append(Stamp.load(project.job(name).setup_file) if name else None)
-    return found
+            stamps.append(Stamp.load(project.job(name).setup_file) if name else None)
+    return stamps
 
 
 def _differing(stamp: Stamp | None, locks: dict[str, str]) -> tuple[str, ...]:

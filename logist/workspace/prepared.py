@@ -28,7 +28,7 @@ from logist.workspace.scan import CACHE, Rules, scan, scan_whole
 from logist.workspace.snapshot import Snapshot
 
 STAGING = "logist-setup"
-"""Beside the repository: copies are moved into the workspace when they are whole."""
+"""Beside the repository: copies are moved into the workspace when they are complete."""
 MOST_LOCK_BYTES = 64 << 20
 """Of a lock file that is read; a larger one counts by its size and time."""
 MOST_TEXT_BYTES = 16 << 20
@@ -93,7 +93,7 @@ class Made:
     outputs: tuple[str, ...]
     """Caches, and new files that git ignores."""
     others: tuple[str, ...]
-    """Files that it changed or made beside these."""
+    """Other files that it changed or made."""
 
 
 @dataclass(frozen=True)
@@ -174,12 +174,12 @@ def _listed(paths: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def digest(top: int, outputs: Sequence[str]) -> str:
-    """Of all names, sizes, times and inodes. Nobody but the kernel sets the time of a change, so it tells of any."""
-    found = hashlib.sha256()
+    """Of all names, sizes, times and inodes. Only the kernel sets the time of a change, so no change goes unnoticed."""
+    hashed = hashlib.sha256()
     for output in outputs:
         for line in _stamps(top, names.from_json(output)):
-            found.update(line)
-    return found.hexdigest()
+            hashed.update(line)
+    return hashed.hexdigest()
 
 
 def _stamps(top: int, raw: bytes) -> Iterator[bytes]:
@@ -197,12 +197,12 @@ def _stamps(top: int, raw: bytes) -> Iterator[bytes]:
         yield b"%s\0missing\n" % raw
         return
     try:
-        whole = scan_whole(descriptor, raw)
+        inside = scan_whole(descriptor, raw)
     finally:
         os.close(descriptor)
-    lines = [b"%s\0%o %d %d %d\n" % (p, s.mode, s.size, s.ctime_ns, s.inode) for p, s in whole.files.items()]
-    lines += [b"%s/\n" % path for path in whole.directories]
-    lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in whole.unstored.items()]
+    lines = [b"%s\0%o %d %d %d\n" % (p, s.mode, s.size, s.ctime_ns, s.inode) for p, s in inside.files.items()]
+    lines += [b"%s/\n" % path for path in inside.directories]
+    lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in inside.unstored.items()]
     yield from sorted(lines)
 
 
@@ -225,7 +225,7 @@ def save(top: int, root: Path, outputs: Sequence[str], folder: Path) -> Saved:
 
 
 def put(git: Git, top: int, root: Path, saved: Saved, folder: Path) -> tuple[str, ...]:
-    """Copies outputs out of `folder` into the workspace `root`: each appears whole, in place of what is there."""
+    """Copies outputs out of `folder` into the workspace `root`: each appears at once, in place of what is there."""
     staging = git.git_dir / STAGING
     removal.remove(staging)
     staging.mkdir(mode=0o700)
@@ -255,7 +255,7 @@ def put(git: Git, top: int, root: Path, saved: Saved, folder: Path) -> tuple[str
 
 
 def _spellings(root: Path) -> list[bytes]:
-    """A workspace as it is given, as programs find it, and as both stand in URLs; the one to write comes first."""
+    """How a workspace may be spelled: its real path, which is the one to write, as it is configured, and both in URLs."""
     paths = dict.fromkeys([os.path.realpath(root), str(root)])
     return [os.fsencode(path) for path in dict.fromkeys([*paths, *map(quote, paths)])]
 
@@ -276,10 +276,8 @@ def _copy(source: bytes, target: bytes, *descriptors: int) -> None:
         check=False,
     )
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        message = (
-            f"what the setup made can't be copied: {said[-1] if said else f'cp ended with {done.returncode}'}"
-        )
+        errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        message = f"what the setup made can't be copied: {errors[-1] if errors else f'cp ended with {done.returncode}'}"
         raise StorageError(
             message, where=os.fsdecode(target), fix="check the disk, then run the command again"
         )

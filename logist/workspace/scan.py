@@ -78,9 +78,9 @@ def stamp(found: os.stat_result) -> Stamp:
 
 def scan_whole(descriptor: int, path: bytes) -> Scan:
     """The same of the directory `path`, opened, with everything in it, caches too."""
-    found = Scan()
-    _visit(found, descriptor, path + b"/", Rules(frozenset()))
-    return found
+    inside = Scan()
+    _visit(inside, descriptor, path + b"/", Rules(frozenset()))
+    return inside
 
 
 def _visit(found: Scan, descriptor: int, prefix: bytes, rules: Rules) -> None:

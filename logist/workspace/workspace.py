@@ -367,7 +367,7 @@ class Workspace:
             return prepared.made(self.root, shot, objects.tree(self.git, commit), tracked)
 
     def prepared_digest(self, outputs: Sequence[str]) -> str:
-        """What tells whether anybody changed these paths since: no content is read."""
+        """By which a later change of these paths is noticed; no content is read."""
         with self._storage(), self._opened() as top:
             return prepared.digest(top, outputs)
 
@@ -377,8 +377,8 @@ class Workspace:
             raw = set(map(names.from_json, outputs))
             if caches:
                 last = baseline.load(self.git)
-                found = scan(top, Rules(self.caches, last.held(), unlocking=True))
-                raw |= {path for path, thing in found.unstored.items() if thing.why == CACHE}
+                now = scan(top, Rules(self.caches, last.held(), unlocking=True))
+                raw |= {path for path, thing in now.unstored.items() if thing.why == CACHE}
             self._remove(top, sorted(raw))
 
     def save_prepared(self, outputs: Sequence[str], folder: Path) -> prepared.Saved:

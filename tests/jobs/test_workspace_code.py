@@ -38,8 +38,8 @@ def installed(site: Path, name: str, place: Path) -> None:
     """What an editable install leaves, beside what puts it on the path."""
     folder = site / f"{name}-1.0.dist-info"
     folder.mkdir()
-    said = {"url": place.as_uri(), "dir_info": {"editable": True}}
-    (folder / "direct_url.json").write_text(json.dumps(said), "utf-8")
+    record = {"url": place.as_uri(), "dir_info": {"editable": True}}
+    (folder / "direct_url.json").write_text(json.dumps(record), "utf-8")
 
 
 def checkout(place: Path, package: str = "src/shop") -> Path:

@@ -13,7 +13,7 @@ import pytest
 
 from logist.core.model import Kind, Status
 from logist.errors import SetupFailed, Stopped
-from logist.jobs import setup_cache, workspace_setup
+from logist.jobs import asking, setup_cache, workspace_setup
 from logist.jobs.deciding import decide, rerun, restep
 from logist.jobs.forking import fork
 from logist.jobs.session import changing
@@ -89,6 +89,17 @@ def test_it_is_done_before_the_first_step_and_checks_find_it(bench: MakeBench, t
     assert log.read_text("utf-8").startswith(f"$ {INSTALL}\n")
     assert b.step().state.status is Status.APPROVAL_REQUIRED
     assert site.ran() == 1
+
+
+def test_agents_find_it(bench: MakeBench, tmp_path: Path) -> None:
+    site = Site(bench, tmp_path, [])
+    b = site.create()
+    with changing(b.project, "j", "test") as session:
+        workspace_setup.prepare_for_step(session, network=True)
+        worker = b.project.roles.get("Worker")
+        for agent in ("litellm", "codex"):
+            code = asking.work(session, agent, worker, [])["code"]
+            assert (code["programs"], code["virtual_env"]) == ([".venv/bin"], ".venv")
 
 
 def test_the_second_job_gets_a_copy_that_knows_its_own_place(bench: MakeBench, tmp_path: Path) -> None:
@@ -290,8 +301,8 @@ def test_what_an_agent_began_and_can_not_be_set_up_goes_back_to_it(bench: MakeBe
 
 def test_a_lock_file_that_an_agent_broke_goes_back_to_it(bench: MakeBench, tmp_path: Path) -> None:
     broken = answer(files={"requirements.txt": "bad"})
-    mended = answer(files={"requirements.txt": "one"})
-    site = Site(bench, tmp_path, [broken, PASSES, mended, PASSES], check="tool")
+    corrected = answer(files={"requirements.txt": "one"})
+    site = Site(bench, tmp_path, [broken, PASSES, corrected, PASSES], check="tool")
     site.set(commands=(INSTALL, "! grep bad requirements.txt"))
     b = site.create()
     b.step()

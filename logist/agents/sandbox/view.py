@@ -100,7 +100,7 @@ def programs(executable: str, confinement: Confinement) -> tuple[str, ...]:
 
 
 def pin_program(argv: Sequence[str], confinement: Confinement, path: str) -> tuple[list[str], Confinement]:
-    """`argv` with its program found in `path`, whatever comes before that in the PATH that it will have.
+    """`argv` with its program looked up in `path`, whatever comes before that in the PATH that it will have.
 
     So is the interpreter that a script leaves `env` to find. Raises InvalidFile if there is no such program.
     """

@@ -31,8 +31,8 @@ def installed(site: Path, name: str, place: Path, *, editable: bool = True) -> N
     """What pip notes of an install from a directory."""
     folder = site / f"{name}-1.0.dist-info"
     folder.mkdir()
-    said = {"url": place.as_uri(), "dir_info": {"editable": editable}}
-    (folder / "direct_url.json").write_text(json.dumps(said), "utf-8")
+    record = {"url": place.as_uri(), "dir_info": {"editable": editable}}
+    (folder / "direct_url.json").write_text(json.dumps(record), "utf-8")
 
 
 def made(*parts: str | Path) -> Path:

@@ -159,10 +159,10 @@ def job_id(environment: Environment, argument: str | None, option: str | None) -
 
 def selected(environment: Environment) -> str | None:
     """The id that `logist job select` chose, if any."""
-    return selected_in(environment.home_name(here())[0])
+    return read_selected(environment.home_name(here())[0])
 
 
-def selected_in(home: str) -> str | None:
+def read_selected(home: str) -> str | None:
     """The id in the file `current_job` of that home directory; None if there is none that reads."""
     try:
         return read_regular(os.path.join(home, CURRENT), _LONGEST_CHOICE).decode().strip() or None

@@ -154,10 +154,10 @@ class Left:
 
     def _revision(self, job_id: str) -> object:
         from logist.errors import LogistError
-        from logist.jobs.session import current_state
+        from logist.jobs.session import read_current_state
 
         try:
-            return current_state(self._project.job(job_id)).get("revision")
+            return read_current_state(self._project.job(job_id)).get("revision")
         except LogistError:  # the round tells what is wrong with it
             return None
 

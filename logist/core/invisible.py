@@ -22,9 +22,9 @@ def pattern(text: str) -> re.Pattern[str] | None:
     """
     if text.isascii() and not _CONTROLS.search(text):
         return None
-    found = "".join(sorted(character for character in set(text) if is_invisible(character)))
-    if not found or (found == "\r" and text.count("\r") == text.count("\r\n")):
+    characters = "".join(sorted(character for character in set(text) if is_invisible(character)))
+    if not characters or (characters == "\r" and text.count("\r") == text.count("\r\n")):
         return None
-    without_returns = re.escape(found.replace("\r", ""))
-    alternatives = [f"[{without_returns}]"] * bool(without_returns) + [r"\r(?!\n)"] * ("\r" in found)
+    without_returns = re.escape(characters.replace("\r", ""))
+    alternatives = [f"[{without_returns}]"] * bool(without_returns) + [r"\r(?!\n)"] * ("\r" in characters)
     return re.compile(f"(?:{'|'.join(alternatives)})+")

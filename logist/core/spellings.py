@@ -167,9 +167,9 @@ def _needs_decoding(text: str, secrets: Collection[str]) -> bool:
         return False
     if _ODD_ESCAPE.search(text) or _SPLIT_WORD.search(text):
         return True
-    seen = _UNSEEN_ESCAPE.sub("", text)
-    unescaped = (max(_UNSAFE.split(secret), key=len) for secret in secrets)
-    return any(part in text or part in seen for part in unescaped)
+    visible = _UNSEEN_ESCAPE.sub("", text)
+    longest_parts = (max(_UNSAFE.split(secret), key=len) for secret in secrets)
+    return any(part in text or part in visible for part in longest_parts)
 
 
 def _character(match: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ from logist.core.model import (
 )
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.project import Project
-from logist.jobs.session import current_state, load
+from logist.jobs.session import load, read_current_state
 
 
 class Unwanted(Refused):
@@ -107,7 +107,7 @@ def is_below(project: Project, job_id: str, above: str) -> bool:
         return False
     for _ in range(MAX_DEPTH + 1):
         try:
-            parent = current_state(project.job(job_id)).get("parent")
+            parent = read_current_state(project.job(job_id)).get("parent")
         except LogistError:
             return False
         if parent in (None, above):

@@ -16,7 +16,7 @@ from logist.jobs.deciding import decide
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.result import Result
-from logist.jobs.session import current_state, load
+from logist.jobs.session import load, read_current_state
 from logist.jobs.stepping import do_step, provider_is_out
 from logist.store import JobDir, list_jobs
 
@@ -107,7 +107,7 @@ def ready_jobs(project: Project) -> list[str]:
     for job_id in list_jobs(project.jobs_dir):
         job = JobDir(project.jobs_dir / job_id, job_id)
         try:
-            state = current_state(job)
+            state = read_current_state(job)
         except LogistError:
             state = {"status": Status.PENDING}
         waits = state.get("status") == Status.WAITING and _can_gather(project, state)
@@ -127,7 +127,7 @@ def held_up(project: Project) -> list[HeldUp]:
     found = []
     for job_id in list_jobs(project.jobs_dir):
         try:
-            told = current_state(project.job(job_id))
+            told = read_current_state(project.job(job_id))
             above = told.get("parent")
             waits = told.get("status") == Status.WAITING or (
                 told.get("status") in HALTED and told.get("children")
@@ -166,7 +166,7 @@ def _can_gather(project: Project, state: JsonObject) -> bool:
 
 def _is_over(project: Project, job_id: str) -> bool:
     try:
-        state = current_state(project.job(job_id))
+        state = read_current_state(project.job(job_id))
     except LogistError:
         return True  # the parent's step makes it, or says what is wrong
     stuck = state.get("stuck") or {}
@@ -246,7 +246,7 @@ def is_left_behind(project: Project, ended: Ended) -> bool:
     if parent is None:
         return False
     try:
-        state = current_state(project.job(parent))
+        state = read_current_state(project.job(parent))
     except LogistError:
         return False
     return ended.job_id not in (state.get("children") or [])

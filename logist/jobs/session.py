@@ -176,7 +176,7 @@ def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
     return Session(project, job, lock, state, loaded.position, loaded.torn, behind=bool(loaded.entries))
 
 
-def current_state(job: JobDir) -> JsonObject:
+def read_current_state(job: JobDir) -> JsonObject:
     """The state of a job as JSON: state.json, or what the history gives where that is missing or behind.
 
     Writes nothing. A history that can't be read adds nothing to a state.json: a run of the job says what is wrong.

@@ -32,7 +32,7 @@ from logist.errors import LogistError
 from logist.jobs import planning
 from logist.jobs.create import Child, create
 from logist.jobs.project import Project
-from logist.jobs.session import Session, current_state
+from logist.jobs.session import Session, read_current_state
 
 MOST_INPUT = documents.MAX_BYTES // 2
 """Bytes of the input of one child, as its job.yaml writes it."""
@@ -184,7 +184,7 @@ def _roles_of(flow: Workflow | None) -> list[str]:
 
 def _parent_of(project: Project, job_id: str) -> str | None:
     try:
-        parent = current_state(project.job(job_id)).get("parent")
+        parent = read_current_state(project.job(job_id)).get("parent")
     except LogistError:
         return None
     return parent if isinstance(parent, str) else None

@@ -20,10 +20,10 @@ from logist.store.entries import RESTORE, Position
 from logist.store.filesystem import require_local
 from logist.store.history import REPLACE_BELOW, Appended, Problem
 from logist.store.inflight import Exchanges
-from logist.store.listing import job_ids
+from logist.store.listing import has_seen_all, job_ids
 from logist.store.lock import Holder, Lock
 from logist.store.proof import Proof
-from logist.store.settled import checksum, has_seen_all
+from logist.store.settled import checksum
 
 JsonObject = dict[str, Any]
 

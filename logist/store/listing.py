@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 from logist.core.ids import is_job_id
 from logist.errors import StorageError, UsageError
-from logist.regular_files import read_regular
-from logist.store.settled import has_seen_all
+from logist.regular_files import READING, read_regular
 
 _ASKED = ("PENDING", "REVIEW_REQUIRED")
 """Where a job rests while an agent is out; the others are not looked at for one."""
+
+_ENDING = b'"checksum":"%b"}\n]}\n'
+"""How a history ends: the seal of its last entry, and the closing."""
 
 
 class Glance(NamedTuple):
@@ -65,3 +67,22 @@ def glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance]:
                 yield Glance(job_id, state, None, asked, behind=not has_seen_all(folder, state))
             else:
                 yield Glance(job_id, None, "state.json is not a JSON object")
+
+
+def has_seen_all(folder: str, state: dict[str, Any]) -> bool:
+    """Whether the history of the job in `folder` ends with the entry that `state` names as its head.
+
+    False also for a history that must be looked at closely: one that is missing, or cut off or damaged at its end.
+    """
+    try:
+        ending: bytes = _ENDING % state["head"]["hash"].encode()
+        # A listing asks this of every job, so each system call counts. What is no regular file can't be sought in,
+        # or does not end like this; and no more is read than that.
+        history = os.open(f"{folder}/jobHistory.json", READING)
+        try:
+            os.lseek(history, -len(ending), os.SEEK_END)
+            return os.read(history, len(ending)) == ending
+        finally:
+            os.close(history)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return False

@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from logist.cli import context
-from logist.cli.options import CURRENT, here, selected_in
+from logist.cli.options import CURRENT, here, read_selected
 from logist.config.environment import Environment, Home
 from logist.config.settings import UNCHECKED_MERGES, Loaded, load_settings, merges_unchecked, named_roles
 from logist.core.ids import is_job_id
@@ -172,7 +172,7 @@ def _selected(project: Project) -> Iterator[Finding]:
     file = project.home / CURRENT
     if not os.path.lexists(file) or not project.jobs_dir.is_dir():
         return
-    chosen = selected_in(str(project.home)) or ""
+    chosen = read_selected(str(project.home)) or ""
     places = (project.jobs_dir, project.home / "jobs")
     if is_job_id(chosen) and any((place / chosen).is_dir() for place in places):
         return

@@ -81,7 +81,7 @@ def _read(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
         if seen.state is not None:
             try:
                 row = glance.row(seen.id, seen.state, running=seen.asked and _held(folder, seen))
-                rows.append(_row_of_history(folder, seen, row, problems) if seen.behind else row)
+                rows.append(_read_row_from_history(folder, seen, row, problems) if seen.behind else row)
                 continue
             except (KeyError, TypeError):
                 problem = "state.json is not what Logist writes"
@@ -92,7 +92,7 @@ def _read(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     return rows, tuple(problems)
 
 
-def _row_of_history(folder: str, seen: Glance, row: Row, problems: list[Diagnostic]) -> Row:
+def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[Diagnostic]) -> Row:
     """The row by the history, which goes on after state.json; `row` itself where the history can't be read."""
     from logist.cli.job.rebuilt import rebuilt
 

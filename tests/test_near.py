@@ -367,7 +367,18 @@ def test_a_test_whose_code_has_changed_since_the_record_is_in_doubt(project: Pat
     change(project, "logist/plain.py", "return 1", "return 9")
     choice = chosen(project)
     assert "tests/test_uses.py::test_uses" in choice.chosen
-    assert choice.drifted == 1
+    assert choice.in_doubt == 1
+
+
+def test_a_test_that_was_skipped_or_failed_is_in_doubt(recorded: Path) -> None:
+    change(recorded, "logist/table.py", "3", "9")
+    try:
+        assert near(recorded).returncode == 1
+        git(recorded, "checkout", "--quiet", "logist")
+        change(recorded, "logist/uses.py", "def value()", "def other(): pass\n\ndef value()")
+        assert names(recorded) == {"uses"}
+    finally:
+        git(recorded, "checkout", "--quiet", "logist")
 
 
 def test_without_a_record_imports_choose(project: Path) -> None:

@@ -44,8 +44,8 @@ class Choice:
     """Test files without a record that import what changed."""
     deep: int = 0
     """Tests marked `deep` that import what changed, and are left out."""
-    drifted: int = 0
-    """Tests chosen only because something that they reach has changed since they were recorded."""
+    in_doubt: int = 0
+    """Tests chosen only since what is known of them is old, or they failed or were skipped, and may reach the change."""
     unreached: list[str] = field(default_factory=list)
     """Files that changed and that no test is known to reach."""
 
@@ -78,10 +78,11 @@ def choose(
             continue
         for name in names:
             units, seconds = record.tests[name]
-            if units & changed or units & drifted:
+            is_in_doubt = units & drifted or (name in record.doubtful and path in importers)
+            if units & changed or is_in_doubt:
                 choice.chosen.append(name)
                 choice.seconds += seconds
-                choice.drifted += not units & changed
+                choice.in_doubt += not units & changed
                 collected.setdefault(path, []).append(units.bit_count())
     deep = {} if with_deep else Counter(name.partition("::")[0] for name in record.deep)
     choice.deep = sum(count for path, count in deep.items() if path in importers)

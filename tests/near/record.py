@@ -1,4 +1,4 @@
-"""The record: what each test reached when it last passed, and how long it took."""
+"""The record: what each test reached when it last ran, and how long it took."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ class Record:
     """What runs when a module, by its path, is imported."""
     deep: set[str] = field(default_factory=set)
     """Ids of tests that did not run since they are marked `deep`."""
+    doubtful: set[str] = field(default_factory=set)
+    """Ids of tests that were skipped or failed when they last ran, so they may reach more than is known."""
 
     @classmethod
     def load(cls, path: Path) -> Record:
@@ -57,9 +59,8 @@ class Record:
             if stored["format"] != _FORMAT:
                 return cls()
             tests = {name: Reached(*fields) for name, fields in stored["tests"].items()}
-            return cls(
-                [Unit(*each) for each in stored["units"]], tests, stored["imports"], set(stored["deep"])
-            )
+            units = [Unit(*each) for each in stored["units"]]
+            return cls(units, tests, stored["imports"], set(stored["deep"]), set(stored["doubtful"]))
         except (OSError, EOFError, ValueError, TypeError, KeyError):
             return cls()
 
@@ -73,6 +74,7 @@ class Record:
             "tests": tests,
             "imports": self.imports,
             "deep": self.deep,
+            "doubtful": self.doubtful,
         }
         write(path, marshal.dumps(stored))
 

@@ -67,16 +67,18 @@ class Recording:
             elif "file" in line:
                 collected[line["file"]] = collected.get(line["file"], 0) | mask
             else:
-                tests.append((line["test"], mask, line["seconds"], line["passed"]))
+                tests.append((line["test"], mask, line["seconds"], line["complete"]))
         completing = _Completing(Graph(self.tree), record, self.tree)
-        for name, mask, seconds, has_passed in tests:
+        for name, mask, seconds, is_complete in tests:
             path = name.partition("::")[0]
             mask = completing.complete(path, mask | collected.get(path, 0))
             before = record.tests.get(name)
-            if has_passed:
-                record.tests[name] = Reached(mask, seconds)
-            elif before is not None:  # it may have stopped early
-                record.tests[name] = Reached(mask | before.units, max(seconds, before.seconds))
+            if is_complete:
+                record.doubtful.discard(name)
+            else:
+                record.doubtful.add(name)
+                mask |= before.units if before else 0
+            record.tests[name] = Reached(mask, seconds)
         record.deep -= record.tests.keys()
 
     def _lines(self) -> Iterator[Any]:
@@ -170,7 +172,7 @@ def _layout(tree: Tree, cache: Path, units: Sequence[Unit]) -> dict[str, Any]:
     }
 
 
-def _marked_code(tree: Tree, cache: Path) -> Iterator[tuple[str, tuple[tuple[int, int], str]]]:
+def _marked_code(tree: Tree, cache: Path) -> Iterator[tuple[str, str]]:
     cache.mkdir(parents=True, exist_ok=True)
     old = {file.name for file in cache.iterdir()}
     used = set()
@@ -186,7 +188,7 @@ def _marked_code(tree: Tree, cache: Path) -> Iterator[tuple[str, tuple[tuple[int
                 continue
             write(cache / name, marshal.dumps(code))
         used.add(name)
-        yield str(source), (file.stamp, str(cache / name))
+        yield str(source), str(cache / name)
     for name in old - used:
         (cache / name).unlink(missing_ok=True)
 

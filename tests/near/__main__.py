@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     if not changes:
         _say(f"nothing differs from {options.since}")
         return 0
-    sources = {path: _text(path) for path in tree.files if path.startswith("tests/") and path.endswith(".py")}
+    sources = {path: _text(path) for path, _, _ in tree.modules()}
     choice = choose(tree, record, changes, sources, with_deep="not deep" not in options.rest)
     _explain(choice, record)
     if choice.everywhere:

@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.near.sources import LEVEL
 from tests.near.tree import Tree, write
 
-_FORMAT = (2, sys.version_info[:2])
+_FORMAT = (3, sys.version_info[:2])
 
 CONTENT = ""
 """The unit of a file as it is on disk: of who reads it, and of the tests in it."""
 LISTING = "/"
 """The unit of a directory: of who lists it."""
+NEEDED = "<needed>"
+"""The unit of a module: of whom it was imported for, in whichever process and test that happened first."""
 BELOW = "/*"
 """The unit of a directory: of who opens it, or hands it to another program."""
 
@@ -26,7 +29,7 @@ class Unit(NamedTuple):
 
     path: str
     name: str
-    """Of a function or method, `sources.LEVEL`, CONTENT, LISTING or BELOW."""
+    """Of a function or method, `sources.LEVEL`, or one of those above."""
     digest: str
 
 
@@ -103,6 +106,7 @@ def tree_units(tree: Tree) -> list[Unit]:
     folders = {parent for path in tree.files for parent in parents(path)}
     units += [Unit(folder, LISTING, "") for folder in sorted(folders)]
     units += [Unit(folder, BELOW, "") for folder in sorted(folders - {""})]
+    units += [Unit(unit.path, NEEDED, unit.digest) for unit in units if unit.name == LEVEL]
     return units
 
 
@@ -121,7 +125,8 @@ def is_current(unit: Unit, tree: Tree) -> bool:
         return False
     if unit.name == CONTENT:
         return file.digest == unit.digest
-    return file.outline is not None and file.outline.units.get(unit.name) == unit.digest
+    name = LEVEL if unit.name == NEEDED else unit.name
+    return file.outline is not None and file.outline.units.get(name) == unit.digest
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.near.choosing import Choice, choose
 from tests.near.record import Record
-from tests.near.recording import PTH, Recording, recording, stale_imports, watch_imports
+from tests.near.recording import Recording, recording, stale_imports, watch_imports
 from tests.near.tree import Tree, changed_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     if not changes:
         _say(f"nothing differs from {options.since}")
         return 0
-    sources = {path: _text(path) for path in tree.files if path.startswith("tests/") and path.endswith(".py")}
+    sources = {path: _text(path) for path, _, _ in tree.modules()}
     choice = choose(tree, record, changes, sources, with_deep="not deep" not in options.rest)
     _explain(choice, record)
     if choice.everywhere:
@@ -91,8 +91,8 @@ def _recording(tree: Tree) -> Iterator[Recording | None]:
             _say("another run records here: this one doesn't")
             yield None
             return
-        if not os.path.exists("/proc/self/stat") or not os.access(PTH.parent, os.W_OK):
-            _say("not recorded: that needs /proc, and an environment that can be written to")
+        if sys.prefix == sys.base_prefix or not os.path.exists("/proc/self/stat"):
+            _say("not recorded: that needs a virtual environment and /proc")
             yield None
             return
         with recording(tree, CACHE / "code") as run:
@@ -113,8 +113,11 @@ def _explain(choice: Choice, record: Record) -> None:
     _say(
         f"{len(choice.chosen)} of {len(record.tests)} recorded tests, in {len(by_file)} files, about {choice.seconds:.0f} s of work"
     )
-    if choice.drifted:
-        _say(f"{choice.drifted} of them in doubt: what they reach has changed since the record was made")
+    if choice.in_doubt:
+        _say(
+            f"{choice.in_doubt} of them in doubt: they failed or were skipped, or what they reach has changed;"
+            " scripts/test --near --record renews the record"
+        )
     if choice.deep:
         _say(f"{choice.deep} tests marked `deep` import it too and are left out: scripts/test --near --deep")
     if choice.unknown and record.tests:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
 from tests.near.graph import Graph
-from tests.near.record import BELOW, CONTENT, LISTING, Record, as_mask, is_current, parents
+from tests.near.record import BELOW, CONTENT, LISTING, NEEDED, Record, as_mask, is_current, parents
 from tests.near.sources import LEVEL, compare
 from tests.near.tree import Change, Tree, is_test_file
 
@@ -24,6 +25,9 @@ EVERYWHERE = (
     "logist/pytest_plugin.py",
 )
 """A change of one of these may change any test."""
+
+
+_WORD = re.compile(r"\w+")
 
 
 @dataclass
@@ -44,8 +48,8 @@ class Choice:
     """Test files without a record that import what changed."""
     deep: int = 0
     """Tests marked `deep` that import what changed, and are left out."""
-    drifted: int = 0
-    """Tests chosen only because something that they reach has changed since they were recorded."""
+    in_doubt: int = 0
+    """Tests chosen only since what is known of them is old, or they failed or were skipped, and may reach the change."""
     unreached: list[str] = field(default_factory=list)
     """Files that changed and that no test is known to reach."""
 
@@ -58,7 +62,7 @@ def choose(
     *,
     with_deep: bool = False,
 ) -> Choice:
-    """The tests that reach `changes`; `sources` has the texts of test files, to look for names in."""
+    """The tests that reach `changes`; `sources` has the texts of all modules."""
     everywhere = [path for path in changes if any(fnmatch(path, each) for each in EVERYWHERE)]
     if everywhere:
         return Choice(everywhere)
@@ -66,7 +70,7 @@ def choose(
         tree, gone=[path for path, change in changes.items() if change.is_gone and _is_module(path)]
     )
     importers = graph.importers([path for path in changes if _is_module(path)])
-    masks = _changed_units(tree, record, changes)
+    masks = _changed_units(tree, record, changes, sources, graph)
     changed = as_mask(number for numbers in masks.values() for number in numbers)
     drifted = as_mask(_drifted_units(tree, record, importers)) if changes else 0
 
@@ -78,10 +82,11 @@ def choose(
             continue
         for name in names:
             units, seconds = record.tests[name]
-            if units & changed or units & drifted:
+            is_in_doubt = units & drifted or (name in record.doubtful and path in importers)
+            if units & changed or is_in_doubt:
                 choice.chosen.append(name)
                 choice.seconds += seconds
-                choice.drifted += not units & changed
+                choice.in_doubt += not units & changed
                 collected.setdefault(path, []).append(units.bit_count())
     deep = {} if with_deep else Counter(name.partition("::")[0] for name in record.deep)
     choice.deep = sum(count for path, count in deep.items() if path in importers)
@@ -109,7 +114,9 @@ def _is_module(path: str) -> bool:
     return path.endswith(".py") and path.startswith(("logist/", "tests/"))
 
 
-def _changed_units(tree: Tree, record: Record, changes: Mapping[str, Change]) -> dict[str, list[int]]:
+def _changed_units(
+    tree: Tree, record: Record, changes: Mapping[str, Change], sources: Mapping[str, str], graph: Graph
+) -> dict[str, list[int]]:
     """The numbers of the recorded units that each changed file stands for, in whatever version."""
     numbers: dict[tuple[str, str], list[int]] = {}
     for number, unit in enumerate(record.units):
@@ -121,16 +128,14 @@ def _changed_units(tree: Tree, record: Record, changes: Mapping[str, Change]) ->
             keys.add(
                 (next(each for each in parents(path) if each == "" or (each, LISTING) in numbers), LISTING)
             )
-        if _is_module(path) and path.startswith("logist/"):
-            text = (
-                (tree.root / path).read_text(encoding="utf-8", errors="replace")
-                if path in tree.files
-                else None
-            )
-            difference = compare(change.text, text)
+        if path.startswith("logist/") and path.endswith(".py"):
+            names, whole = graph.uses_of(path)
+            mentioning = "\n".join(sources[each] for each in whole if each in sources)
+            words = names | set(_WORD.findall(mentioning))
+            difference = compare(change.text, sources.get(path), words.__contains__)
             keys |= {(path, unit) for unit in difference.units}
-            if difference.level:
-                keys.add((path, LEVEL))
+            keys |= {(path, NEEDED)} if difference.level else set()
+            keys |= {(path, LEVEL)} if difference.loading else set()
         changed[path] = [number for key in keys for number in numbers.get(key, ())]
     return changed
 
@@ -154,7 +159,7 @@ def _is_reached(
 def _mentioning(path: str, tree: Tree, sources: Mapping[str, str], graph: Graph) -> list[str]:
     """The test files that, or whose helpers, have the file's name in their text; else those of its own directory."""
     name = path.rpartition("/")[2]
-    mentions = {each for each, text in sources.items() if name in text}
+    mentions = {each for each, text in sources.items() if name in text and each.startswith("tests/")}
     tests = [each for each in tree.files if is_test_file(each)]
     if name.endswith(".ambr"):  # a snapshot
         folder = path.rpartition("/__snapshots__/")[0]

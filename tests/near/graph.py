@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from tests.near.sources import Import
-from tests.near.tree import Tree
+from tests.near.tree import Tree, module_name
 
 _ALWAYS = frozenset({"top", "text"})
 _ALL = frozenset({"top", "text", "inner", "typing", "guess"})
@@ -39,6 +39,18 @@ class Graph:
             if each.how == "inner":
                 later.setdefault(each.unit, set()).update(self._find(each))
         return later
+
+    def uses_of(self, module: str) -> tuple[set[str], set[str]]:
+        """The names that other modules import from this one, and the paths of those that import it as a whole."""
+        name = module_name(module)
+        names, whole = set(), set()
+        for path, imports in self._imports.items():
+            for each in imports if path != module else ():
+                if each.name == name or (each.name.endswith("*") and name.startswith(each.name[:-1])):
+                    whole.add(path)
+                elif each.name.startswith(f"{name}."):
+                    names.add(each.name.removeprefix(f"{name}.").partition(".")[0])
+        return names, whole
 
     def importers(self, modules: Iterable[str]) -> set[str]:
         """Those that could reach one of `modules` by any chain of imports, these included."""

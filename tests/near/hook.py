@@ -98,23 +98,14 @@ class _All:
 
 
 class Loader(_external.FileLoader, _external.SourceLoader):  # type: ignore[misc]
-    """Loads marked code instead of a module's own, as long as the source is the same.
+    """Loads marked code instead of a module's own, even if its source has changed since the recording began.
 
     No SourceFileLoader: pytest leaves it alone, and does not compile the module itself to explain its asserts.
     """
 
-    path_stats = _external.SourceFileLoader.path_stats
-
     def get_code(self, fullname: str) -> Any:
-        try:
-            stamp, code = sys.near_code[self.path]  # type: ignore[attr-defined]
-            status = os.stat(self.path)
-            if (status.st_mtime_ns, status.st_size) == stamp:
-                with open(code, "rb") as file:
-                    return marshal.load(file)
-        except (OSError, EOFError, ValueError, TypeError):
-            pass
-        return super().get_code(fullname)
+        with open(sys.near_code[self.path], "rb") as file:  # type: ignore[attr-defined]
+            return marshal.load(file)
 
 
 def _find_marked() -> None:

@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
+from _pytest.assertion.rewrite import AssertionRewritingHook
+
+# pytest would warn that it can't rewrite the asserts of marked modules, which is an error in tests that run pytest.
+AssertionRewritingHook._warn_already_imported = lambda self, name: None  # type: ignore[method-assign]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,14 +75,14 @@ class Noting:
         result = yield
         mask = self.near.take() | self._of_wide_fixtures(item)
         seconds = sum(each for _, each in self.outcomes)
-        has_passed = all(passed for passed, _ in self.outcomes)
-        self._write({"test": item.nodeid, "units": f"{mask:x}", "seconds": seconds, "passed": has_passed})
+        is_complete = all(passed for passed, _ in self.outcomes)
+        self._write({"test": item.nodeid, "units": f"{mask:x}", "seconds": seconds, "complete": is_complete})
         return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        self.outcomes.append((not report.failed, report.duration))
+        self.outcomes.append((report.passed, report.duration))
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -1,4 +1,4 @@
-"""The record: what each test reached when it last passed, and how long it took."""
+"""The record: what each test reached when it last ran, and how long it took."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.near.sources import LEVEL
 from tests.near.tree import Tree, write
 
-_FORMAT = (2, sys.version_info[:2])
+_FORMAT = (3, sys.version_info[:2])
 
 CONTENT = ""
 """The unit of a file as it is on disk: of who reads it, and of the tests in it."""
 LISTING = "/"
 """The unit of a directory: of who lists it."""
+NEEDED = "<needed>"
+"""The unit of a module: of whom it was imported for, in whichever process and test that happened first."""
 BELOW = "/*"
 """The unit of a directory: of who opens it, or hands it to another program."""
 
@@ -26,7 +29,7 @@ class Unit(NamedTuple):
 
     path: str
     name: str
-    """Of a function or method, `sources.LEVEL`, CONTENT, LISTING or BELOW."""
+    """Of a function or method, `sources.LEVEL`, or one of those above."""
     digest: str
 
 
@@ -48,6 +51,8 @@ class Record:
     """What runs when a module, by its path, is imported."""
     deep: set[str] = field(default_factory=set)
     """Ids of tests that did not run since they are marked `deep`."""
+    doubtful: set[str] = field(default_factory=set)
+    """Ids of tests that were skipped or failed when they last ran, so they may reach more than is known."""
 
     @classmethod
     def load(cls, path: Path) -> Record:
@@ -57,9 +62,8 @@ class Record:
             if stored["format"] != _FORMAT:
                 return cls()
             tests = {name: Reached(*fields) for name, fields in stored["tests"].items()}
-            return cls(
-                [Unit(*each) for each in stored["units"]], tests, stored["imports"], set(stored["deep"])
-            )
+            units = [Unit(*each) for each in stored["units"]]
+            return cls(units, tests, stored["imports"], set(stored["deep"]), set(stored["doubtful"]))
         except (OSError, EOFError, ValueError, TypeError, KeyError):
             return cls()
 
@@ -73,6 +77,7 @@ class Record:
             "tests": tests,
             "imports": self.imports,
             "deep": self.deep,
+            "doubtful": self.doubtful,
         }
         write(path, marshal.dumps(stored))
 
@@ -101,6 +106,7 @@ def tree_units(tree: Tree) -> list[Unit]:
     folders = {parent for path in tree.files for parent in parents(path)}
     units += [Unit(folder, LISTING, "") for folder in sorted(folders)]
     units += [Unit(folder, BELOW, "") for folder in sorted(folders - {""})]
+    units += [Unit(unit.path, NEEDED, unit.digest) for unit in units if unit.name == LEVEL]
     return units
 
 
@@ -119,7 +125,8 @@ def is_current(unit: Unit, tree: Tree) -> bool:
         return False
     if unit.name == CONTENT:
         return file.digest == unit.digest
-    return file.outline is not None and file.outline.units.get(unit.name) == unit.digest
+    name = LEVEL if unit.name == NEEDED else unit.name
+    return file.outline is not None and file.outline.units.get(name) == unit.digest
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -20,6 +20,7 @@ from tests.near.record import (
     BELOW,
     CONTENT,
     LISTING,
+    NEEDED,
     Reached,
     Record,
     Unit,
@@ -54,6 +55,8 @@ class Recording:
         numbers = record.number(self.units)
         masks: dict[str, int] = {}
         collected: dict[str, int] = {}
+        # Which of several tests is the first to import a module says nothing of the others.
+        first = ~as_mask(number for number, unit in enumerate(record.units) if unit.name == LEVEL)
         tests = []
         for line in self._lines():
             if "deep" in line:
@@ -63,20 +66,22 @@ class Recording:
             if mask is None:
                 mask = masks[line["units"]] = as_mask(numbers[bit] for bit in bits(int(line["units"], 16)))
             if "import" in line:
-                record.imports[line["import"]] = mask
+                record.imports[line["import"]] = mask & first
             elif "file" in line:
-                collected[line["file"]] = collected.get(line["file"], 0) | mask
+                collected[line["file"]] = collected.get(line["file"], 0) | mask & first
             else:
-                tests.append((line["test"], mask, line["seconds"], line["passed"]))
+                tests.append((line["test"], mask, line["seconds"], line["complete"]))
         completing = _Completing(Graph(self.tree), record, self.tree)
-        for name, mask, seconds, has_passed in tests:
+        for name, mask, seconds, is_complete in tests:
             path = name.partition("::")[0]
             mask = completing.complete(path, mask | collected.get(path, 0))
             before = record.tests.get(name)
-            if has_passed:
-                record.tests[name] = Reached(mask, seconds)
-            elif before is not None:  # it may have stopped early
-                record.tests[name] = Reached(mask | before.units, max(seconds, before.seconds))
+            if is_complete:
+                record.doubtful.discard(name)
+            else:
+                record.doubtful.add(name)
+                mask |= before.units if before else 0
+            record.tests[name] = Reached(mask, seconds)
         record.deep -= record.tests.keys()
 
     def _lines(self) -> Iterator[Any]:
@@ -94,6 +99,7 @@ class _Completing:
     def __init__(self, graph: Graph, record: Record, tree: Tree) -> None:
         self._graph, self._imports = graph, record.imports
         self._levels: dict[str, int] = {}
+        self._needed: dict[str, int] = {}
         self._contents: dict[str, int] = {}
         self._later: list[tuple[int, frozenset[str]]] = []
         self._masks: dict[frozenset[str], int] = {}
@@ -104,6 +110,8 @@ class _Completing:
                 continue
             if unit.name == LEVEL:
                 self._levels[unit.path] = 1 << number
+            elif unit.name == NEEDED:
+                self._needed[unit.path] = 1 << number
             elif unit.name == CONTENT:
                 self._contents[unit.path] = 1 << number
             else:
@@ -131,7 +139,7 @@ class _Completing:
         if modules not in self._masks:
             mask = 0
             for module in modules:
-                mask |= self._imports.get(module, 0) | self._levels.get(module, 0)
+                mask |= self._imports.get(module, 0) | self._needed.get(module, 0)
                 if module.startswith("tests/"):
                     mask |= self._contents.get(module, 0)
             self._masks[modules] = mask
@@ -170,7 +178,7 @@ def _layout(tree: Tree, cache: Path, units: Sequence[Unit]) -> dict[str, Any]:
     }
 
 
-def _marked_code(tree: Tree, cache: Path) -> Iterator[tuple[str, tuple[tuple[int, int], str]]]:
+def _marked_code(tree: Tree, cache: Path) -> Iterator[tuple[str, str]]:
     cache.mkdir(parents=True, exist_ok=True)
     old = {file.name for file in cache.iterdir()}
     used = set()
@@ -186,7 +194,7 @@ def _marked_code(tree: Tree, cache: Path) -> Iterator[tuple[str, tuple[tuple[int
                 continue
             write(cache / name, marshal.dumps(code))
         used.add(name)
-        yield str(source), (file.stamp, str(cache / name))
+        yield str(source), str(cache / name)
     for name in old - used:
         (cache / name).unlink(missing_ok=True)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from types import CodeType
@@ -43,10 +43,22 @@ class Outline:
 class Difference(NamedTuple):
     """What differs between two versions of a module."""
 
-    units: frozenset[str]
-    """Functions whose bodies differ, or that only one of the two has."""
-    level: bool
-    """Whether something else changed: a constant, a class, a signature, a decorator, an import."""
+    units: frozenset[str] = frozenset()
+    """Functions whose bodies differ, that only one of the two has, or that use a name that differs."""
+    level: bool = False
+    """Whether something differs that any code could depend on that needs the module, a class say."""
+    loading: bool = False
+    """Whether loading it is different, an import or a constant, although nothing but `units` depends on that."""
+
+
+class _Statement(NamedTuple):
+    """A statement of a module, without the bodies of functions."""
+
+    dump: str
+    binds: frozenset[str]
+    """The names that it binds; none if it does more, or if Python itself looks them up."""
+    uses: frozenset[str]
+    is_function: bool
 
 
 def digest(content: bytes) -> str:
@@ -74,8 +86,8 @@ def outline(source: str, name: str) -> Outline:
     return Outline(units, frozenset(_imports(tree, name)))
 
 
-def compare(old: str | None, new: str | None) -> Difference:
-    """What differs; None is a module that is not there. One that can't be parsed differs in everything."""
+def compare(old: str | None, new: str | None, is_used_elsewhere: Callable[[str], bool]) -> Difference:
+    """What differs; None is a module that is not there. `is_used_elsewhere`: whether other modules use a name of it."""
     try:
         before, after = ast.parse(old or ""), ast.parse(new or "")
     except (SyntaxError, ValueError):
@@ -85,11 +97,33 @@ def compare(old: str | None, new: str | None) -> Difference:
     changed = {unit for unit in bodies.keys() | new_bodies.keys() if bodies.get(unit) != new_bodies.get(unit)}
     if old is None or new is None:
         return Difference(frozenset(changed), level=True)
-    # A plain function with a name that nothing used before changes nothing for the rest.
-    used = {word for node in ast.walk(before) for word in _words(node)}
-    level = [statement for name, statement in _level(before)]
-    new_level = [statement for name, statement in _level(after) if name is None or name in used]
-    return Difference(frozenset(changed), level != new_level)
+    users = [(unit, _used(node)) for tree in (before, after) for unit, node in _functions(tree.body)]
+    known = {name for node in ast.walk(before) for name in (*_bound(node), *_used(node))}
+    statements = _changed_statements(_level(before), _level(after))
+    names = {name for each in statements for name in each.binds}
+    # Nothing else can use a name yet that was not there before.
+    if not all(each.binds for each in statements) or any(is_used_elsewhere(name) for name in names & known):
+        return Difference(frozenset(changed), level=True)
+    changed |= {unit for unit, uses in users if uses & names}
+    return Difference(frozenset(changed), loading=any(not each.is_function for each in statements))
+
+
+def _changed_statements(before: list[_Statement], after: list[_Statement]) -> list[_Statement]:
+    """The statements that differ, and those that use what these bind, and so on; all if their order differs."""
+    every = [*before, *after]
+    counts, new_counts = (Counter(each.dump for each in statements) for statements in (before, after))
+    common = {dump for dump in counts if counts[dump] == new_counts[dump]}
+    if [each.dump for each in before if each.dump in common] != [
+        each.dump for each in after if each.dump in common
+    ]:
+        return every
+    changed = [each for each in every if each.dump not in common]
+    while True:
+        names = {name for each in changed for name in each.binds}
+        using = [each for each in every if each not in changed and each.uses & names]
+        if not using:
+            return changed
+        changed += using
 
 
 def mark(source: str, name: str, path: str) -> CodeType:
@@ -146,8 +180,8 @@ def _bodies(tree: ast.Module) -> dict[str, str]:
     return bodies
 
 
-def _level(tree: ast.Module) -> list[tuple[str | None, str]]:
-    """What runs at import, statement by statement, a plain function with its name; empties the functions of `tree`."""
+def _level(tree: ast.Module) -> list[_Statement]:
+    """What runs at import; takes the bodies of the functions of `tree` away."""
     for _, function in _functions(tree.body):
         text = ast.get_docstring(function) if function.decorator_list else None  # click's help is such a text
         function.body = [ast.Expr(ast.Constant(text))]
@@ -155,20 +189,42 @@ def _level(tree: ast.Module) -> list[tuple[str | None, str]]:
         if isinstance(node, ast.Module | ast.ClassDef):
             first = 1 if isinstance(node, ast.ClassDef) else 0  # a class's text may be part of a schema
             node.body[first:] = [each for each in node.body[first:] if not _is_text(each)]
-    return [(_plain(each), ast.dump(each)) for each in tree.body if not _is_for_typing(each)]
+    return [
+        _Statement(
+            ast.dump(each), frozenset(_bound(each)), frozenset(_used(each)), isinstance(each, Function)
+        )
+        for statement in tree.body
+        for each in _single(statement)
+    ]
 
 
-def _plain(statement: ast.stmt) -> str | None:
-    return statement.name if isinstance(statement, Function) and not statement.decorator_list else None
+def _single(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """An import of several names as several statements; nothing for what only a type checker reads."""
+    if isinstance(statement, ast.Import):
+        yield from (ast.Import([alias]) for alias in statement.names)
+    elif isinstance(statement, ast.ImportFrom):
+        yield from (ast.ImportFrom(statement.module, [alias], statement.level) for alias in statement.names)
+    elif not _is_for_typing(statement):
+        yield statement
 
 
-def _words(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name):
-        yield node.id
-    elif isinstance(node, ast.alias):
-        yield node.asname or node.name
-    elif isinstance(node, Function | ast.ClassDef):
-        yield node.name
+def _bound(statement: ast.AST) -> set[str]:
+    names: set[str] = set()
+    if (
+        isinstance(statement, ast.Import | ast.ImportFrom)
+        and getattr(statement, "module", "") != "__future__"
+    ):
+        names = {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+    elif isinstance(statement, Function) and not statement.decorator_list:
+        names = {statement.name}
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        names = {target.id if isinstance(target, ast.Name) else "__" for target in targets}
+    return names if not any(name.startswith("__") for name in names) else set()
+
+
+def _used(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _is_for_typing(node: ast.AST) -> bool:
@@ -192,7 +248,6 @@ def _imports_of(node: ast.AST, how: str, unit: str = "") -> Iterator[Import]:
         if isinstance(child, ast.Import):
             yield from (Import(alias.name, how, unit) for alias in child.names)
         elif isinstance(child, ast.ImportFrom) and child.module and not child.level:
-            yield Import(child.module, how, unit)
             yield from (Import(f"{child.module}.{alias.name}", how, unit) for alias in child.names)
         elif _is_for_typing(child):
             yield from _imports_of(child, "typing")

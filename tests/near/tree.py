@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.near.sources import Import, Outline, digest, outline
 
-_FORMAT = 3
+_FORMAT = 4
 
 
 class File(NamedTuple):

@@ -313,6 +313,7 @@ def stable_state(state: Json) -> Json:
         *("head", "checksum", "created_at", "updated_at", "usage", "checkpoint", "start_checkpoint"),
         "spawned",  # how long its children took is in it
         "source",  # where the world lies is in it
+        "unchanged",  # what an agent did that was killed is there already
     )
     return {key: value for key, value in state.items() if key not in varying} | {
         "asked": state["asked"],

@@ -72,7 +72,7 @@ def choose(
     importers = graph.importers([path for path in changes if _is_module(path)])
     masks = _changed_units(tree, record, changes, sources, graph)
     changed = as_mask(number for numbers in masks.values() for number in numbers)
-    drifted = as_mask(_drifted_units(tree, record, importers)) if changes else 0
+    drifted = as_mask(_drifted_units(tree, tree.before(changes), record, importers))
 
     choice = Choice()
     collected: dict[str, list[int]] = {}
@@ -140,10 +140,11 @@ def _changed_units(
     return changed
 
 
-def _drifted_units(tree: Tree, record: Record, importers: set[str]) -> Iterator[int]:
-    """The recorded units that are different today, and whose tests may therefore reach the change today."""
+def _drifted_units(tree: Tree, before: Tree, record: Record, importers: set[str]) -> Iterator[int]:
+    """The recorded units that were different before the change already; so their tests may reach the change today."""
     for number, unit in enumerate(record.units):
-        if not is_current(unit, tree) and (not _is_module(unit.path) or unit.path in importers):
+        is_known = is_current(unit, before) or is_current(unit, tree)
+        if not is_known and (not _is_module(unit.path) or unit.path in importers):
             yield number
 
 

@@ -54,7 +54,7 @@ class Marks:
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Notes the files that are opened, the directories that are listed, and what processes are started with."""
         if event in _READING:
-            if not _is_importing():
+            if not _is_beside_the_point():
                 self._note(arguments[0], self.files if event == "open" else self.listings)
         elif event in _LINKING:
             self._note(arguments[0], self.files)
@@ -79,11 +79,15 @@ class Marks:
                 each[number] = 1
 
 
-def _is_importing() -> bool:
-    """Whether the caller of `audit` is an import: the graph of imports knows better what that is for."""
+def _is_beside_the_point() -> bool:
+    """Whether the caller of `audit` imports, which the graph of imports knows better, or removes what a test made."""
     caller = sys._getframe(1).f_back
-    name = caller.f_code.co_filename if caller else ""
-    return name.startswith("<frozen importlib") or name.endswith("/_pytest/assertion/rewrite.py")
+    if caller is None:
+        return False
+    name = caller.f_code.co_filename
+    is_import = name.startswith("<frozen importlib") or "/importlib/" in name
+    is_removal = caller.f_code.co_name.startswith("_rmtree")
+    return is_import or is_removal or name.endswith("/_pytest/assertion/rewrite.py")
 
 
 class _All:

@@ -1,4 +1,4 @@
-"""What it costs that nothing is lost: appends beside other ways to keep a log, opening, steps, verify.
+"""What it costs that nothing is lost: appends beside other ways to keep a log, opening, steps, verify, new jobs.
 
 Run: python benchmarks/durability.py [--runs 30] [--counts 10 1000 10000 100000] [--place DIRECTORY]
 """
@@ -25,11 +25,14 @@ from logs import ENTRY, OTHERS, Logist, Rewrite, lines, write_history
 from measure import LOGIST, clean_environment, table
 
 from logist.core import fold
-from logist.core.model import Interaction, Request
+from logist.core.model import Interaction, JobSpec, Request
+from logist.jobs.create import create
 from logist.jobs.session import dump, dump_state, interaction_of, state_of
 from logist.store import REPLACE_BELOW, filesystem_type
 from logist.workspace.git import Git
 from tests.jobs.bench import Bench, answer, command
+from tests.support import ROOT, make_repository
+from tests.torture import mutants
 from tests.torture.lab import World, paid_server, quick_python
 from tests.torture.suite import Skip
 from tests.torture.tracer import Call, trace
@@ -225,13 +228,10 @@ def step_costs(name: str, world: World, runs: int, *, paid: bool) -> list[Any]:
     own = [call for call in calls if is_under(call, world.folder) and not is_under(call, world.job.git_dir)]
     git = [call for call in calls if is_under(call, world.job.git_dir)]
     written = sum(max(0, call.result or 0) for call in own if call.name in WRITES) / 1000
-    programs = sum(
-        call.name == "execve" and call.result == 0 and call.paths[0].endswith("/git") for call in calls
-    )
     files = times([timed(protocol(world, paid=paid)) for _ in range(runs)])
     whole = times([step_time(world, number) for number in range(SLOW)])
     flushed = str(fsyncs(own)), str(fsyncs(git))
-    return [name, flushed[0], written, files.median, files.least, flushed[1], str(programs), whole.median]
+    return [name, flushed[0], written, files.median, files.least, flushed[1], str(gits(calls)), whole.median]
 
 
 def traced_step(world: World) -> list[Call]:
@@ -256,6 +256,11 @@ def is_under(call: Call, folder: Path) -> bool:
 
 def fsyncs(calls: Sequence[Call]) -> int:
     return sum(call.name in FSYNCS for call in calls)
+
+
+def gits(calls: Sequence[Call]) -> int:
+    """Git processes, with those that git starts itself."""
+    return sum(call.name == "execve" and call.result == 0 and "/git" in call.paths[0] for call in calls)
 
 
 def protocol(world: World, *, paid: bool) -> Callable[[], None]:
@@ -323,6 +328,52 @@ def git_watched() -> Iterator[list[float]]:
         Git.streaming = streaming  # type: ignore[method-assign]
 
 
+def creating(place: Path, runs: int) -> None:
+    """(v) What it costs to make a job: counted by the tracer, timed in this process without it."""
+    repository = make_repository(place / "repository")
+    kinds: list[tuple[str, str, str | bool]] = [
+        ("no repository", "flushed_at_once", False),
+        ("no repository, busy disk", "flushed_one_by_one", False),
+        ("from a repository", "flushed_at_once", str(repository)),
+    ]
+    rows: list[list[Any]] = []
+    for number, (name, variant, source) in enumerate(kinds):
+        world = World.made(place / f"create-{number}", [AGAIN])
+        calls = traced_create(world, variant, source)
+        with mutants.applied([variant]):
+            rows.append([name, str(gits(calls)), str(fsyncs(calls)), *create_costs(world, source, runs)])
+    table([["a new job", "gits", "fsyncs", "ms median", "ms least", "CPU ms", "of it gits'"], *rows])
+    print(
+        "busy: other programs have written much that is not on the disk yet, and one syncfs would wait for it"
+    )
+    judged("git processes of a job without a repository", int(rows[0][1]), 1)
+    judged("fsyncs of a job without a repository", int(rows[0][2]), 8)
+
+
+def traced_create(world: World, variant: str, source: str | bool) -> list[Call]:
+    """The calls of `job create`."""
+    options = ["--repo", source] if isinstance(source, str) else ["--no-repo"]
+    argv = [world.python, "-m", "tests.torture.mutants", variant, "job", "create", "--prompt", "Do it."]
+    try:
+        done = trace([*argv, *options], cwd=world.place, env=world.env | {"PYTHONPATH": str(ROOT)})
+    except Skip as reason:
+        print(f"not counted: {reason}")
+        return []
+    assert done.code == 0, done.err
+    return done.calls
+
+
+def create_costs(world: World, source: str | bool, runs: int) -> list[float]:
+    """Milliseconds of making a job, the median and the least; milliseconds of CPU, all of it and in git."""
+    project = world.project()
+    spec = JobSpec(prompt="Do it.", repo=source)
+    create(project, "first", spec)  # it pays for what is not yet in memory
+    before = os.times()
+    took = [timed(lambda number=number: create(project, f"n{number}", spec)) for number in range(runs)]
+    spent = [(after - then) * 1000 / runs for then, after in zip(before, os.times(), strict=True)]
+    return [*times(took), sum(spent[:4]), sum(spent[2:4])]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=30)
@@ -344,6 +395,8 @@ def main() -> None:
         steps(place, options.runs)
         print("\n(iv) verify")
         verifying(biggest, place / f"job-{counts[-1]}", counts[-1])
+        print("\n(v) new jobs")
+        creating(place, options.runs)
 
 
 if __name__ == "__main__":

@@ -50,16 +50,17 @@ def commands() -> dict[str, list[str]]:
 
 
 def make_jobs(place: Path, count: int) -> None:
-    """A project with one real job, and copies of its directory under other ids."""
+    """A project with one real job, and copies of its state and history under other ids."""
     environment = clean_environment(place)
     for words in (["init"], ["job", "create", "--id", "job-0", "--prompt", "A task", "--no-repo"]):
         subprocess.run([*LOGIST, *words], cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
     jobs = place / ".logist" / "jobs"
-    state = (jobs / "job-0" / "state.json").read_bytes()
+    copied = {name: (jobs / "job-0" / name).read_bytes() for name in ("state.json", "jobHistory.json")}
     for number in range(1, count):
         folder = jobs / f"job-{number}"
         folder.mkdir()
-        (folder / "state.json").write_bytes(state)
+        for name, data in copied.items():
+            (folder / name).write_bytes(data)
 
 
 if __name__ == "__main__":

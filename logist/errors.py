@@ -4,6 +4,7 @@ LogistError                 1   internal: a surprise, or storage that failed
 ├── StorageError            1   a disk that is full, read-only or failing
 ├── UsageError              2   a wrong argument, an unknown job, a bad id
 ├── InvalidFile             5   config, job.yaml, role, workflow or schema does not validate
+├── SetupFailed             5   the commands of `workspace.setup` failed
 ├── ProviderError           6   the model's side: auth, rate, network, time-out, missing extra
 ├── Refused                 8   the job's state forbids it
 │   └── Busy                8   another process is at work on the job
@@ -61,6 +62,25 @@ class UsageError(LogistError):
 class InvalidFile(LogistError):
     exit_code = 5
     code = "invalid_file"
+
+
+class SetupFailed(LogistError):
+    exit_code = 5
+    code = "setup_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str | None = None,
+        fix: str | None = None,
+        output: str = "",
+    ) -> None:
+        super().__init__(message, where=where, fix=fix)
+        self.by_agent = False
+        """It worked until an agent changed the lock files."""
+        self.output = output
+        """What the command wrote that failed."""
 
 
 class ProviderError(LogistError):

@@ -4,6 +4,7 @@ A step is one answer; the last one is repeated. Its keys, all optional:
 
 text, finish, usage   the answer; usage is {"input": n, "output": n, "cached": n}, or None to tell none
 calls                 tools that are called, [{"name": n, "args": object or text, "id": i}]
+gate                  a threading.Event: the answer waits until it is set
 delay, chunk_delay    seconds before the answer, and before each streamed piece; both end with the server
 chunk                 characters a streamed piece carries
 status, message, headers   an error in OpenAI's shape
@@ -22,6 +23,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Json = dict[str, Any]
+
+GATE_SECONDS = 120.0
+"""A test whose gate is closed this long has failed."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,8 @@ class _Handler(BaseHTTPRequestHandler):
             return  # a client may leave at any time
 
     def _answer(self, step: Json, body: Json) -> None:
+        if "gate" in step:
+            step["gate"].wait(GATE_SECONDS)
         self.owner.closing.wait(step.get("delay", 0))
         if self.owner.closing.is_set() or step.get("close") == "before":
             self._hang_up()

@@ -147,7 +147,8 @@ def type_of(schema: dict[str, Any]) -> str:
         return " or ".join(type_of(each) for each in schema["anyOf"] if each.get("type") != "null")
     if schema.get("type") == "array":
         return f"list of {type_of(schema['items'])}"
-    return "branch" if "$ref" in schema else str(schema["type"])
+    referred = {"#/$defs/BranchForm": "branch", "#/$defs/ItemLimitsForm": "limits"}
+    return referred[schema["$ref"]] if "$ref" in schema else str(schema["type"])
 
 
 def limits_of(schema: dict[str, Any]) -> str:

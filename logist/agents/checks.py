@@ -139,7 +139,8 @@ def _run(told: dict[str, Any]) -> dict[str, Any]:
 
 def _confinement(told: dict[str, Any]) -> Confinement:
     paths = {name: Path(told[name]) for name in ("workspace", "home")}
-    return Confinement(**{**told, **paths, "readable": tuple(map(Path, told["readable"]))})
+    lists = {name: tuple(map(Path, told[name])) for name in ("readable", "shared")}
+    return Confinement(**{**told, **paths, **lists})
 
 
 def _nobody_waits() -> bool:

@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from logist.agents import booking
-from logist.agents.protocol import Ask, Work
+from logist.agents.protocol import Ask, CodePaths, Work
+from logist.agents.tools import commands
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.exit_command import clean
 from logist.core.model import (
@@ -40,12 +41,15 @@ class Ending(StrEnum):
     REFUSED = "refused"
     TURNS = "turns"
     COST = "cost"
+    SHARED_COST = "shared_cost"
+    """The same, of a limit that the job shares with others."""
     TIME = "time"
     FAULT = "fault"
 
 
 ERRORS = {
     Ending.COST: ErrorKind.LIMIT,
+    Ending.SHARED_COST: ErrorKind.SHARED_LIMIT,
     Ending.TIME: ErrorKind.TIMEOUT,
     Ending.FAULT: ErrorKind.BAD_REQUEST,
 }
@@ -124,6 +128,7 @@ def ask_from(envelope: JsonObject) -> Ask:
         backoff_seconds=envelope["backoff_seconds"],
         reserved_microcents=envelope.get("reserved_microcents"),
         allowance_microcents=envelope.get("allowance_microcents"),
+        shares_limits_of=envelope.get("shares_limits_of"),
         min_output_tokens=envelope.get("min_output_tokens", 2048),
         agent=envelope.get("agent", "litellm"),
         work=_work(envelope.get("work") or {}),
@@ -140,6 +145,7 @@ def _work(said: JsonObject) -> Work:
         sandbox=SandboxRules.model_validate(said.get("sandbox", {})),
         marker=said.get("marker", ""),
         program=said.get("program"),
+        code=CodePaths.read(said.get("code") or {}),
     )
 
 
@@ -248,6 +254,18 @@ def reserved(last: Exchange, envelope: JsonObject) -> int | None:
     )
 
 
+def _failed(worked: Sequence[JsonObject]) -> JsonObject | None:
+    """How many calls of each tool failed; None if none did."""
+    results = [result for each in worked for result in each.get("results", ())]
+    counts = Counter(result["name"] for result in results if _has_failed(result))
+    return {clean(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())} or None
+
+
+def _has_failed(result: JsonObject) -> bool:
+    command = result["name"] == commands.NAME
+    return bool(result["error"]) or (command and not result["content"].startswith(commands.SUCCEEDED))
+
+
 def _summed(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
     """The last answer, with what all of them used, and what their tools came to."""
     worked = [each.tools for each in exchanges if each.tools is not None]
@@ -264,6 +282,7 @@ def _summed(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
             ),
             "tools": {clean(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())}
             or replies[-1].tools,
+            "tools_failed": _failed(worked) or replies[-1].tools_failed,
             "redactions": redactions + sum(int(each.get("redactions", 0)) for each in worked),
             "warnings": tuple(dict.fromkeys(text for reply in replies for text in reply.warnings)),
         }

@@ -23,7 +23,7 @@ from logist.config.environment import Environment
 from logist.core.model import JsonObject
 from logist.core.redact import redact
 from logist.errors import StorageError
-from logist.store import JobDir, Lock
+from logist.store import JobDir, Lock, files
 
 LOG = "courier.log"
 
@@ -62,9 +62,11 @@ def launch(
 
 
 def _log(job: JobDir) -> int:
-    job.logs.mkdir(mode=0o700, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(job.logs / LOG, flags, 0o600)
+    # Without O_NONBLOCK a pipe in its place would hold us for ever.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with files.storage(job.logs / LOG):
+        job.logs.mkdir(mode=0o700, exist_ok=True)
+        return os.open(job.logs / LOG, flags, 0o600)
 
 
 def _hand_over(pipe: int, private: JsonObject) -> None:

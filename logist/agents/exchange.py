@@ -22,16 +22,18 @@ two turns of a model that works with tools, the next courier goes on from there.
 
 from __future__ import annotations
 
+import os
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from logist.agents import booking, litellm
-from logist.agents.collecting import Ending
+from logist.agents import booking, litellm, shared_limits
+from logist.agents.collecting import ERRORS, Ending
 from logist.agents.litellm import Answer, Failure
 from logist.agents.place import Place
 from logist.agents.protocol import GRACE, Ask, Sending, Turn
@@ -44,6 +46,8 @@ from logist.store import JobDir
 
 LOAD_SECONDS = 120.0
 """How long litellm may take to load; the deadline of the ask starts after it."""
+LOOK_SECONDS = 0.2
+"""How often who waits for calls of other jobs looks whether there is room."""
 LONGEST_PAUSE = 60.0
 """Seconds between two tries; a provider that wants longer is asked by a later step."""
 
@@ -92,7 +96,7 @@ class Errand:
         self.toolbox = Toolbox(ask, place, lambda text: redact(booking.whole(text), self.secrets))
         self.events: SimpleQueue[Event] = SimpleQueue()
         self.at = Progress.of(job.exchanges())
-        self.reserved = ask.reserved_microcents
+        self.coming = next_exchange(ask, self.at.turns, self.at.spent)
         self.tries = 1
         self.sent = self.over = self.stopped = False
 
@@ -108,11 +112,30 @@ class Errand:
 
     def _converse(self, loaded: Loaded, deadline: float) -> None:
         """The model's turn, then the tools it called for, until it calls for none."""
-        if self.at.reply is None:
+        if self.at.reply is None and (self._is_reserved() or self._reserved_again(deadline)):
             self._turn(loaded, deadline)
-        while not self.stopped and self._goes_on(deadline):
-            self._begin({})
+        while not self.stopped and self._goes_on(deadline) and self._begin_next(deadline):
             self._turn(loaded, deadline)
+
+    def _is_reserved(self) -> bool:
+        """Whether the exchange that is begun has its room: its stepper has kept that, or it shares no limit."""
+        return self.at.k == 1 or self.ask.shares_limits_of is None
+
+    def _reserved_again(self, deadline: float) -> bool:
+        """Reserves once more what a killed courier had begun: after the kill, another job may have taken the room."""
+        end = self._begin(deadline, self.at.k, {})
+        if end is not None and not self.stopped:
+            self._save(_ending(ERRORS[end], self._no_room(end)), "", 0.0)
+        return end is None and not self.stopped
+
+    def _begin_next(self, deadline: float) -> bool:
+        """The next turn, or the end of the ask where a limit leaves no room for it."""
+        end = self._begin(deadline, self.at.k + 1, {})
+        if end is not None and self.at.done is not None:
+            ending = {"kind": end.value, "message": self._no_room(end)}
+            self.at.done = self.at.done | {"end": ending}
+            self.job.save_tools(self.at.k, self.at.done)
+        return end is None and not self.stopped
 
     def _goes_on(self, deadline: float) -> bool:
         """Runs what the model called for. False when nothing was, when that ends the ask, or we are told to end."""
@@ -150,19 +173,44 @@ class Errand:
         if time.monotonic() >= deadline:
             message = f"not at an end within {self.ask.deadline_seconds:g} seconds"
             return {"kind": Ending.TIME.value, "message": message}
-        if next_exchange(self.ask, self.at.turns, self.at.spent) is None:
+        shares = self.ask.shares_limits_of is not None  # then all limits are looked at together, in `_begin`
+        if not shares and next_exchange(self.ask, self.at.turns, self.at.spent) is None:
             message = f"after {len(self.at.turns)} turns, the next exchange could cost more than the job may"
             return {"kind": Ending.COST.value, "message": message}
         return None
 
-    def _begin(self, request: JsonObject) -> None:
-        """The next exchange, durable before anything of it is sent."""
-        coming = next_exchange(self.ask, self.at.turns, self.at.spent)
-        reserved = coming.reserved_microcents if coming else self.reserved
-        self.at.k += 1
-        self.job.begin_exchange(self.at.k, {**request, "reserved_microcents": reserved})
-        self.at.reply = self.at.done = None
-        self.sent = self.over = False
+    def _begin(self, deadline: float, k: int, request: JsonObject) -> Ending | None:
+        """Exchange `k`, durable before anything of it is sent; or the limit that leaves no room for it.
+
+        Waits while only calls of other jobs that are out stand in the way. Begins nothing after `stop`.
+        """
+        ask, at = self.ask, self.at
+        while not self.stopped:
+            jobs_dir = Path(os.path.realpath(self.job.path)).parent
+            with shared_limits.reserving(jobs_dir, self.job.id, ask.shares_limits_of) as shared:
+                room = min((each.left for each in shared), default=None)
+                self.coming = next_exchange(ask, at.turns, at.spent, room)
+                if self.coming is not None:
+                    reserved = self.coming.reserved_microcents
+                    self.job.begin_exchange(k, {**request, "reserved_microcents": reserved})
+                    at.k, at.reply, at.done = k, None, None
+                    self.sent = self.over = False
+                    return None
+                room = min((each.left_in_the_end for each in shared), default=None)
+            unlimited = replace(ask, allowance_microcents=None)
+            if shared and next_exchange(unlimited, at.turns, at.spent, room) is None:
+                return Ending.SHARED_COST
+            if next_exchange(ask, at.turns, at.spent) is None:
+                return Ending.COST
+            if time.monotonic() >= deadline:
+                return Ending.SHARED_COST
+            self._sleep(LOOK_SECONDS)
+        return None
+
+    def _no_room(self, end: Ending) -> str:
+        text = f"after {len(self.at.turns)} turns, the next exchange could cost more than"
+        above = self.ask.shares_limits_of
+        return f"{text} the job may" if end is Ending.COST else f"{text} {above} and its jobs have left"
 
     def _turn(self, loaded: Loaded, deadline: float) -> None:
         """One answer, tried again where that is free of risk."""
@@ -172,7 +220,8 @@ class Errand:
             pause = self._pause(failure, deadline)
             if pause is None or not self._sleep(pause):
                 return
-            self._begin({"retry_of": self.at.k})
+            if self._begin(deadline, self.at.k + 1, {"retry_of": self.at.k}) is not None:
+                return  # what came of the last try counts
             self.tries += 1
 
     def stop(self, *_: object) -> None:
@@ -215,9 +264,8 @@ class Errand:
     def _exchange(self, loaded: Loaded, deadline: float) -> Failure | None:
         """One exchange, on disk when this returns; unless it was stopped, for then it is in doubt."""
         pieces: list[str] = []
-        coming = next_exchange(self.ask, self.at.turns, self.at.spent)
+        coming = self.coming
         assert coming is not None  # else it would not have been begun
-        self.reserved = coming.reserved_microcents
         self.job.mark_sent(self.at.k)
         self.sent = True
         started = time.monotonic()
@@ -273,8 +321,9 @@ class Errand:
         return pause_after(self.tries, failure, self.ask.backoff_seconds, left, chance)
 
     def _save(self, ended: Ended, text: str, seconds: float) -> None:
+        reserved = self.coming.reserved_microcents if self.coming else None
         reply = booking.reply_of(
-            self.ask, ended.answer, text, seconds, self.secrets, reserved=self.reserved, sent=self.sent
+            self.ask, ended.answer, text, seconds, self.secrets, reserved=reserved, sent=self.sent
         )
         self.job.save_response(self.at.k, reply.model_dump(mode="json"))
         self.at.reply, self.over = reply, True

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from logist.agents.protocol import Work
+from logist.agents.protocol import CodePaths, Work
 from logist.agents.sandbox import Confinement
 from logist.store import JobDir
 from logist.workspace import beneath, removal
@@ -55,16 +55,35 @@ class Place:
         """HOME of what runs here."""
         return self.scratch / "home"
 
-    def confinement(self, work: Work, more: dict[str, str] | None = None) -> Confinement:
-        """What a command of this ask may reach and use; `more` variables beside the few that all get."""
+    def confinement(self, work: Work) -> Confinement:
+        """What a command of this ask may reach and use; its Python imports the workspace before all else."""
+        path = os.pathsep.join(self._python_path(work.code))
+        return self._confinement(work, {**self._code_variables(work.code), "PYTHONPATH": path})
+
+    def confinement_of_agent(self, work: Work, more: Mapping[str, str]) -> Confinement:
+        """The same for an agent program, with `more` variables.
+
+        Python's path is left alone: a program that is written in Python, and holds a key, would load modules of the
+        workspace instead of its own.
+        """
+        return self._confinement(work, {**self._code_variables(work.code), **more})
+
+    def confinement_of_setup(
+        self, work: Work, more: Mapping[str, str], shared: Sequence[Path]
+    ) -> Confinement:
+        """The same for a command that prepares the workspace: `shared` places it may write to as well."""
+        made = self._confinement(work, {**self._code_variables(work.code), **more})
+        return replace(made, shared=tuple(shared))
+
+    def _confinement(self, work: Work, more: Mapping[str, str]) -> Confinement:
         rules = work.sandbox
         return Confinement(
             workspace=self.workspace,
             writable=work.permissions.changes_files or work.permissions.can_execute_commands,
             home=self.home,
-            environment=self._variables(work, more or {}),
+            environment=self._variables(work, more),
             network=work.network,
-            readable=tuple(Path(name) for name in rules.readable),
+            readable=tuple(Path(name) for name in (*rules.readable, *work.code.readable)),
             mode=rules.mode,
             memory_bytes=rules.memory_bytes,
             processes=rules.processes,
@@ -72,20 +91,39 @@ class Place:
             output_bytes=rules.output_bytes,
         )
 
-    def _variables(self, work: Work, more: dict[str, str]) -> dict[str, str]:
-        kept = ("PATH", "LANG", "LC_ALL", "TZ", *(("SSL_CERT_FILE",) if work.network else ()))
+    def _variables(self, work: Work, more: Mapping[str, str]) -> dict[str, str]:
+        kept = ("LANG", "LC_ALL", "TZ", *(("SSL_CERT_FILE",) if work.network else ()))
         given = {name: self.environment[name] for name in kept if name in self.environment}
         given |= proxies(self.environment) if work.network else {}
         return {
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "PATH": self.path,
             **given,
             "HOME": str(self.home),
-            "TMPDIR": "/tmp",  # noqa: S108  the sandbox's own
             "TERM": "dumb",
             "GIT_CEILING_DIRECTORIES": str(self.workspace.parent),
             "LOGIST_RUN_ID": work.marker,
             **more,
         }
+
+    @property
+    def path(self) -> str:
+        """PATH without what a workspace adds: what Logist itself starts is looked for here."""
+        return self.environment.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+
+    def _code_variables(self, code: CodePaths) -> dict[str, str]:
+        programs = [str(self.workspace / name) for name in code.programs]
+        variables = {"PATH": os.pathsep.join([*programs, self.path])}
+        if code.virtual_env:
+            variables["VIRTUAL_ENV"] = str(self.workspace / code.virtual_env)
+        if not (self.workspace / "go.work").is_file():
+            # Go looks for a go.work in the directories above too, and there the user's checkout has one.
+            variables["GOWORK"] = "off"
+        return variables
+
+    def _python_path(self, code: CodePaths) -> list[str]:
+        src = self.workspace / "src"
+        names = [*(["src"] if src.is_dir() and not src.is_symlink() else []), ".", *code.python_path]
+        return [str(self.workspace / name) for name in names]
 
 
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Reply, Request
@@ -17,6 +18,31 @@ GRACE = 3.0
 """Seconds that one who is told to end still listens: the end of an answer may have come already."""
 LITELLM = "litellm"
 """The agent that is a model with tools; any other name is that of a program."""
+
+
+@dataclass(frozen=True)
+class CodePaths:
+    """Where commands in a workspace find programs and code, before all else."""
+
+    programs: tuple[str, ...] = ()
+    """Directories for the front of PATH, relative to the workspace."""
+    virtual_env: str = ""
+    """The virtual environment, relative to the workspace."""
+    python_path: tuple[str, ...] = ()
+    """Directories for PYTHONPATH, after the workspace and its `src`, relative to it."""
+    readable: tuple[str, ...] = ()
+    """Further places to show to commands, as absolute paths."""
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> CodePaths:
+        """What `data` wrote."""
+        lists = {name: tuple(data.get(name, ())) for name in ("programs", "python_path", "readable")}
+        return cls(virtual_env=data.get("virtual_env", ""), **lists)
+
+    def data(self) -> JsonObject:
+        """As JSON, without what is empty: {} where there is nothing to say."""
+        fields = {name: value for name, value in dataclasses.asdict(self).items() if value}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 @dataclass(frozen=True)
@@ -35,6 +61,7 @@ class Work:
     """In the environment of all that is started for this ask, so that strays are found."""
     program: JsonObject | None = None
     """Of an agent program that the config describes: its entry."""
+    code: CodePaths = CodePaths()
 
 
 @dataclass(frozen=True)
@@ -59,6 +86,8 @@ class Ask:
     """The worst case of the first exchange; None when the price is unknown."""
     allowance_microcents: int | None = None
     """What all exchanges together may cost; None when the price is unknown."""
+    shares_limits_of: str | None = None
+    """The job above whose limits hold as well; what they leave is looked up before each exchange."""
     min_output_tokens: int = 2048
     """Less is not asked for: then the job is at its cost limit."""
     agent: str = LITELLM

@@ -18,7 +18,7 @@ from logist import documents
 from logist.agents.protocol import Ask
 from logist.core.exit_command import clean
 from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
-from logist.core.old_entry import answer_of
+from logist.core.old_entry import answer_of, log_entry
 from logist.errors import Damaged, InvalidFile, Refused
 from logist.store import history, segments
 from logist.store.entries import read_header
@@ -166,7 +166,7 @@ def _check(path: Path, field: str, answers: Sequence[Answer]) -> None:
 
 
 def _archived(path: Path) -> list[Answer]:
-    """The asks of an archived job, simulated ones too; a foreign history has no `kind`: all are asks."""
+    """The asks of an archived job, simulated ones too; a foreign history has no `kind`: all but its log entries are asks."""
     try:
         with documents.opened(path) as file:
             archive = json.loads(file.read())
@@ -182,7 +182,7 @@ def _archived(path: Path) -> list[Answer]:
     asks = [
         (number, entry)
         for number, entry in enumerate(entries)
-        if not isinstance(entry, dict) or entry.get("kind", "ask") == "ask"
+        if not isinstance(entry, dict) or (entry.get("kind", "ask") == "ask" and not log_entry(entry))
     ]
     return [_archived_answer(entry, f"{path}: interactions[{number}]") for number, entry in asks]
 

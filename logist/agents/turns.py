@@ -23,22 +23,27 @@ class Next:
     """Its worst case; None when the price is unknown."""
 
 
-def next_exchange(ask: Ask, turns: Sequence[Turn], spent: int) -> Next | None:
+def next_exchange(ask: Ask, turns: Sequence[Turn], spent: int, room: int | None = None) -> Next | None:
     """What the model is sent after these turns; None when the job may not pay for it.
 
-    `spent`: what the exchanges so far have cost, in microcents.
+    `spent`: what the exchanges so far have cost, in microcents. `room`: what limits that the job shares leave to all
+    of them; None where it shares none.
     """
     tools: list[JsonObject] = [function(TOOLS[name]) for name in ask.work.tools]
     may_call = len(turns) + 1 < ask.work.rules.max_turns
     said = conversation(ask, turns, last=bool(turns) and not may_call)
     most, reserved = ask.max_output_tokens, ask.reserved_microcents
-    if turns and ask.allowance_microcents is not None:
+    shared = None if reserved is None else room  # without a price, nothing is reserved
+    bounds = [bound for bound in (ask.allowance_microcents, shared) if bound is not None]
+    if turns and bounds:
         text = json.dumps([said, tools], ensure_ascii=False)
-        left = ask.allowance_microcents - spent
+        left = min(bounds) - spent
         fitted = money.fit_output(ask.model, text, most, left, ask.min_output_tokens, len(said))
         if fitted is None:
             return None
         most, reserved = fitted, money.worst_case(ask.model, text, fitted, len(said))
+    elif shared is not None and reserved is not None and reserved > shared - spent:
+        return None
     return Next(Sending(said, tools, most, may_call), reserved)
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli.options import listing_options
-from logist.cli.output import Output, Span, Table
+from logist.cli.output import Diagnostic, Output, Span, Table, warnings
 from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
 if TYPE_CHECKING:
-    from logist.config.settings import Settings
+    from logist.config.settings import Loaded, Settings
     from logist.roles import Roles
 
 AGENT = "LOGIST_AGENT"
@@ -43,7 +43,16 @@ def show(environment: Environment) -> Output:
     if roles:
         rows = list(_with_types(rows, roles))
     cells = [(row["field"], _shown(row["value"]), Span(row["source"], "dim")) for row in rows]
-    return Output(rows, table=Table(("SETTING", "VALUE", "FROM"), cells))
+    table = Table(("SETTING", "VALUE", "FROM"), cells)
+    return Output(rows, diagnostics=_warnings(loaded), table=table)
+
+
+def _warnings(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    from logist.cli.context import unused_keys
+    from logist.config.settings import UNCHECKED_MERGES, merges_unchecked
+
+    unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded.settings) else []
+    return warnings(unchecked, "unchecked_merge") + unused_keys(loaded)
 
 
 def _by_other_means(environment: Environment, settings: Settings) -> Iterator[Row]:
@@ -53,8 +62,8 @@ def _by_other_means(environment: Environment, settings: Settings) -> Iterator[Ro
     by_mode = {"source": "review.mode"}
     if settings.approval is None:
         yield {"field": "approval", "value": approval_of(settings).value, **by_mode}
-    if merges_alone(settings) and not settings.review.auto_merge:
-        yield {"field": "review.auto_merge", "value": True, **by_mode}
+    if settings.review.auto_merge is None:
+        yield {"field": "review.auto_merge", "value": merges_alone(settings), **by_mode}
     if agent := environment.agent():
         yield {"field": "agent", "value": agent, "source": AGENT}
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from logist.cli import render
 from logist.cli.options import here, job_id, utf8
+from logist.cli.output import Diagnostic
 from logist.cli.stops import stopping
 from logist.config import trust
+from logist.config.coven import PERMISSIONS
 from logist.config.environment import Environment, layers
 from logist.config.settings import Loaded, Settings, load_settings, said_by_file, said_by_project
 from logist.errors import UsageError
@@ -80,6 +83,20 @@ def _own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
 def loaded_settings(environment: Environment) -> Loaded:
     """The settings here, each with its source; InvalidFile for a file that does not validate."""
     return load_settings(environment.find_home(Path(here())).path, environment.user_config_dir())
+
+
+def unused_keys(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    """A warning for each key of a Coven project that Logist does not use."""
+    return tuple(
+        Diagnostic("warning", "unused_key", each.message, each.where, each.instead) for each in loaded.unused
+    )
+
+
+def unused_permissions(environment: Environment) -> tuple[Diagnostic, ...]:
+    """The same for what Coven lets agents do: who makes a job must not take it for a rule that holds."""
+    loaded = loaded_settings(environment)
+    own = tuple(each for each in loaded.unused if each.key == PERMISSIONS)
+    return unused_keys(replace(loaded, unused=own))
 
 
 def known_roles(environment: Environment) -> Roles:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 from operator import index
 from types import NoneType
 from typing import Any
 
 from logist.cli.output import Span
-from logist.core import advice, amounts
+from logist.core import advice, amounts, plans
+from logist.regular_files import read_regular
 
 UNKNOWN = "?"
 """Shown for a job whose state can't be read."""
@@ -71,6 +74,24 @@ def fork_lines(forked: object) -> list[str]:
     return [f"forked from {forked.get('job')} at {forked.get('at')}"]
 
 
+def setup_of(folder: str) -> dict[str, Any] | None:
+    """How the last setup of a job's workspace went; None where none was tried."""
+    try:
+        stamp = json.loads(read_regular(os.path.join(folder, "setup.json")))
+        names = ("at", "source", "seconds", "failed", "log", "key")
+        return {name: stamp[name] for name in names}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def setup_line(setup: dict[str, Any]) -> str:
+    """The same for a person."""
+    if setup["failed"]:
+        return f"setup failed: {' '.join(str(setup['failed']).split())} (output: logs/{setup['log']})"
+    done = "copied from the cache" if setup["source"] == "cache" else "done"
+    return f"setup: {done} in {setup['seconds']} s at {setup['at']}"
+
+
 def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
     """A job in a listing, as JSON. Raises KeyError or TypeError for a state that Logist did not write."""
     if "color" not in state:
@@ -103,8 +124,25 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
             state["awaiting"],
             unmerged=_is_unmerged(state),
             reviewing=bool(stuck) and stuck.get("phase") == "reviewer",
+            **_planned(state),
         ),
     }
+
+
+def _planned(state: State) -> dict[str, Any]:
+    """Whether a plan waits for approval, and who would carry it out."""
+    plan = waiting_plan(state)
+    if plan is None:
+        return {}
+    carrier = plans.carrier(plan["role"], approved=False, doer=state["agent_role"])
+    return {"plan": plans.is_plan(plan.get("output")), "carrier": carrier}
+
+
+def waiting_plan(state: State) -> dict[str, Any] | None:
+    """The plan that waits for approval, if that is what the job waits for."""
+    plan = state.get("plan")
+    waits = state["status"] == "APPROVAL_REQUIRED" and state["awaiting"] in plans.AWAITED
+    return plan if waits and isinstance(plan, dict) and not plan["approved"] else None
 
 
 def _is_unmerged(state: dict[str, Any]) -> bool:

@@ -11,6 +11,7 @@ import click
 
 from logist.config.environment import Environment, beside
 from logist.errors import UsageError
+from logist.regular_files import read_regular
 from logist.store.listing import job_ids
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 CURRENT = "current_job"
 """File in the home directory that `logist job select` writes."""
+_LONGEST_CHOICE = 300
+"""Bytes of it; an id has fewer."""
 
 
 class Amount(click.FloatRange):
@@ -156,9 +159,13 @@ def job_id(environment: Environment, argument: str | None, option: str | None) -
 
 def selected(environment: Environment) -> str | None:
     """The id that `logist job select` chose, if any."""
+    return read_selected(environment.home_name(here())[0])
+
+
+def read_selected(home: str) -> str | None:
+    """The id in the file `current_job` of that home directory; None if there is none that reads."""
     try:
-        with open(os.path.join(environment.home_name(here())[0], CURRENT), encoding="utf-8") as file:
-            return file.read().strip() or None
+        return read_regular(os.path.join(home, CURRENT), _LONGEST_CHOICE).decode().strip() or None
     except (OSError, UnicodeDecodeError):
         return None
 

@@ -15,6 +15,7 @@ import click
 
 from logist.cli.output import SCHEMA_VERSION, Diagnostic, Line, Output, Span, Table
 from logist.config.environment import Environment
+from logist.core.invisible import is_invisible
 from logist.errors import LogistError
 
 MARKS = {"error": ("error: ", "red"), "warning": ("warning: ", "yellow"), "info": ("", "dim")}
@@ -22,8 +23,6 @@ WIDTH = 80
 """Of a terminal that does not say how wide it is."""
 UNLIMITED = 500
 """Columns of a drawing for a pipe."""
-HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-"""Unicode's categories of what nobody sees; the line separators too, which some terminals take for new lines."""
 BADGE_WIDTH = 4
 """Columns that a badge may take; a wider one is left out."""
 
@@ -179,10 +178,20 @@ def _colored(text: str, style: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Text without what could steer a terminal or hide: control, format, surrogate and separator characters."""
+    """Text without what could steer a terminal or hide: control, format, surrogate and separator characters.
+
+    Nor is a secret shown that such characters split where it is recorded.
+    """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in HIDDEN)
+    shown = "".join(character for character in text if not is_invisible(character))
+    return shown if len(shown) == len(text) else _redacted(shown)
+
+
+def _redacted(text: str) -> str:
+    from logist.core.redact import redact  # few texts need it, and `job list` shall not load it for all
+
+    return redact(text, Environment.read().secrets())[0]
 
 
 def _write_table(table: Table, environment: Environment) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.2
 """How often a waiting `--watch` looks whether it shall stop."""
 LEFT_ROUNDS, LEFT_SECONDS = 12, 3600.0
-"""A job whose provider is out is left for so many rounds, then twice as many, up to an hour."""
+"""A job whose provider is out, or whose setup fails, is left for so many rounds, then twice as many, up to an hour."""
 
 
 @click.command("run")
@@ -48,8 +48,8 @@ def run(
 ) -> Output:
     """Run every ready job, in rank order, until none is ready; one that breaks stops no other.
 
-    With --watch a job whose provider is out (a refused key, a refused request) is left for 12 rounds,
-    then for twice as many, up to an hour; or until its state changes.
+    With --watch a job whose provider is out (a refused key, a refused request), or whose setup fails, is left
+    for 12 rounds, then for twice as many, up to an hour; or until its state changes.
 
     The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, or that keeps a
     job waiting for others, else 0; after Ctrl-C 130.
@@ -116,7 +116,7 @@ def _diagnostic(error: LogistError, job: str = "") -> Diagnostic:
 
 
 class Left:
-    """The jobs that a watching queue does not ask for now, because their provider is out."""
+    """The jobs that a watching queue leaves alone for now: their provider is out, or their setup failed."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -125,14 +125,21 @@ class Left:
 
     def note(self, ended: Ended) -> None:
         """How a job ended in this round."""
+        from logist.errors import SetupFailed
         from logist.jobs.stepping import provider_is_out
 
-        if ended.result is None or not provider_is_out(ended.result):
+        known = self._jobs.get(ended.job_id)
+        if isinstance(ended.error, SetupFailed):
+            revision = self._revision(ended.job_id)
+            again = known is not None and known.revision == revision
+        elif ended.result is not None and provider_is_out(ended.result):
+            revision = ended.result.state.revision
+            again = (
+                known is not None and known.revision == ended.result.state.revision - 1
+            )  # nothing but the same once more
+        else:
             self._jobs.pop(ended.job_id, None)
             return
-        revision = ended.result.state.revision
-        known = self._jobs.get(ended.job_id)
-        again = known is not None and revision == known.revision + 1  # nothing but the same once more
         rounds = min(2 * known.rounds if known and again else LEFT_ROUNDS, self._most)
         self._jobs[ended.job_id] = _Out(rounds, rounds, revision)
 
@@ -147,12 +154,12 @@ class Left:
 
     def _revision(self, job_id: str) -> object:
         from logist.errors import LogistError
+        from logist.jobs.session import read_current_state
 
         try:
-            state = self._project.job(job_id).read_state()
+            return read_current_state(self._project.job(job_id)).get("revision")
         except LogistError:  # the round tells what is wrong with it
             return None
-        return state.get("revision") if state else None
 
 
 class _Out(NamedTuple):
@@ -160,7 +167,7 @@ class _Out(NamedTuple):
 
     rounds: int
     left: int
-    revision: int
+    revision: object
 
 
 def _rounds(project: Project, parallel: int, watch: bool, shown: _Shown) -> None:

@@ -8,7 +8,7 @@ import click
 
 from logist.cli import render
 from logist.cli.options import here, json_option
-from logist.cli.output import Output
+from logist.cli.output import Output, warnings
 from logist.config.environment import Environment
 from logist.errors import Refused
 
@@ -21,16 +21,17 @@ from logist.errors import Refused
 def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
     """Allow what this project says of programs, keys, the network and merging.
 
-    Of its config: `agent`, `agents`, `on_stuck`, `sandbox`, `tools`, `workspace.caches`, commands of review
-    checks, merging by itself (`review.auto_merge`, the mode `yolo`), and models elsewhere than on this machine;
+    Of its config: `agent`, `agents`, `on_stuck`, `sandbox`, `tools`, `workspace.caches`, `workspace.setup`, commands of
+    review checks, merging by itself (`review.auto_merge`, the mode `yolo`), and models elsewhere than on this machine;
     of its roles: `agent` and `network`. A config that came with a clone could run
     anything as you, so these keys hold only after you have looked at them. When they change, they have to be
     allowed again.
     """
     from pathlib import Path
 
-    from logist.cli.context import known_roles, powers
+    from logist.cli.context import known_roles, loaded_settings, powers
     from logist.config import trust as known
+    from logist.config.settings import UNCHECKED_MERGES, merges_unchecked
 
     found = environment.find_home(Path(here()))
     config, user = found.path, environment.user_config_dir()
@@ -48,4 +49,6 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
         if not (yes or render.confirm("run these as you?", environment)):
             raise Refused("nothing was allowed", where=str(config), fix="logist trust --yes")
         known.trust(user, found.path, said)
-    return Output({**data, "trusted": True}, (*shown, f"trusted: {config}"))
+    unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded_settings(environment).settings) else []
+    lines = (*shown, f"trusted: {config}")
+    return Output({**data, "trusted": True}, lines, warnings(unchecked, "unchecked_merge"))

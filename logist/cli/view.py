@@ -7,10 +7,11 @@ from typing import Any
 
 from logist.cli.glance import role_span, status_span
 from logist.cli.output import Line, Output, Span, notes, warnings
-from logist.core import findings, newer
+from logist.core import decisions, findings, newer, plans
 from logist.core.model import Interaction
 from logist.jobs.result import Result
 
+UNCHANGED = "no file was changed"
 FINDINGS = 5
 """Of a review, that a person sees of an interaction; --json has all."""
 
@@ -70,16 +71,21 @@ def entry_row(entry: Interaction) -> dict[str, Any]:
         "actions": entry.response.actions,
         "summary": entry.response.summary_for_supervisor,
         "evidence_files": entry.response.evidence_files,
+        "unchanged": is_unchanged(entry),
         "reason": entry.reason,
         "warnings": entry.response.warnings,
         "simulated": entry.simulated,
         "usage": entry.usage.model_dump(mode="json"),
         "note": entry.steward.note if entry.steward else None,
+        "route": entry.route,
     }
 
 
-def entry_lines(entry: Interaction) -> list[Line]:
-    """An interaction in short, for a person: who, what, where to."""
+def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Line]:
+    """An interaction in short, for a person: who, what, where to.
+
+    Without `every_decision` it names only those decisions that could not judge a condition.
+    """
     who = entry.observed.role if entry.observed else entry.actor.value
     what = ", ".join(entry.response.actions) or (_no_answer(entry) if entry.kind == "ask" else _deed(entry))
     given = " (given, not asked)" if entry.simulated else ""
@@ -93,21 +99,53 @@ def entry_lines(entry: Interaction) -> list[Line]:
             status_span(entry.state_after.value),
         )
     ]
-    said = [*_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
+    said = [*_setup(entry), *_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
+    said += [UNCHANGED] if is_unchanged(entry) else []
     said += _findings(entry)
+    if every_decision:
+        said += map(decisions.decision_line, entry.route)
+    else:
+        said += decisions.fallback_lines(entry.route)
     said += newer.warnings([entry])
-    return [*lines, *(f"   {' '.join(text.split())}" for text in said)]
+    plan = plans.lines(entry.response.output) if _is_plan(entry) else []
+    return [*lines, *(f"   {' '.join(text.split())}" for text in said), *(f"     {line}" for line in plan)]
+
+
+def _is_plan(entry: Interaction) -> bool:
+    return bool(entry.command.get("plan")) and plans.is_plan(entry.response.output)
 
 
 def _no_answer(entry: Interaction) -> str:
     return "breach" if entry.observed and entry.observed.refusals else "no valid answer"
 
 
+def _setup(entry: Interaction) -> list[str]:
+    """How the workspace was set up for this step, where that was done for it."""
+    setup = entry.request.metadata.get("setup")
+    if not isinstance(setup, dict) or "seconds" not in setup:
+        return []
+    how = "from the cache" if setup.get("source") == "cache" else "by its commands"
+    return [f"setup: {how}, {setup['seconds']} s"]
+
+
 def _tools(entry: Interaction) -> list[str]:
-    """Which tools a model called, and how often."""
-    calls = entry.response.tools
-    counted = ", ".join(f"{name} x {count}" if count != 1 else name for name, count in calls.items())
+    """Which tools a model called, how often, and how many of the calls failed."""
+    failed = entry.response.tools_failed or {}
+    counted = ", ".join(
+        _counted(name, count, failed.get(name)) for name, count in entry.response.tools.items()
+    )
     return [f"tools: {counted}"] if counted else []
+
+
+def _counted(name: str, count: Any, failed: Any) -> str:
+    calls = f"{name} x {count}" if count != 1 else name
+    return f"{calls} ({'failed' if failed == count == 1 else f'{failed} failed'})" if failed else calls
+
+
+def is_unchanged(entry: Interaction) -> bool:
+    """Whether a doer says that it is done, and has changed no file though it might."""
+    observed = entry.observed
+    return bool(observed and observed.unchanged) and entry.response.actions == ["COMPLETED"]
 
 
 def _findings(entry: Interaction) -> list[str]:
@@ -125,8 +163,10 @@ def _findings(entry: Interaction) -> list[str]:
 
 def _deed(entry: Interaction) -> str:
     """What a steward or the system did; of a switch of role, from which to which."""
-    if entry.kind == "approve" and entry.command.get("override"):
-        return "approve, against the review"
+    if entry.kind == "approve":
+        against = ", against the review" if entry.command.get("override") else ""
+        carrier = entry.command.get("carried_out_by")
+        return f"approve{against}" + (f", {carrier} carries it out" if carrier else "")
     if entry.kind == "fork":
         return f"fork of {entry.command.get('from')} at {entry.command.get('at')}"
     roles = entry.command.get("from"), entry.command.get("to")

@@ -4,29 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from logist.config.sections import Above, ContextRules, Count, Review, RoleChoice
 from logist.core.model import Frozen
-from logist.documents import Document, checked
+from logist.documents import Document, checked, nearest
 from logist.errors import InvalidFile
 
 FILE = "config.json"
 
-UNUSED = frozenset(
+PERMISSIONS = "agentPermissions"
+INSTEAD = {
+    PERMISSIONS: "the permissions of a role decide what its agents may do",
+    "agent_command": "write `agent` in .logist/config.yaml",
+    "agentTimeoutMs": "write orchestration.agent_timeout_minutes",
+    "maxConcurrentAgents": "write orchestration.max_concurrent_agents",
+    "poll_interval": "write orchestration.poll_interval_seconds",
+    "preMergeChecks": "write a check with a command in review.checks",
+}
+"""What Logist has in place of keys that only Coven uses."""
+LEFT_TO_COVEN = "leave it to Coven"
+OF_COVEN = frozenset(
     {
-        "agentTimeoutMs",
+        *INSTEAD,
         "beadsSyncIntervalMs",
+        "log_level",
         "logging",
-        "maxConcurrentAgents",
         "mergeConflictMaxRetries",
         "notifications",
         "outputRetentionDays",
-        "preMergeChecks",
         "worktreeBasePath",
     }
 )
-"""Keys of Coven's own daemon. Logist takes nothing from them, and refuses no file for them."""
+"""Keys that Coven is known to write for itself."""
+AGENTS = "max_concurrent_agents"
+
+
+class Unused(NamedTuple):
+    """A key of the file that Logist does not use: Coven's own, of whatever version."""
+
+    where: str
+    """FILE:LINE"""
+    key: str
+
+    @property
+    def message(self) -> str:
+        """What a person should know of it."""
+        return f"Logist does not use `{self.key}`"
+
+    @property
+    def instead(self) -> str:
+        """What to do about it."""
+        return INSTEAD.get(self.key, LEFT_TO_COVEN)
 
 
 class Orchestration(Frozen):
@@ -51,7 +80,8 @@ def translated(document: Document, settings: Collection[str]) -> Document:
 
     Raises InvalidFile in the terms of the file itself.
     """
-    known = {key: value for key, value in document.data.items() if key not in UNUSED}
+    document = _in_section(document)
+    known = {key: value for key, value in document.data.items() if not _is_covens(key, settings)}
     for key in known:
         if key in settings and key not in CovenConfig.model_fields:
             raise _misplaced(document, key)
@@ -62,10 +92,31 @@ def translated(document: Document, settings: Collection[str]) -> Document:
     return replace(document, data=known | section, lines=document.lines | lines)
 
 
-def unused(document: Document) -> list[str]:
-    """The keys of a document, as it is read, that mean nothing here: each as `FILE:LINE: key`."""
-    found = UNUSED & document.lines.keys()
-    return [f"{document.path}:{document.lines[key]}: {key}" for key in sorted(found)]
+def unused(document: Document, settings: Collection[str]) -> list[Unused]:
+    """The keys of the file, as it was read, that Logist does not use, in the order of the file."""
+    keys = [key for key in document.data if _is_covens(key, settings)]
+    return [Unused(f"{document.path}:{document.lines.get(key, 1)}", key) for key in keys]
+
+
+def _in_section(document: Document) -> Document:
+    """The same with the key that Coven's daemon writes outside of `orchestration` in there."""
+    section = document.data.get("orchestration", {})
+    if AGENTS not in document.data or not isinstance(section, dict):
+        return document
+    data = {key: value for key, value in document.data.items() if key != AGENTS}
+    inside = {f"orchestration.{AGENTS}": document.lines.get(AGENTS, 1)}
+    data["orchestration"] = {AGENTS: document.data[AGENTS]} | section
+    return replace(document, data=data, lines=inside | document.lines)
+
+
+def _is_covens(key: str, settings: Collection[str]) -> bool:
+    """Whether a key is Coven's business alone: no setting of Logist, and no misspelled section.
+
+    Coven may write keys that this Logist has never heard of; that must not keep anybody from working.
+    """
+    if key in settings or key in CovenConfig.model_fields:
+        return False
+    return key in OF_COVEN or not (nearest(key, CovenConfig.model_fields) or "").endswith("?")
 
 
 def _misplaced(document: Document, key: str) -> InvalidFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -135,6 +135,10 @@ class Environment:
         """The value of the variable a model names for its key."""
         value = self._get(name)
         return value.strip() or None if value else None
+
+    def named(self, names: Iterable[str]) -> dict[str, str]:
+        """The variables of these names that are set: for programs that a config hands them to."""
+        return {name: self._values[name] for name in names if name in self._values}
 
     def secrets(self, *named: str) -> tuple[str, ...]:
         """Values that must not reach a file, longest first: of variables that sound secret, and those named."""

@@ -83,6 +83,11 @@ def spelled_out(data: dict[str, Any], directory: Path) -> dict[str, Any]:
     data = dict(data)
     if isinstance(data.get("review"), bool):
         data["review"] = {"enabled": data["review"]}
+    workspace = data.get("workspace")
+    if isinstance(workspace, dict) and isinstance(workspace.get("setup"), str | list):
+        setup = workspace["setup"]
+        commands = [setup] if isinstance(setup, str) else setup
+        data["workspace"] = {**workspace, "setup": {"commands": commands}}
     if isinstance(data.get("approval"), bool):
         data["approval"] = "end" if data["approval"] else "none"
     agent = data.get("agent")

@@ -33,7 +33,8 @@ class Review(Frozen):
     mode: Mode = "normal"
     checks: dict[Name, ConfiguredCheck] = CHECKS
     check_timeout_minutes: Above = CHECK_MINUTES
-    auto_merge: bool = False
+    auto_merge: bool | None = None
+    """None is what the mode implies: `merges_alone`."""
 
 
 class RoleChoice(Frozen):
@@ -80,12 +81,33 @@ class ModelEntry(Frozen):
     context_window: Count | None = None
 
 
+Command = Annotated[tuple[Name, ...], Field(min_length=1)] | Name
+"""A program and its arguments, or a line for the shell."""
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class SetupRules(Frozen):
+    """How a workspace gets the dependencies that its commands need."""
+
+    commands: tuple[Command, ...] = ()
+    """Run in order before the first step, with network access."""
+    timeout_minutes: Above = 15
+    """For all commands together."""
+    lock_files: tuple[Name, ...] = ()
+    """Patterns of the files that decide what is installed; none means those of the package managers Logist knows."""
+    environment: tuple[VariableName, ...] = ()
+    """Names of variables that the commands get from your environment."""
+    rerun: Literal["auto", "always", "never"] = "auto"
+    """Whether they run again when an agent has changed a lock file; `auto`: if that agent could use the network."""
+
+
 class WorkspaceRules(Frozen):
-    """What a checkpoint holds."""
+    """What a checkpoint holds, and what is installed before the first step."""
 
     max_checkpoint_bytes: Count = 1_000_000_000
     caches: tuple[SimpleName, ...] = DEFAULT_CACHES
     """Names of directories that are left out of checkpoints."""
+    setup: SetupRules = SetupRules()
 
 
 class ContextRules(Frozen):

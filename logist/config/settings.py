@@ -38,7 +38,8 @@ from logist.config.sections import (
     WorkspaceRules,
 )
 from logist.config.working import SandboxRules, ToolRules
-from logist.core.model import Approval, ConfiguredLimits, Frozen, Model
+from logist.core.model import Approval, ConfiguredLimits, Frozen, JobSpec, Model
+from logist.core.review import blocks, runs_command
 from logist.documents import Document, checked, nearest, read
 from logist.errors import InvalidFile
 
@@ -82,26 +83,40 @@ def approval_of(
 ) -> Approval:
     """When a steward has the last word over a job that asks for `asked`, and for a review in `mode`.
 
-    What the job says comes before what the config says, and an approval that is named before one that a mode
-    brings along: strict is `each`, normal is `end`, yolo is `none`.
+    An explicit setting wins over what a mode implies (strict is `each`, normal is `end`, yolo is `none`),
+    also where the config has the setting and the job has the mode. The job's own setting comes first.
     """
     if isinstance(asked, bool):
         return Approval.END if asked else Approval.NONE
-    if asked is not None:
-        return asked
-    if mode is None and settings.approval is not None:
-        return settings.approval
-    return APPROVAL_OF_MODE[mode or settings.review.mode]
+    return asked or settings.approval or APPROVAL_OF_MODE[mode or settings.review.mode]
 
 
 def merges_alone(settings: Settings, asked: bool | None = None, mode: Mode | None = None) -> bool:
     """Whether work goes into the source repository without a steward, for a job that asks for `asked` and `mode`.
 
-    What the job says of it comes first; else the config says so, or the mode that holds.
+    An explicit setting, the job's before the config's, wins over what the mode implies: yolo merges.
     """
-    if asked is not None:
-        return asked
-    return settings.review.auto_merge or (mode or settings.review.mode) == "yolo"
+    explicit = asked if asked is not None else settings.review.auto_merge
+    return (mode or settings.review.mode) == "yolo" if explicit is None else explicit
+
+
+UNCHECKED_MERGES = (
+    "results will be merged on agents' words alone: no check that sends work back runs a command "
+    "(add one to review.checks, or set approval: end)"
+)
+
+
+def merges_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
+    """Whether work is merged that neither a person nor a command has accepted (see UNCHECKED_MERGES)."""
+    job = job or JobSpec()
+    mode = job.review_mode or settings.review.mode
+    reviewed = settings.review.enabled if job.review is None else job.review
+    if not reviewed or not merges_alone(settings, job.auto_merge, mode):
+        return False  # work that no agent has reviewed is not merged by itself either
+    if approval_of(settings, job.approval, job.review_mode) is not Approval.NONE:
+        return False
+    checks = settings.review.checks.values()
+    return not any(runs_command(check) and blocks(mode, check.severity) for check in checks)
 
 
 @dataclass(frozen=True)
@@ -110,8 +125,8 @@ class Loaded:
 
     settings: Settings
     sources: dict[str, str]
-    unused: tuple[str, ...] = ()
-    """Keys of Coven's that mean nothing to Logist, each as `FILE:LINE: key`."""
+    unused: tuple[coven.Unused, ...] = ()
+    """Keys of a Coven project that Logist does not use."""
 
 
 def load_settings(home: Path, user_config_dir: Path) -> Loaded:
@@ -124,15 +139,15 @@ def load_settings(home: Path, user_config_dir: Path) -> Loaded:
     settings = Settings()
     data = settings.model_dump(mode="json")
     sources: dict[str, str] = {}
-    unused: list[str] = []
+    unused: list[coven.Unused] = []
     for path in _files(user_config_dir / CONFIG_FILE, *_of_project(home)):
-        document = _said(path)
+        document, left = _said(path)
         check_endpoints(document)
         own = without_inherited_secrets(data, document.data)
         data = merged(without_other_spellings(data, own), own)
         settings = checked(Settings, replace(document, data=data))
         sources |= dict.fromkeys(leaves(own), str(path))
-        unused += coven.unused(document)
+        unused += left
     final = leaves(settings.model_dump(mode="json"))
     return Loaded(settings, {field: sources.get(field, "default") for field in final}, tuple(unused))
 
@@ -147,7 +162,7 @@ def said_by_project(home: Path) -> dict[str, Any]:
 
 def said_by_file(home: Path) -> dict[Path, dict[str, Any]]:
     """The same of each file, the strongest last."""
-    return {path: _said(path).data for path in _files(*_of_project(home))}
+    return {path: _said(path)[0].data for path in _files(*_of_project(home))}
 
 
 def _of_project(home: Path) -> list[Path]:
@@ -162,11 +177,15 @@ def _files(*paths: Path) -> list[Path]:
     return list(reversed(there))
 
 
-def _said(path: Path) -> Document:
+def _said(path: Path) -> tuple[Document, list[coven.Unused]]:
+    """What a file says in the terms of config.yaml, and which of its keys only Coven uses."""
     require_owner(path)
     document = read(path)
     document = replace(document, data=spelled_out(document.data, path.parent))
-    return coven.translated(document, Settings.model_fields) if path.name == coven.FILE else document
+    if path.name != coven.FILE:
+        return document, []
+    keys = Settings.model_fields
+    return coven.translated(document, keys), coven.unused(document, keys)
 
 
 def named_roles(settings: Settings) -> dict[str, str]:

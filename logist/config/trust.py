@@ -35,6 +35,8 @@ def powers(data: dict[str, Any], roles: Iterable[Role] = ()) -> dict[str, Any]:
         said["agent"] = agent
     if isinstance(workspace, dict) and workspace.get("caches"):
         said["workspace.caches"] = workspace["caches"]  # what is in them is not held against a role
+    if isinstance(workspace, dict) and workspace.get("setup"):
+        said["workspace.setup"] = workspace["setup"]
     said |= dict(_reviewed(data.get("review")))
     said |= {f"models.{name}": entry for name, entry in _models(data) if _leads_away(entry)}
     return said | {

@@ -33,6 +33,14 @@ _IN_DOUBT = (
 
 _MANUAL = "logist job approve{job} --output '{...}', or: logist job reject{job} --note \"...\""
 """Of a step that a person does: what came of it is for the steps after it."""
+_PLAN = (
+    "logist job role{job} Actor, then: logist job approve{job}, to have the plan carried out; "
+    'or: logist job approve{job} to end with it, or: logist job reject{job} --note "..."'
+)
+"""Of a plan, while the role that made it is the doer."""
+_CARRIED_OUT = (
+    'logist job approve{job}, and {carrier} carries it out; or: logist job reject{job} --note "..."'
+)
 _CHILDREN = (
     "logist job resubmit{job} when its jobs are resolved; "
     "or with --force to go on with what there is, or with --to STEP for new jobs"
@@ -72,20 +80,31 @@ def next_command(
     *,
     unmerged: bool = False,
     reviewing: bool = False,
+    plan: bool = False,
+    carrier: str | None = None,
 ) -> str:
     """The command that answers the state a job is in; `awaiting` says what an approval is for.
 
     `unmerged`: its work could go into the repository it came from (see `is_unmerged`). `reviewing`: it is the review that got stuck.
+    `plan`: it is a plan that waits for approval; `carrier`: who works next when the work of another role is approved.
     """
     name = f" --job {job}" if job else ""
     command = _COMMANDS.get(status, _UNKNOWN)
     if status == "STUCK":
         command = _STUCK.get(stuck_kind or "", _REVIEW if reviewing and stuck_kind in _JUDGING else command)
-    if status == "APPROVAL_REQUIRED" and awaiting == "manual":
-        command = _MANUAL
+    if status == "APPROVAL_REQUIRED":
+        command = _approval(command, awaiting, carrier, plan=plan)
     if status == "SUCCESS" and unmerged:
         command = "logist job merge{job}"
     return command.replace("{job}", name)
+
+
+def _approval(command: str, awaiting: str | None, carrier: str | None, *, plan: bool) -> str:
+    if awaiting == "manual":
+        return _MANUAL
+    if carrier is not None:
+        return _CARRIED_OUT.replace("{carrier}", carrier)
+    return _PLAN if plan else command
 
 
 def is_unmerged(source: str | None, parent: str | None, merge: str | None) -> bool:

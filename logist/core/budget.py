@@ -24,6 +24,7 @@ NEVER = 0
 PRIORITIES = {
     "custom_instructions": 1,
     "previous": 1,
+    "plan": 1,
     "output": 2,
     "results": 2,
     "file": 3,
@@ -48,12 +49,12 @@ FROM = {
     "agent_role": "workflow",
     "workflow_step": "workflow",
     **dict.fromkeys(("task", "instructions", "context"), "job.yaml"),
-    **dict.fromkeys(("steps", "previous", "output", "results", "prior_attempts"), "history"),
+    **dict.fromkeys(("steps", "previous", "plan", "output", "results", "prior_attempts"), "history"),
     **dict.fromkeys(("findings", "checks"), "review"),
     **dict.fromkeys(("checklist", "custom_instructions"), "config"),
     "note": "steward",
     **dict.fromkeys(("session_context", "related_tasks"), "other jobs"),
-    **dict.fromkeys(("changes", "diff", "listing", "file", "relevant"), "workspace"),
+    **dict.fromkeys(("changes", "unchanged", "diff", "listing", "file", "relevant"), "workspace"),
     **dict.fromkeys(("repo_structure", "relevant_files"), "workspace"),
 }
 """Where a part comes from; what is not named here are rules of Logist's own."""

@@ -39,6 +39,7 @@ _NAMES = {
     "base": "the contract, which says how to answer in sections",
     "permissions": "what a role is told it may do",
     "agent_role": "the words for how to behave at the step",
+    "confidence": "what asks for the confidence of the agent",
     "step": "the words for whose turn it is",
     "limits": "the words for the attempt and its limit",
     "verdict": "what a reviewer is told of its verdict",
@@ -183,6 +184,8 @@ class Told:
         then = flow.step(self.state.step) if flow else None
         if today is None or then is None:
             return False
+        if word == "confidence" and (today.confidence is None) != (then.confidence is None):
+            return True
         return word in AT_STEP or (word not in FILES and today.response_format != then.response_format)
 
     @property

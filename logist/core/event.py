@@ -81,6 +81,8 @@ class Event:
     """COMPLETED: a steward is to confirm it, as the step or the agent wants."""
     blocked: bool = False
     """COMPLETED by the reviewer: its verdict, a finding or a check sends the work back."""
+    carried_out: bool = False
+    """APPROVE, OVERRIDE of a plan: another role carries it out next."""
     sent_back: bool = False
     """OVERRIDE: the last word on the work is a review that sent it back."""
     children: int = 0

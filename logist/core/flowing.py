@@ -25,8 +25,8 @@ SWITCH = "switch"
 """Why a role is the doer that the steward has put there."""
 
 
-BOOKS = frozenset({Kind.COLLECT, Kind.RESTEP, Kind.RESUBMIT, Kind.CANCEL, Kind.FAIL})
-"""Kinds that book what the children have used."""
+BOOKS = frozenset({Kind.COLLECT, Kind.HALT, Kind.RESTEP, Kind.RESUBMIT, Kind.CANCEL, Kind.FAIL})
+"""Kinds that book what the children have used; a halt does where the children have used up the limits."""
 
 LONGEST_SUMMARY = 200
 """Characters of a step's summary that later steps read."""
@@ -77,6 +77,7 @@ def _answered(after: State, entry: Interaction) -> dict[str, Any]:
     if observed is None or observed.phase is not Phase.DOER or actions != [ExitAction.COMPLETED]:
         return {}
     unsure = True if entry.command.get("unsure") else None
+    why = entry.command.get("why_unsure")
     told = (entry.response.metadata or {}).get("suggested_next_stage")
     step = entry.step or after.step
     return {
@@ -84,6 +85,7 @@ def _answered(after: State, entry: Interaction) -> dict[str, Any]:
         **_in_place_of_children(entry),
         **_said(after, step, entry.response.summary_for_supervisor),
         "unsure": unsure,
+        "why_unsure": why if isinstance(why, str) else None,
         "suggested": told if isinstance(told, str) else None,
     }
 

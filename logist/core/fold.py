@@ -22,6 +22,7 @@ from logist.core.model import (
     Observed,
     Phase,
     Place,
+    Plan,
     State,
     Status,
     Totals,
@@ -49,11 +50,13 @@ SWITCH = flowing.SWITCH
 
 _LATER = (
     *("badge", "color", "workflow", "doers", "input", "parent", "response_format"),
-    *("review_mode", "checks", "check_minutes", "auto_merge"),
+    *("review_mode", "checks", "check_minutes", "auto_merge", "shares_limits"),
 )
 """Fields that specs recorded by an earlier Logist do not have."""
+_LATER_OF_STEPS = ("item_limits",)
+"""Fields that the steps of its workflows do not have."""
 _AS_ASKED = (
-    *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent"),
+    *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent", "shares_limits"),
     *("agent_role", "agent_role_source", "badge", "color", "source", "merges", "forked"),
 )
 """What is asked for stays asked for, wherever the job goes back to."""
@@ -62,8 +65,22 @@ _AS_ASKED = (
 def spec_hash(spec: EffectiveSpec) -> str:
     """sha256 of the spec's canonical JSON; fields that came later do not count while they say nothing."""
     unsaid = {name for name in _LATER if getattr(spec, name) is None}
-    text = json.dumps(spec.model_dump(mode="json", exclude=unsaid), sort_keys=True, separators=(",", ":"))
+    described = spec.model_dump(mode="json", exclude=unsaid)
+    _leave_out_unsaid(described.get("workflow"))
+    text = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _leave_out_unsaid(workflow: JsonObject | None) -> None:
+    """Takes those fields out of a dumped workflow, and of those within it."""
+    if workflow is None:
+        return
+    for step in workflow["steps"]:
+        for name in _LATER_OF_STEPS:
+            if step[name] is None:
+                del step[name]
+    for inner in workflow["subflows"].values():
+        _leave_out_unsaid(inner)
 
 
 def fold(interactions: Iterable[Interaction]) -> State:
@@ -149,7 +166,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "head": None,
         "updated_at": entry.timestamp,
         "reason": base.reason if entry.kind in UNMOVED else entry.reason,
-        "usage": _totals(base.usage, entry),
+        "usage": used_after(base.usage, entry),
         **_placed(entry.after),
         **_noted(base, entry),
         **_forked(entry),
@@ -169,6 +186,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
     if _is_answered(entry):
         changes.update({**_answered(base, entry), "allowed_tools": None})
     changes.update(_reviewed(base, entry))
+    changes.update(_planned(base, entry))
     after = merging.apply(base, base.model_copy(update=changes), entry)
     return flowing.apply(base, after, entry) if after.workflow is not None else after
 
@@ -211,6 +229,7 @@ def _described(base: State, spec: EffectiveSpec) -> dict[str, Any]:
     return {
         "workflow": flow.name if flow else None,
         "parent": spec.parent,
+        "shares_limits": spec.shares_limits,
         "doers": {**(spec.doers or {}), flowing.JOB: Doer.model_validate(_as_doer(doer))} if flow else None,
         "title": spec.title,
         "rank": spec.rank,
@@ -283,9 +302,9 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
 def _reviewed(base: State, entry: Interaction) -> dict[str, Any]:
     """What checks and reviewers have found of the step that the job stands at."""
     if entry.after.step != base.step:
-        return {"checks": None, "findings": None}
+        return {"checks": None, "findings": None, "unchanged": None}
     if entry.kind is Kind.RESUBMIT and entry.command.get("review"):
-        return {"checks": None}  # a person may have worked on it since
+        return {"checks": None, "unchanged": None}  # a person may have worked on it since
     if not _is_answered(entry):
         return {}
     observed = entry.observed or Observed()
@@ -296,7 +315,29 @@ def _reviewed(base: State, entry: Interaction) -> dict[str, Any]:
         return {**added, "findings": found if isinstance(found, list) and found else None}
     if entry.response.actions != [ExitAction.COMPLETED]:
         return {}
-    return {"checks": results or None, "findings": None}
+    return {"checks": results or None, "findings": None, "unchanged": observed.unchanged}
+
+
+def _planned(base: State, entry: Interaction) -> dict[str, Any]:
+    """The plan of the step; of an answer, the history says whether it is one."""
+    if entry.after.step != base.step:
+        return {"plan": None}
+    if entry.kind is Kind.APPROVE and entry.command.get("carried_out_by") and base.plan is not None:
+        approved = base.plan.model_copy(update={"approved": True})
+        return {"plan": approved, "checks": None, "findings": None, "unchanged": None}
+    doing = entry.observed is not None and entry.observed.phase is Phase.DOER
+    if not (doing and entry.kind is Kind.ASK and entry.response.actions == [ExitAction.COMPLETED]):
+        return {}
+    if entry.command.get("plan"):
+        return {"plan": _plan(entry)}
+    return {} if base.plan is not None and base.plan.approved else {"plan": None}
+
+
+def _plan(entry: Interaction) -> Plan:
+    response = entry.response
+    role = entry.observed.role if entry.observed else ""
+    summary = response.summary_for_supervisor
+    return Plan(sequence=entry.sequence, role=role, summary=summary, output=response.output)
 
 
 def asks(entry: Interaction) -> bool:
@@ -314,7 +355,8 @@ def _worked(entry: Interaction) -> bool:
     return error is None or error.kind not in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)
 
 
-def _totals(totals: Totals, entry: Interaction) -> Totals:
+def used_after(totals: Totals, entry: Interaction) -> Totals:
+    """What a job has used after one more interaction."""
     usage = entry.usage
     counts = asks(entry) and _worked(entry)
     before = money.join(totals.cumulative_cost, totals.cumulative_cost_microcents)
@@ -335,7 +377,7 @@ def ever_used(entries: Iterable[Interaction]) -> Totals:
     """All that a job has used since it was made, whether or not it was started over."""
     totals = Totals()
     for entry in entries:
-        totals = _totals(totals, entry)
+        totals = used_after(totals, entry)
     return totals
 
 

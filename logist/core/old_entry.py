@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from logist.core import step
-from logist.core.model import JsonObject, Phase, Request, Status, Usage
+from logist.core import money, step
+from logist.core.amounts import MICROCENTS
+from logist.core.model import ExitAction, JsonObject, Phase, Request, Status, Usage
 from logist.errors import Damaged
 
 STATES = {
@@ -30,6 +31,12 @@ _REVIEWERS = frozenset({"supervisor", "reviewer"})
 MOST_USED = 10**12
 """Cents, tokens or seconds of one answer; what says more, or less than nothing, is no usage."""
 _ANSWER = ("evidence_files", "summary_for_supervisor", "output", "metadata")
+_WORKING = frozenset({"step", "poststep"})
+"""Operations that ask an agent, or take its answer; the others are log entries."""
+_SETTINGS = ("role", "phase", "model", "temperature")
+"""What some histories say of a request itself, and not in its metadata."""
+_NOT_MODELS = frozenset({"simulated", "preview-only", "run-command"})
+"""In place of a model's name, in entries of which no model knows."""
 
 
 def is_ours(entry: JsonObject) -> bool:
@@ -53,6 +60,8 @@ class Entry:
     actions: list[str] | None
     """By `actions`, or the older `action`."""
     usage: Usage | None
+    simulated: bool
+    """A person supplied the answer."""
 
     @property
     def role(self) -> str:
@@ -64,10 +73,40 @@ class Entry:
         said = text(self.request.metadata.get("phase")).upper()
         if said in ("DOER", "REVIEWER"):
             return Phase(said.lower())
+        if self.before is None and self.role.lower() in _REVIEWERS:
+            return Phase.REVIEWER  # the phase may be the state of a job, or a part of a plan
         state = _status(said) or self.before
         if state in (Status.PENDING, Status.REVIEW_REQUIRED):
             return step.PHASES[state]
         return Phase.REVIEWER if self.role.lower() in _REVIEWERS else Phase.DOER
+
+    @property
+    def who(self) -> str:
+        """Who answered, for people."""
+        return f"the {self.phase.value}" + (f" {short(self.role)}" if self.role else "")
+
+    @property
+    def implied(self) -> Status | None:
+        """The state that the job must have been in for this agent to answer; None if the entry does not name it."""
+        if self.before is not None or not (self.role or self.request.metadata.get("phase")):
+            return None
+        return Status.REVIEW_REQUIRED if self.phase is Phase.REVIEWER else Status.PENDING
+
+
+def log_entry(raw: JsonObject) -> str:
+    """The operation of an entry that only says that a command was run; "" for what an agent answered."""
+    request, response = raw.get("request"), raw.get("response")
+    operation = text(request.get("operation")) if isinstance(request, dict) else ""
+    if not operation or not isinstance(request, dict) or not isinstance(response, dict):
+        return ""
+    if request.get("dry_run") is True:
+        return f"{operation} --dry-run"
+    if operation.lower() in _WORKING:
+        return ""
+    actions = texts(response.get("actions", response.get("action"))) or []
+    if operation.lower() != "preview" and actions and actions[0] in set(ExitAction):
+        return ""
+    return operation
 
 
 def read(raw: JsonObject, place: int, last: Entry | None) -> Entry:
@@ -89,10 +128,11 @@ def read(raw: JsonObject, place: int, last: Entry | None) -> Entry:
         _timestamp(raw.get("timestamp")),
         _state(raw, "state_before", where),
         _state(raw, "state_after", where),
-        _request(request),
+        _request(raw, request),
         response,
         _actions(response, where),
-        _usage(raw.get("usage", response.get("usage"))),
+        _usage(raw.get("usage", response.get("usage"))) or _measured(raw, response),
+        raw.get("is_simulated") is True or request.get("simulation") is True,
     )
 
 
@@ -136,12 +176,16 @@ def _timestamp(told: object) -> str | None:
     return told.strip() if isinstance(told, str) and told.strip() else None
 
 
-def _request(told: JsonObject) -> Request:
-    metadata = told.get("metadata")
+def _request(raw: JsonObject, request: JsonObject) -> Request:
+    metadata = request.get("metadata")
+    own = {name: request[name] for name in _SETTINGS if isinstance(request.get(name), str | int | float)}
+    model = raw.get("model")
+    if isinstance(model, str) and model not in _NOT_MODELS:
+        own.setdefault("model", model)
     return Request(
-        prompt=text(told.get("prompt")),
-        files_context=texts(told.get("files_context")) or [],
-        metadata=metadata if isinstance(metadata, dict) else {},
+        prompt=text(request.get("prompt")),
+        files_context=texts(request.get("files_context")) or [],
+        metadata=own | (metadata if isinstance(metadata, dict) else {}),
     )
 
 
@@ -165,6 +209,53 @@ def _usage(told: object) -> Usage | None:
         return None
     numbers = [value for value in found.model_dump().values() if isinstance(value, int | float)]
     return found if all(0 <= value <= MOST_USED for value in numbers) else None
+
+
+def _measured(raw: JsonObject, response: JsonObject) -> Usage | None:
+    """What it used, by the fields of the first histories: dollars, seconds, and tokens without those of a cache."""
+    metrics = response.get("metrics")
+    metrics = metrics if isinstance(metrics, dict) else {}
+    dollars = _number(raw.get("cost"), response.get("cost_usd"), metrics.get("cost_usd"))
+    seconds = _number(
+        raw.get("execution_time_seconds"),
+        response.get("execution_time_seconds"),
+        metrics.get("duration_seconds"),
+    )
+    if dollars is None and seconds is None and not metrics:
+        return None
+    cents, fraction = money.split(round((dollars or 0) * 100 * MICROCENTS))
+    fresh, cached, written = (
+        int(_number(metrics.get(f"token_{name}")) or 0) for name in ("input", "cache_read", "output")
+    )
+    fresh += int(_number(metrics.get("token_cache_write")) or 0)
+    return _usage(
+        {
+            "input_tokens": fresh + cached,
+            "cached_tokens": cached,
+            "output_tokens": written,
+            "cost_cents": cents,
+            "cost_microcents": fraction,
+            "seconds": seconds or 0.0,
+            "source": "provider" if dollars else "none",
+        }
+    )
+
+
+def has_odd_usage(raw: JsonObject, response: JsonObject) -> bool:
+    """Whether it says of what it used what makes no sense."""
+    usage = raw.get("usage") or response.get("usage")
+    odd = (raw.get(name) for name in ("cost", "execution_time_seconds"))
+    return bool(usage and _usage(usage) is None) or any(
+        each is not None and _number(each) is None for each in odd
+    )
+
+
+def _number(*values: object) -> float | None:
+    """The first that is a number, and one that makes sense."""
+    for value in values:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_USED:
+            return value
+    return None
 
 
 def answer_of(response: JsonObject) -> tuple[str, bool]:

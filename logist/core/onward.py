@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from logist.core import data, routing
+from logist.core import condition, confidence, data, routing
 from logist.core.event import Event, Who
 from logist.core.machine import next_place
 from logist.core.model import EffectiveSpec, JsonObject, Place, Response, State, Status, Step, Workflow
@@ -18,14 +18,30 @@ class Completed:
     place: Place
     route: list[JsonObject]
     """The decisions that were taken; none while the step is still looked at."""
-    unsure: bool
-    """A steward is to confirm it, if not at once, then when the reviewer has seen it."""
+    why_unsure: str
+    """Why a steward is to confirm it, if not at once, then when the reviewer has seen it; empty where nobody has to."""
+
+
+UNJUDGED = "an earlier version did not record why"
+"""The reason where a history only says that a steward is to confirm an answer."""
+
+
+def has_gate(step: Step | None) -> bool:
+    """Whether an answer at this step may have to be approved because of what it says."""
+    return step is not None and (step.confidence is not None or not isinstance(step.confirm, bool))
 
 
 def after(
-    spec: EffectiveSpec, flow: Workflow, state: State, here: Place, event: Event, response: Response
+    spec: EffectiveSpec,
+    flow: Workflow,
+    state: State,
+    here: Place,
+    event: Event,
+    response: Response,
+    *,
+    strict: bool,
 ) -> Completed:
-    """What follows, of the doer's answer or of the reviewer's."""
+    """What follows, of the doer's answer or of the reviewer's. `strict`: see `Observed.strict_gates`."""
     doing = event.who is Who.DOER
     output = response.output if doing else data.UNCHANGED
     told = (response.metadata or {}) if doing else {}
@@ -36,17 +52,30 @@ def after(
         suggestion if isinstance(suggestion, str) else None,
     )
     routed = routing.after(flow, here.step, facts)
-    unsure = _wants_a_steward(flow.step(here.step), told, facts) if doing else bool(state.unsure)
-    place = next_place(here, replace(event, onward=routed.onward, unsure=unsure), spec)
+    if doing:
+        why = _reason_for_approval(flow.step(here.step), told, facts, strict=strict)
+    else:
+        why = (state.why_unsure or UNJUDGED) if state.unsure else ""
+    place = next_place(here, replace(event, onward=routed.onward, unsure=bool(why)), spec)
     stays = place.status is Status.REVIEW_REQUIRED or place.awaiting == "review"
-    return Completed(place, [] if stays else routed.route, unsure)
+    return Completed(place, [] if stays else routed.route, why)
 
 
-def _wants_a_steward(doing: Step | None, told: JsonObject, facts: Facts) -> bool:
-    """Whether the step says so, or the agent is not sure enough."""
+def _reason_for_approval(doing: Step | None, metadata: JsonObject, facts: Facts, *, strict: bool) -> str:
+    """Why a steward has to approve an answer: the step says so, or the agent is not sure enough; empty if neither.
+
+    A gate that can't be judged stays closed: it is there so that a person looks at what is doubtful.
+    """
     if doing is None:
-        return False
-    sure = told.get("confidence")
-    doubtful = doing.confidence is not None and isinstance(sure, int | float) and sure < doing.confidence
-    confirm = doing.confirm if isinstance(doing.confirm, bool) else routing.holds(doing.confirm, facts).taken
-    return doubtful or confirm
+        return ""
+    if doing.confidence is not None and (
+        why := confidence.reason_for_approval(doing.confidence, metadata, strict=strict)
+    ):
+        return why
+    if isinstance(doing.confirm, bool):
+        return "this step is to be confirmed" if doing.confirm else ""
+    verdict = routing.holds(doing.confirm, facts)
+    if verdict.error and strict:
+        return f"whether this step is to be confirmed can't be judged: {verdict.error}"
+    form = condition.rendered(doing.confirm)
+    return f"this step is to be confirmed where `{form}` holds" if verdict.taken else ""

@@ -52,6 +52,16 @@ def forbids(permissions: Permissions, change: Change) -> bool:
     return not permissions.allows(NEEDS.get(change.kind, Permission.WRITE_FILES))
 
 
+def may_change(permissions: Permissions) -> bool:
+    """Whether a role may change files in any way."""
+    return any(permissions.allows(need) for need in NEEDS.values())
+
+
+def has_changed_nothing(permissions: Permissions, changes: Sequence[Change]) -> bool:
+    """Whether a role that may change files changed none; caches do not count."""
+    return may_change(permissions) and all(change.cache for change in changes)
+
+
 def breach(change: Change, role: str, *, undone: bool) -> JsonObject:
     """A change of the workspace was found that the role may not make."""
     need = NEEDS.get(change.kind, Permission.WRITE_FILES)

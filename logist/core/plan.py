@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from logist.core import budget, money, pieces, prompt
 from logist.core.budget import Budget, Row
 from logist.core.instructing import instructed
-from logist.core.limits import Halt, halted, left
+from logist.core.limits import Halt, Shared, halted, halted_above, left
 from logist.core.model import EffectiveSpec, JsonObject, Model, Phase, Request, Role, State
 from logist.core.tools import Tool, function
 
@@ -65,11 +65,12 @@ def plan(
     sent: bool = True,
     tools: Sequence[Tool] = (),
     agent: str = "",
+    shared: Sequence[Shared] = (),
 ) -> StepPlan | Halt:
     """The exact request of the next step, or the limit that stands before it.
 
     `tools` are offered to the model; what they take of the request is paid for too. `free` agents cost nothing, so no price is needed and nothing is reserved. `sent` False: the answer
-    is there already, so no limit applies. Raises InvalidFile for a prompt that no cutting brings into the budget.
+    is there already, so no limit applies. `shared`: the limits of jobs above that hold too. Raises InvalidFile for a prompt that no cutting brings into the budget.
     """
     told = instructed(spec, state, role, given, phase)
     wanted = role.max_output_tokens or model.max_output_tokens
@@ -81,10 +82,10 @@ def plan(
     text, parts, user_start, _ = prompt.assemble(fitted.system, fitted.user, _clean_already, told.joint)
     sending = text + offer
     least = None if free else money.worst_case(model, sending, min(wanted, bounds.min_output_tokens))
-    halt = halted(spec, state.usage, least or 0) if sent else None
-    if halt:
+    if sent and (halt := halted_above(shared, least or 0) or halted(spec, state.usage, least or 0)):
         return halt
-    most, reserved = (wanted, 0) if free else _fit(spec, state, model, sending, wanted, bounds)
+    room = left(spec, state.usage, shared)
+    most, reserved = (wanted, 0) if free else _fit(room, model, sending, wanted, bounds)
     metadata: JsonObject = {
         "role": role.name,
         **({"badge": role.badge} if role.badge else {}),
@@ -159,10 +160,7 @@ def _files(given: prompt.Given, fitted: budget.Fitted, bounds: Bounds) -> list[s
     return [*kept, *(path for path in relevant if f"relevant:{path}" not in gone)]
 
 
-def _fit(
-    spec: EffectiveSpec, state: State, model: Model, text: str, wanted: int, bounds: Bounds
-) -> tuple[int, int | None]:
-    """`(max_output_tokens, worst case in microcents)` such that the cost limit can't be overshot."""
-    room = left(spec, state.usage)
+def _fit(room: int, model: Model, text: str, wanted: int, bounds: Bounds) -> tuple[int, int | None]:
+    """`(max_output_tokens, worst case in microcents)` such that no cost limit can be overshot."""
     fitted = money.fit_output(model, text, wanted, room, bounds.min_output_tokens) or wanted
     return fitted, money.worst_case(model, text, fitted)

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logist.core import context, layers, review
+from logist.core import confidence, context, layers, plans, review
 from logist.core.context import Asked, FileText, Given, Relevant
-from logist.core.fences import fence
+from logist.core.fences import fenced
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
 from logist.core.pieces import JOINT, SEPARATOR, Piece, assemble, one_line
 from logist.core.role_template import Filled
@@ -29,6 +29,12 @@ __all__ = [
 
 LONGEST_OUTPUT = 20_000
 """Characters of the last answer's output that the next prompt quotes."""
+
+UNCHANGED = (
+    "## The last run changed no file\n\n"
+    "Its role may change files, and it says that it is done. Look whether the work was done at all."
+)
+"""For the reviewer of such a run."""
 
 CONTRACT = """\
 ## How to answer
@@ -57,6 +63,7 @@ def system_pieces(role: Role, step: Step | None = None, *, sections: bool = Fals
         Piece(f"role:{role.name}", "rule", heading + role.instructions),
         Piece("permissions", "rule", _permissions(role)),
         Piece("agent_role", "rule", behaviour),
+        Piece("confidence", "rule", confidence.instruction(step, sections=sections)),
     ]
     return [piece for piece in pieces if piece.text]
 
@@ -121,10 +128,12 @@ def user_pieces(
         Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
         Piece("steps", "given", _steps(spec, state)),
         *_before(state, phase),
+        Piece("plan", "given", _plan(state)),
         Piece("output", "given", _reviewed_output(state) if spec.workflow else ""),
         Piece("results", "given", _results(at.results) if at else ""),
         Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
         Piece("changes", "given", context.changes(given) if phase is Phase.REVIEWER else ""),
+        Piece("unchanged", "given", UNCHANGED if state.unchanged and phase is Phase.REVIEWER else ""),
         *(_asked_of_reviewer(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
         *context.pieces(given, asked, said),
         *(Piece(f"file:{file.path}", "given", context.file_text(file)) for file in given.files),
@@ -243,9 +252,30 @@ def _previous(state: State, phase: Phase, *, told: bool) -> Piece:
     least = len("\n".join(lines))
     lines += [f"- evidence: {one_line(path)}" for path in last.evidence_files if path not in last.missing]
     lines += [f"- named as evidence, but not there: {one_line(path)}" for path in last.missing]
-    if last.output is not None and not (told and last.phase is Phase.REVIEWER):
+    elsewhere = (told and last.phase is Phase.REVIEWER) or _is_approved_plan(state)
+    if last.output is not None and not elsewhere:
         lines += ["", f"Its output:\n\n{_output(last.output)}"]
     return Piece("previous", "given", "\n".join(lines), least=least)
+
+
+def _is_approved_plan(state: State) -> bool:
+    """Whether the last answer is the plan that is to be carried out."""
+    plan, last = state.plan, state.last
+    return plan is not None and plan.approved and last is not None and last.sequence == plan.sequence
+
+
+def _plan(state: State) -> str:
+    """The plan that is carried out, or the last one where the last answer is that of its reviewer."""
+    plan, last = state.plan, state.last
+    if plan is None or not (plan.approved or (last is not None and last.sequence != plan.sequence)):
+        return ""
+    title = "## The approved plan" if plan.approved else "## The plan so far, not approved"
+    paragraphs = [title, f"{plan.role} made it:{_quoted(plan.summary)}"]
+    if plan.output is not None:
+        paragraphs.append(fenced(_shortened("\n".join(plans.lines(plan.output)))))
+    if plan.approved:
+        paragraphs.append("A steward has approved it. Your part is to carry it out, or to review that.")
+    return "\n\n".join(paragraphs)
 
 
 def _quoted(summary: str) -> str:
@@ -258,8 +288,9 @@ def _quoted(summary: str) -> str:
 
 def _output(output: object) -> str:
     """The output of an answer as JSON, in a fence that it can't close."""
-    text = json.dumps(output, ensure_ascii=False, indent=1)
+    return fenced(_shortened(json.dumps(output, ensure_ascii=False, indent=1)))
+
+
+def _shortened(text: str) -> str:
     more = len(text) - LONGEST_OUTPUT
-    cut = f"{text[:LONGEST_OUTPUT]}\n... and {more:,} more characters" if more > 0 else text
-    around = fence(cut)
-    return f"{around}\n{cut}\n{around}"
+    return f"{text[:LONGEST_OUTPUT]}\n... and {more:,} more characters" if more > 0 else text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 
 from logist.core import secrets_table, spellings
 from logist.core.secrets_table import Match
@@ -32,9 +31,9 @@ def redact(text: str, secrets: Sequence[str]) -> tuple[str, int]:
 
 def found(text: str, secrets: Mapping[str, str]) -> list[Match]:
     """Each secret of `text` in order, none overlapping; `secrets` says of each value what it is."""
-    every = sorted(chain(_known(text, secrets), _by_looks(text)), key=lambda match: match.start)
+    wanted = {secret: kind for secret, kind in secrets.items() if len(secret) >= MIN_SECRET}
     places: list[Match] = []
-    for match in every:
+    for match in sorted(_every(text, wanted), key=lambda match: match.start):
         if places and match.start < places[-1].end:
             places[-1] = places[-1]._replace(end=max(places[-1].end, match.end))
         else:
@@ -42,28 +41,22 @@ def found(text: str, secrets: Mapping[str, str]) -> list[Match]:
     return places
 
 
-def _by_looks(text: str) -> Iterator[Match]:
+def _every(text: str, wanted: Mapping[str, str]) -> Iterator[Match]:
+    """The secrets in all readings of the text, in any order, known values first; they may overlap."""
+    readings = list(spellings.readings(text, wanted))
+    if wanted:
+        forms = {form: kind for secret, kind in wanted.items() for form in spellings.forms(secret)}
+        yield from _each(text, forms)
+        for reading in readings:
+            yield from _back(reading, _each(reading.text, forms))
+        percent = spellings.without_percents(text)
+        yield from _back(percent, _each(percent.text, {_latin(s): kind for s, kind in wanted.items()}))
+        lines = {form: kind for secret, kind in wanted.items() for form in _of_lines(secret)}
+        unbroken = spellings.unbroken(text)
+        yield from _back(unbroken, _each(unbroken.text, lines))
     yield from secrets_table.matches(text)
-    for reading in spellings.unescaped(text):
-        for match in secrets_table.matches(reading.text):
-            yield Match(*reading.span(match.start, match.end), match.kind)
-
-
-def _known(text: str, secrets: Mapping[str, str]) -> Iterator[Match]:
-    wanted = {secret: kind for secret, kind in secrets.items() if len(secret) >= MIN_SECRET}
-    if not wanted:
-        return
-    plain = {form: kind for secret, kind in wanted.items() for form in spellings.forms(secret)}
-    yield from _each(text, plain)
-    for reading in spellings.unescaped(text):
-        yield from _back(reading, _each(reading.text, wanted))
-    for reading in spellings.without_percents(text):
-        yield from _back(reading, _each(reading.text, {_latin(s): kind for s, kind in wanted.items()}))
-    lines = {form: kind for secret, kind in wanted.items() for form in _of_lines(secret)}
-    unbroken = spellings.unbroken(text)
-    if any(form in unbroken for form in lines):
-        reading = spellings.joined(text)
-        yield from _back(reading, _each(reading.text, lines))
+    for reading in readings:
+        yield from _back(reading, secrets_table.matches(reading.text))
 
 
 def _of_lines(secret: str) -> Iterable[str]:
@@ -75,7 +68,7 @@ def _latin(secret: str) -> str:
     return secret.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
-def _back(reading: spellings.Reading | spellings.Nested, matches: Iterable[Match]) -> Iterator[Match]:
+def _back(reading: spellings.Reading, matches: Iterable[Match]) -> Iterator[Match]:
     return (Match(*reading.span(match.start, match.end), match.kind) for match in matches)
 
 

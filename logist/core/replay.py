@@ -146,7 +146,9 @@ def judge(
         observed = entry.observed or Observed()
         outcome = step.conclude(spec, state, reply_of(entry), observed, schema)
         found = review.recorded(outcome.gate) if observed.asks_verdict or _reviewed(entry) else None
-        return Judged(outcome.place, outcome.response, outcome.route, found, outcome.unsure, outcome.reason)
+        return Judged(
+            outcome.place, outcome.response, outcome.route, found, bool(outcome.why_unsure), outcome.reason
+        )
     if entry.kind is Kind.RECOVER and state is not None:
         role = (entry.observed or Observed()).role
         outcome = (step.given_up if entry.command.get("given_up") else step.in_doubt)(spec, state, role)
@@ -181,11 +183,15 @@ def _taken(told: JsonObject) -> str:
 
 
 def _limit_stands(spec: EffectiveSpec, state: State, entry: Interaction) -> bool:
-    """Whether the limit that halted the job would halt it today."""
+    """Whether the limit that halted the job would halt it today.
+
+    What the halt itself has booked of the job's children counts: they are what used the limit up.
+    """
     needed = entry.command.get("needed", 0)
     runs = entry.command.get("needed_runs", 1)
+    used = fold.used_after(state.usage, entry)
     halt = limits.halted(
-        spec, state.usage, needed if isinstance(needed, int) else 0, runs if isinstance(runs, int) else 1
+        spec, used, needed if isinstance(needed, int) else 0, runs if isinstance(runs, int) else 1
     )
     return halt is not None and halt.limit == entry.command.get("limit")
 

@@ -106,7 +106,8 @@ def _beyond(flow: Workflow, step: Step) -> str:
 
 def _skipped(step: Step, verdict: condition.Verdict) -> JsonObject:
     told: JsonObject = {"skipped": step.id, "condition": condition.rendered(step.when)}
-    return _with_values(told, verdict.values, {"condition": verdict.error} if verdict.error else {})
+    reason = _unjudged(verdict)
+    return _with_values(told, verdict.values, {"condition": reason} if reason else {})
 
 
 def _decided(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> _Taken:
@@ -145,11 +146,22 @@ def _first(edges: list[Edge], facts: Facts, values: JsonObject, errors: dict[str
             continue
         verdict = holds(edge.condition, facts)
         values.update(verdict.values)
-        if verdict.error:
-            errors[condition.rendered(edge.condition)] = verdict.error
+        if reason := _unjudged(verdict):
+            errors[condition.rendered(edge.condition)] = reason
         if verdict.taken:
             return edge
     return None
+
+
+def _unjudged(verdict: condition.Verdict) -> str:
+    """Why a condition says nothing about the data; empty where it does.
+
+    A bare name in an object condition counts as null where it is missing, so that alone is no error.
+    """
+    if verdict.error:
+        return verdict.error
+    saw_nothing = verdict.missing and not verdict.values
+    return f"missing: {', '.join(verdict.missing)}" if saw_nothing and not verdict.taken else ""
 
 
 def _suggested(flow: Workflow, edges: list[Edge], name: str | None) -> Edge | None:

@@ -42,6 +42,7 @@ __all__ = [
     "plan",
     "standing",
     "turn",
+    "unsure_recorded",
 ]
 
 CUT_SHORT = {
@@ -70,10 +71,15 @@ class Outcome:
     reason: str
     route: list[JsonObject] = field(default_factory=list)
     """The decisions that were taken on the way to the next step."""
-    unsure: bool = False
-    """A steward is to confirm it, if not at once, then when the reviewer has seen it."""
+    why_unsure: str = ""
+    """Why a steward is to confirm it, if not at once, then when the reviewer has seen it; empty where nobody has to."""
     gate: review.Gate | None = None
     """Of a reviewer that accepts the work or sends it back: what that comes to, with the checks."""
+
+
+def unsure_recorded(outcome: Outcome) -> JsonObject:
+    """What an interaction records where a steward is to confirm an answer."""
+    return {"unsure": True, "why_unsure": outcome.why_unsure} if outcome.why_unsure else {}
 
 
 PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}
@@ -176,6 +182,11 @@ def _unanswered(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observ
         event = Event(Who.SYSTEM, Action.HALT, role=observed.role, reason=reason, limit=Status.HALTED_COST)
         response = _response(reply).model_copy(update={"status": "ERROR"})
         return Outcome(response, next_place(here, event, spec), reason)
+    if error.kind is ErrorKind.SHARED_LIMIT:
+        reason = f"shared cost limit: {error.message}"
+        event = Event(Who.SYSTEM, Action.UNANSWERED, role=observed.role, reason=reason)
+        response = _response(reply).model_copy(update={"status": "ERROR"})
+        return Outcome(response, next_place(here, event, spec), reason)
     again = error.kind in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT)
     reason = f"no answer: {error.message}"
     action = Action.TRANSIENT if again else Action.UNANSWERED
@@ -208,9 +219,13 @@ def _judged(
     event = replace(_event(observed, action, reason), blocked=bool(gate and gate.blocked))
     if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
         return Outcome(response, next_place(here, event, spec), reason, gate=gate)
-    done = onward.after(spec, spec.workflow, state, here, event, response)
-    lost = done.place.stuck.reason if done.place.stuck else reason
-    return Outcome(response, done.place, lost, done.route, done.unsure, gate)
+    strict = bool(observed.strict_gates)
+    done = onward.after(spec, spec.workflow, state, here, event, response, strict=strict)
+    if done.place.stuck:
+        reason = done.place.stuck.reason
+    elif done.place.awaiting == "review":
+        reason = done.why_unsure or reason
+    return Outcome(response, done.place, reason, done.route, done.why_unsure, gate)
 
 
 def _told(
@@ -265,6 +280,7 @@ def _response(reply: Reply) -> Response:
         warnings=list(reply.warnings),
         redactions=reply.redactions,
         tools=reply.tools,
+        tools_failed=reply.tools_failed,
         session=reply.session,
     )
 

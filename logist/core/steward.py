@@ -60,7 +60,8 @@ def decide(
     """Where `command`, an interaction of `kind` that no agent made, leads.
 
     `command` holds what the interaction records: draft, limit, review, step, doubt, to, note; of `role`, who
-    takes over from whom, which moves the job nowhere; of `approve`, whether it overrides a review; of `spawn` and `collect`, the children and what was
+    takes over from whom, which moves the job nowhere; of `approve`, whether it overrides a review, and who
+    carries out the plan that it approves; of `spawn` and `collect`, the children and what was
     gathered. `back_to` is the place before interaction `to` of a restep; `routed` is where the workflow leads,
     if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it.
     Raises Refused, UsageError.
@@ -81,6 +82,7 @@ def decide(
         doubt=command.get("doubt"),
         back_to=back_to,
         onward=routed.onward if routed else None,
+        carried_out=bool(command.get("carried_out_by")),
         sent_back=sent_back,
         children=len(command.get("children") or ()),
         fault=str(command.get("fault") or ""),

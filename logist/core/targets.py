@@ -72,9 +72,18 @@ def advance(s: Situation) -> Place:
     onward = s.event.onward
     if onward is not None and (onward.fault or onward.step is not None):
         return arrive(s)
-    if s.spec.approval is Approval.NONE or s.event.action in (Action.APPROVE, Action.OVERRIDE):
+    if s.event.action in (Action.APPROVE, Action.OVERRIDE):
+        return approved(s)
+    if s.spec.approval is Approval.NONE:
         return Place(status=Status.SUCCESS, step=s.here.step)
     return Place(status=Status.APPROVAL_REQUIRED, awaiting="end", step=s.here.step)
+
+
+def approved(s: Situation) -> Place:
+    """What follows the last approval: a plan is carried out at the same step; all else is done."""
+    if s.event.carried_out:
+        return _enter(s.spec, s.here.step)
+    return Place(status=Status.SUCCESS, step=s.here.step)
 
 
 def arrive(s: Situation) -> Place:

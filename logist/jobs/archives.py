@@ -19,7 +19,7 @@ from logist.core.model import Interaction, JsonObject
 from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageError
 from logist.jobs import rebuilding
 from logist.jobs.session import interaction_of
-from logist.store import JobDir, history, segments
+from logist.store import IN_THE_MAKING, JobDir, history, segments
 from logist.store.entries import CLOSING, lines, read_header
 from logist.store.files import TEMPORARY
 
@@ -31,8 +31,6 @@ NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeEr
 _RESTEP = b'"kind":"restep"'
 NOT_ENTERED = frozenset({".git", "node_modules", "__pycache__"})
 """Directories in which no jobs are looked for. What lies below a job is its own, and is not looked at either."""
-UNBORN = ".new-"
-"""How the directory of a job begins that is still being made."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +259,7 @@ def _enter(folders: list[str], files: list[str]) -> None:
 
 def _is_entered(name: str) -> bool:
     is_left = name.startswith(".") and name.endswith(TEMPORARY)  # of an export that was killed
-    return name not in NOT_ENTERED and not name.startswith(UNBORN) and not is_left
+    return name not in NOT_ENTERED and not name.startswith(IN_THE_MAKING) and not is_left
 
 
 def _not_listed(error: OSError) -> NoReturn:

@@ -9,6 +9,7 @@ from logist.agents import collecting, courier, ending
 from logist.agents.own_process import has_ended
 from logist.agents.protocol import LITELLM
 from logist.core import limits
+from logist.core.limits import Shared
 from logist.core.model import (
     EffectiveSpec,
     JsonObject,
@@ -18,6 +19,7 @@ from logist.core.model import (
 from logist.core.step import StepPlan
 from logist.core.tools import Tool
 from logist.errors import Stopped
+from logist.jobs import workspace_code
 from logist.jobs.project import Project
 from logist.jobs.session import Session
 
@@ -30,12 +32,21 @@ LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
 """Couriers nobody waits for any more; kept, for a Popen that is dropped complains of its child."""
 
 
-def envelope(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> JsonObject:
-    """What goes to disk before anything is spent: enough to conclude without planning again."""
+def envelope(
+    session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str, shared: Sequence[Shared] = ()
+) -> JsonObject:
+    """What goes to disk before anything is spent: enough to conclude without planning again.
+
+    `shared`: the limits of jobs above, which a courier looks up again before each of its exchanges.
+    """
     settings = session.project.settings
-    priced = plan.reserved_microcents is not None
-    allowance = limits.left(spec, session.state.usage) if priced else None
-    reserved = plan.reserved_microcents if plan.agent in (LITELLM, *IN_PLACE) else allowance
+    reserved, allowance = plan.reserved_microcents, None
+    if reserved is not None:
+        allowance = limits.left(spec, session.state.usage)
+    if reserved is not None and plan.agent not in (LITELLM, *IN_PLACE):
+        room = limits.left(spec, session.state.usage, shared)
+        allowance = limits.program_allowance(room, shared, settings.max_concurrent_agents, reserved)
+        reserved = allowance
     return {
         "sequence": session.state.revision + 1,
         "after": session.position.hash,
@@ -55,6 +66,7 @@ def envelope(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: 
         "backoff_seconds": settings.retries.backoff_seconds,
         "reserved_microcents": reserved,
         "allowance_microcents": allowance,
+        "shares_limits_of": spec.limits_above,
         "min_output_tokens": settings.min_output_tokens,
         "index": session.state.asked,
         "visit": (session.state.asked_at or {}).get(session.state.step, 0),
@@ -67,7 +79,10 @@ def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> Jso
     """What the agent may do in the workspace (agents.protocol.Work)."""
     settings = session.project.settings
     described = settings.agents.get(agent)
+    runs = agent not in IN_PLACE and (agent != LITELLM or role.permissions.can_execute_commands)
+    code = workspace_code.code_of(session.project, session.job, session.state).data() if runs else {}
     return {
+        **({"code": code} if code else {}),
         "permissions": role.permissions.names(),
         "network": role.network or agent != LITELLM,
         "tools": [tool.name for tool in tools],
@@ -109,8 +124,8 @@ def in_place(session: Session, asked: JsonObject) -> Reply:
     )
 
 
-def by_courier(session: Session, asked: JsonObject, *, goes_on: bool = False) -> None:
-    """Sends the courier and waits for it. `goes_on`: with what one that was killed had begun.
+def by_courier(session: Session, asked: JsonObject, *, begun: bool = False) -> None:
+    """Sends the courier and waits for it. `begun`: the request is on disk, or one that was killed had begun.
 
     Ctrl-C asks it to end, and returns when it has: what is known then is on disk. SIGTERM leaves it
     at work, and the next command harvests: Stopped. Stopped too before anything was sent.
@@ -119,7 +134,7 @@ def by_courier(session: Session, asked: JsonObject, *, goes_on: bool = False) ->
     if project.stopping():
         raise Stopped("stopped before anything was sent", exit_code=project.stopping())
     project.workspace(job).disarm()
-    if not goes_on:
+    if not begun:
         job.begin_exchange(1, asked)
     assert session.lock is not None
     name = asked["model"].get("api_key_env")

@@ -6,40 +6,28 @@ answered is on disk, so nothing is paid twice. What they leave in caches stays, 
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 
-from logist.agents import checks, sandbox
-from logist.agents.place import RUN, Place
 from logist.agents.protocol import Work
 from logist.agents.sandbox import Ended
-from logist.core import exit_command, review, step
+from logist.core import review, step
 from logist.core.model import Check, JsonObject
-from logist.errors import Stopped
-from logist.jobs import asking, specs
+from logist.errors import SetupFailed, Stopped
+from logist.jobs import asking, commands, specs, workspace_code, workspace_setup
 from logist.jobs.observing import Answered
-from logist.jobs.project import Project
 from logist.jobs.session import Session
-from logist.workspace import Workspace, removal
+from logist.jobs.workspace_setup import Prepared
+from logist.workspace import Workspace
 
-SHELL = "/bin/sh"
 TAIL_BYTES = 32_768
 """Of each output of a command that are looked at; it may write as much as it likes."""
 SHOWN = 4000
 """Characters of the end of its output that are recorded."""
 SECONDS_OF_MINUTE = 60
-SCRATCH = "check"
-"""In the private directory of an ask."""
 SCRIPTED = "scripted"
 STOPPING = "the job was being ended"
-
-_ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+OUTSIDE = "packages installed from outside of the workspace"
+NOT_THE_WORKSPACE = "it would run your checkout of the repository, not the workspace"
 
 
 def run(
@@ -70,6 +58,15 @@ def run(
     in_place = asked.get("agent") == SCRIPTED and not session.job.exchanges()
     back = asked["checkpoint_before"] if in_place else found
     session.job.begin_restore(session.state.revision + 1, back)
+    try:
+        prepared = workspace_setup.prepare_for_checks(session, found, network=_may_use_network(asked))
+    except SetupFailed as error:
+        if not error.by_agent:
+            raise
+        output = {"output": error.output[-SHOWN:]} if error.output else {}
+        first, *others = [not_run(name, check, error.message) for name, check in due.items()]
+        return [{**first, **output}, *others]
+    workspace = session.project.workspace(session.job)  # what the setup made is no work of the agent
     today = specs.checks(session.project.settings)
     results = []
     for name, check in due.items():
@@ -78,9 +75,14 @@ def run(
             results.append(not_run(name, check, "the config has no command for it any more"))
             continue
         session.project.say(f"running the check {name}")
-        results.append(_result(session, name, check.model_copy(update={"command": now.command}), now))
+        check = check.model_copy(update={"command": now.command})
+        results.append(_result(session, name, check, now, prepared))
         workspace.restore(found, clearing=True)
     return results
+
+
+def _may_use_network(asked: JsonObject) -> bool:
+    return bool((asked.get("work") or {}).get("network"))
 
 
 def not_run(name: str, check: Check, reason: str) -> JsonObject:
@@ -88,105 +90,55 @@ def not_run(name: str, check: Check, reason: str) -> JsonObject:
     return {"check": name, "severity": check.severity, "outcome": "not_run", "reason": reason}
 
 
-def sweep(session: Session) -> None:
-    """Ends what a Logist that was killed has left at work, and removes what it left beside the workspace."""
-    sandbox.sweep(asking.marker(session))
-    removal.remove(session.job.inflight / RUN / SCRATCH)
-
-
-def _result(session: Session, name: str, check: Check, now: Check) -> JsonObject:
+def _result(session: Session, name: str, check: Check, now: Check, prepared: Prepared) -> JsonObject:
     project = session.project
     assert check.command
-    argv = (SHELL, "-c", check.command) if isinstance(check.command, str) else check.command
     minutes = now.timeout_minutes or project.settings.review.check_timeout_minutes
     seconds = minutes * SECONDS_OF_MINUTE
-    with _scratch(session) as place:
-        work = Work(sandbox=project.settings.sandbox, marker=asking.marker(session))
-        done = checks.run(
-            argv,
-            replace(place.confinement(work), tail_bytes=TAIL_BYTES),
-            place.scratch,
-            seconds=seconds,
-            marker=work.marker,
-            environment=project.environment.child(),
-            stop=lambda: bool(project.stopping()),
+    programs = _programs(check.command)
+    code = workspace_code.find_code(project, session.job, session.state, prepared.code, programs)
+    with commands.private_place(session) as place:
+        work = Work(sandbox=project.settings.sandbox, marker=asking.marker(session), code=code.paths)
+        confinement = place.confinement(work)
+        if instead := workspace_code.reachable(code.instead, confinement):
+            for each in instead:
+                project.say(f"check {name}: {each} is installed from {each.place}")
+            return not_run(name, check, f"{NOT_THE_WORKSPACE}: {workspace_code.named(instead)}")
+        done = commands.run_command(
+            session, check.command, place, confinement, seconds=seconds, tail=TAIL_BYTES
         )
-        output = _output(project, place)
     if project.stopping() or (done.ended and done.ended.how == "stopped"):
         fix = f"'logist job step --job {session.job.id}' runs it again; what was answered is not asked again"
         raise Stopped(f"stopped while the check {name} was run", exit_code=project.stopping() or 130, fix=fix)
-    shown = check.command if isinstance(check.command, str) else shlex.join(check.command)
-    told: JsonObject = {"check": name, "severity": check.severity, "command": project.redacted(shown)}
+    shown = project.redacted(commands.shown(check.command))
+    result: JsonObject = {"check": name, "severity": check.severity, "command": shown}
     if done.ended is None:
-        return {**told, "outcome": "not_run", "reason": project.redacted(done.error)}
-    return {**told, **_ended(done.ended, seconds), **({"output": output} if output else {})}
+        return {**result, "outcome": "not_run", "reason": done.error}
+    result |= _ended(done.ended, seconds)
+    outside = f"{OUTSIDE}: {workspace_code.named(code.outside)}" if code.outside else ""
+    if reasons := [each for each in (result.get("reason"), outside, prepared.note) if each]:
+        result["reason"] = "; ".join(reasons)
+    output = done.output(SHOWN)
+    return {**result, **({"output": output} if output else {})}
+
+
+def _programs(command: str | tuple[str, ...]) -> list[str]:
+    """The program that a command names first: its Python is that of the check."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError:
+        return []
+    return words[:1]
 
 
 def _ended(ended: Ended, seconds: float) -> JsonObject:
     outcome = "passed" if ended.how == "exited" and ended.status == 0 else "failed"
-    reason = ended.reason
     if ended.how == "timeout":
-        outcome, reason = "timeout", f"it was ended after {seconds:g} seconds"
-    elif ended.signal is not None and not reason:
-        reason = f"it was ended by {_signal(ended.signal)}"
+        outcome = "timeout"
+    reason = commands.reason(ended, seconds)
     return {
         "outcome": outcome,
         **({"exit_code": ended.status} if ended.status is not None else {}),
         **({"reason": reason} if reason else {}),
         "seconds": ended.seconds,
     }
-
-
-def _signal(number: int) -> str:
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"
-
-
-@contextmanager
-def _scratch(session: Session) -> Iterator[Place]:
-    """A private directory for one command, its HOME in it; it goes with all that is left in it."""
-    inflight = session.job.inflight
-    was_there = inflight.exists()
-    scratch = inflight / RUN / SCRATCH
-    inflight.mkdir(mode=0o700, exist_ok=True)
-    removal.remove(scratch)
-    (scratch / "home").mkdir(mode=0o700, parents=True)
-    try:
-        yield Place(session.job.workspace.absolute(), scratch.absolute(), session.project.environment.child())
-    finally:
-        removal.remove(scratch if was_there else inflight)
-
-
-def _output(project: Project, place: Place) -> str:
-    """The ends of what it wrote: what one of the two does not need, the other gets."""
-    out, error = (_text(project, place, place.scratch / name) for name in (checks.STDOUT, checks.STDERR))
-    room = max(SHOWN // 2, SHOWN - len(out))
-    error = error[-room:]
-    out = out[-(SHOWN - len(error)) :] if len(error) < SHOWN else ""
-    return f"{out}\n--- standard error ---\n{error}" if out and error else out or error
-
-
-def _text(project: Project, place: Place, path: Path) -> str:
-    """Without secrets, which are looked for in more than is shown, without colours, and with paths as in the workspace."""
-    try:
-        data = path.read_bytes()[-TAIL_BYTES:]
-    except OSError:
-        return ""
-    text = exit_command.clean(_ESCAPE.sub("", data.decode("utf-8", "surrogateescape")))[0]
-    return project.redacted(_relative(text, place)).strip()
-
-
-def _relative(text: str, place: Place) -> str:
-    """No prompt names a place on this machine, and to an agent its workspace is where it is."""
-    for spelled in _spellings(place.workspace):
-        text = text.replace(f"{spelled}/", "").replace(spelled, ".")
-    for spelled in _spellings(place.scratch):
-        text = text.replace(spelled, "~")
-    return text
-
-
-def _spellings(path: Path) -> list[str]:
-    """A path as it is given and as programs find it, the longer first: it may end with the other."""
-    return sorted({str(path), os.path.realpath(path)}, key=len, reverse=True)

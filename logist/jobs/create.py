@@ -18,6 +18,7 @@ from logist.core.model import (
     Steward,
     Workflow,
 )
+from logist.core.workflow.limit_checks import Allowance
 from logist.errors import InvalidFile, UsageError
 from logist.jobs import flows, home, sources, specs
 from logist.jobs.project import Project
@@ -32,6 +33,8 @@ class Created:
     job: JobDir
     state: State
     warnings: tuple[str, ...]
+    merge_warnings: tuple[str, ...] = ()
+    """What a person should know about the merge of its work."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,10 @@ def create(
         job.write_state(dump_state(state, done.position))
     empty = workspace.source_has_no_commits
     return Created(
-        project.job(job_id), state, sources.no_commits(source) if empty else sources.warnings(source)
+        project.job(job_id),
+        state,
+        sources.no_commits(source) if empty else sources.warnings(source),
+        specs.merge_warnings(project, spec, state, flow),
     )
 
 
@@ -113,7 +119,11 @@ def _flow(project: Project, spec: JobSpec, here: Path | None) -> Workflow | None
     """The workflow that the spec names, without the secrets that its file may hold."""
     if not spec.workflow:
         return None
-    found = flows.chosen(project, spec.workflow, here or Path(), specs.doer(project, spec)[0], spec.input)
+    settings = project.settings
+    review = settings.review.enabled if spec.review is None else spec.review
+    allowance = Allowance(specs.limits(project, spec), review, spec.input)
+    role, _ = specs.doer(project, spec)
+    found = flows.chosen(project, spec.workflow, here or Path(), role, allowance)
     told = found.model_dump(mode="json")
     clean = specs.redacted_values(project, told)
     return found if clean == told else Workflow.model_validate(clean)

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from logist.core import data, flowing, fold, steward
+from logist.core import data, flowing, fold, plans, steward
 from logist.core.model import (
     EffectiveSpec,
     Interaction,
     JsonObject,
     Kind,
     Place,
+    Plan,
     Request,
     State,
+    Status,
     StuckKind,
     Usage,
 )
+from logist.core.routing import Routed
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs import doubt, family, gathering, merging, settling, specs, stopping
 from logist.jobs.project import Project
@@ -68,6 +71,9 @@ def decide(
         if kind is Kind.APPROVE and "output" in asked:
             asked.update(data.recorded(spec, session.state.step, asked["output"]))
         routed = steward.routed(kind, session.state, asked, spec)
+        plan = session.state.plan
+        if kind is Kind.APPROVE and (carrier := _carrier(session.state, spec, asked, routed)):
+            asked["carried_out_by"] = carrier
         sent_back = steward.sent_back(session.state)
         after = steward.decide(kind, session.state.place(), asked, spec, routed=routed, sent_back=sent_back)
         entry = session.entry(
@@ -84,7 +90,31 @@ def decide(
         kept = () if kind in ENDS else session.state.children
     unwanted = [child for child in waited_for if child not in kept]
     dismiss(project, unwanted, f"{job_id} does not wait for it any more: {kind}")
-    return merging.merge_due(project, Result(job_id, session.state, (*settled, *recorded)))
+    notes = (_ends_with_plan(job_id, recorded[-1]),) if _is_left(plan, session.state) else ()
+    return merging.merge_due(project, Result(job_id, session.state, (*settled, *recorded), notes))
+
+
+def _carrier(state: State, spec: EffectiveSpec, asked: JsonObject, routed: Routed | None) -> str | None:
+    """Who carries out the plan that an approval is of; None if it is of no plan, or another step follows."""
+    if state.awaiting not in plans.AWAITED and not steward.overrides(Kind.APPROVE, asked):
+        return None
+    if routed is not None and (routed.onward.step is not None or routed.onward.fault):
+        return None
+    plan = state.plan
+    if plan is None:
+        return None
+    return plans.carrier(plan.role, approved=plan.approved, doer=fold.doer(spec, state)[0])
+
+
+def _is_left(plan: Plan | None, state: State) -> bool:
+    """Whether the job has ended with a plan that was not carried out."""
+    left = plan is not None and not plan.approved and plans.is_plan(plan.output)
+    return left and state.status is Status.SUCCESS
+
+
+def _ends_with_plan(job_id: str, approval: Interaction) -> str:
+    ways = f"logist job restep --job {job_id} --to {approval.sequence}, then: logist job role --job {job_id} Actor"
+    return f"the job ends with the plan, which is not carried out; to have it carried out: {ways}, and approve it again"
 
 
 def dismiss(project: Project, children: Sequence[str], note: str) -> None:

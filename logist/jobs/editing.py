@@ -10,6 +10,9 @@ from logist.jobs.project import Project
 from logist.jobs.result import Result
 from logist.jobs.session import changing
 
+DECIDES_MERGE = frozenset({"review_mode", "auto_merge", "approval", "review"})
+"""Fields of job.yaml that decide whether the work is merged without a person."""
+
 
 def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], object | None]) -> Result:
     """Sets fields of job.yaml (None removes one), and records the new spec in the history.
@@ -21,10 +24,12 @@ def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], obje
         if session.state.status in TERMINAL:
             fix = next_command(session.state.place(), job_id)
             raise Refused(f"the job has ended: {session.state.status}", fix=fix)
-        specs.edit(project, session.job, changes, draft=session.state.status is Status.DRAFT)
-        _, changed = session.changed_spec({"changed": [".".join(path) for path in changes]})
+        asked = specs.edit(project, session.job, changes, draft=session.state.status is Status.DRAFT)
+        spec, changed = session.changed_spec({"changed": [".".join(path) for path in changes]})
         recorded = session.record(*changed) if changed else []
-        return Result(job_id, session.state, (*settled, *recorded))
+        decides_merge = any(path[0] in DECIDES_MERGE for path in changes)
+        warned = specs.merge_warnings(project, asked, session.state, spec.workflow) if decides_merge else ()
+        return Result(job_id, session.state, (*settled, *recorded), warnings=warned)
 
 
 def rank(project: Project, job_id: str, value: int) -> Result:

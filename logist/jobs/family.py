@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from logist.core import advice
 from logist.core.model import (
+    HALTED,
     MAX_DEPTH,
     TERMINAL,
     State,
@@ -15,7 +16,7 @@ from logist.core.model import (
 )
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.project import Project
-from logist.jobs.session import load
+from logist.jobs.session import load, read_current_state
 
 
 class Unwanted(Refused):
@@ -26,6 +27,8 @@ class SetAside(Refused):
     """A child whose parent was set aside."""
 
 
+SET_ASIDE = frozenset({Status.SUSPENDED, *HALTED})
+"""Where a job may stand that its children wait for."""
 SHOWN = 5
 """Children that a note names."""
 
@@ -89,8 +92,9 @@ def require_wanted(project: Project, state: State, job_id: str) -> None:
             parent = load(project, project.job(above)).state
         except UsageError:
             return  # a child that was taken elsewhere goes its own way
-        if parent.status is Status.SUSPENDED:
-            raise SetAside(f"its parent {above} is {parent.status}", fix=f"logist job resume --job {above}")
+        if parent.status in SET_ASIDE:
+            fix = advice.next_command(parent.status, job=above)
+            raise SetAside(f"its parent {above} is {parent.status}", fix=fix)
         if parent.status in TERMINAL or child not in parent.children:
             fix = f"logist job cancel --job {child}"
             raise Unwanted(f"its parent {above} does not wait for it any more", fix=fix)
@@ -103,7 +107,7 @@ def is_below(project: Project, job_id: str, above: str) -> bool:
         return False
     for _ in range(MAX_DEPTH + 1):
         try:
-            parent = (project.job(job_id).read_state() or {}).get("parent")
+            parent = read_current_state(project.job(job_id)).get("parent")
         except LogistError:
             return False
         if parent in (None, above):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from logist.core.model import Workflow
 from logist.core.workflow.checking import Around
+from logist.core.workflow.limit_checks import Allowance
 from logist.core.workflow.problem import Problem
 from logist.errors import InvalidFile
 from logist.roles import Roles
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from logist.jobs.project import Project
 
 
-def around(roles: Roles, job_role: str | None = None, given: Any = None) -> Around:
-    """The roles that a workflow may name, whom each may give work to, and the names that its input has."""
+def around(
+    roles: Roles, job_role: str | None = None, given: Any = None, allowance: Allowance | None = None
+) -> Around:
+    """The roles that a workflow may name, whom each may give work to, the names that its input has, and the limits."""
     known = {name: loaded.role for name, loaded in roles.by_name.items()}
     return Around(
         roles=frozenset(known),
@@ -27,17 +30,19 @@ def around(roles: Roles, job_role: str | None = None, given: Any = None) -> Arou
         },
         job_role=job_role,
         roots=frozenset(given) if isinstance(given, dict) else frozenset(),
+        allowance=allowance,
     )
 
 
-def chosen(project: Project, name: str, here: Path, job_role: str | None, given: Any) -> Workflow:
-    """The workflow of that file or name, with all that it names inside, for a job of that role and input.
+def chosen(project: Project, name: str, here: Path, job_role: str | None, allowance: Allowance) -> Workflow:
+    """The workflow of that file or name, with all that it names inside, for a job of that role.
 
     Raises UsageError if there is none, InvalidFile with everything that is wrong with it. Warnings are told.
     """
     places = directories(project.layers)
     loaded = load(name, places, here)
-    found = problems_of(loaded, places, around(project.roles, job_role, given))
+    known = around(project.roles, job_role, allowance.job_input, allowance)
+    found = problems_of(loaded, places, known)
     for problem in found:
         if problem.severity == "warning":
             project.say(f"warning: {told(loaded.path, problem)}")

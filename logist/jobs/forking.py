@@ -29,6 +29,8 @@ from logist.workspace import forking
 
 MOST_FORKS = 10_000
 """Names that are tried for a fork without one of its own."""
+OF_A_CHILD = ("parent", "shares_limits")
+"""Fields of a job that does a part of another: a fork does not."""
 
 
 @dataclass(frozen=True)
@@ -177,12 +179,11 @@ def _asked(origin: JobDir, name: str) -> str:
     text = documents.text(origin.spec_file)
     said = documents.parse(text, origin.spec_file.name).data
     changes: dict[tuple[str, ...], object | None] = {("id",): name} if "id" in said else {}
-    if "parent" in said:
-        changes[("parent",)] = None
+    changes |= {(name,): None for name in OF_A_CHILD if name in said}
     try:
         return documents.edited(text, origin.spec_file.name, changes) if changes else text
     except InvalidFile:
-        own = {key: value for key, value in said.items() if key not in ("id", "parent")}
+        own = {key: value for key, value in said.items() if key not in ("id", *OF_A_CHILD)}
         return documents.dumped({"id": name, **own})
 
 
@@ -211,7 +212,7 @@ def _entry(
         checkpoint_after=beginning.checkpoint,
         steward=Steward(name=project.steward, note=note),
         command={**command, **({"note": note} if note else {})},
-        spec=spec.model_copy(update={"parent": None}) if spec.parent else None,
+        spec=spec.model_copy(update=dict.fromkeys(OF_A_CHILD)) if spec.parent else None,
         after=after,
     )
 

@@ -6,7 +6,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from logist.core import fold, money, steward
+from logist.agents import shared_limits
+from logist.core import limits, steward, totals
 from logist.core.model import (
     TERMINAL,
     Actor,
@@ -24,7 +25,7 @@ from logist.core.model import (
 )
 from logist.jobs.family import Kin, children_of, standing
 from logist.jobs.project import Project
-from logist.jobs.session import Session, interaction_of
+from logist.jobs.session import Session
 from logist.workspace import Workspace
 from logist.workspace.merging import Merged, Theirs
 
@@ -175,6 +176,7 @@ class Used:
     usage: Usage = field(default_factory=Usage)
     command: JsonObject = field(default_factory=dict)
     """What the booking interaction records, so that the next one books nothing twice."""
+    totals: Totals = limits.NOTHING
 
 
 def used_since(session: Session) -> Used:
@@ -187,47 +189,24 @@ def used_since(session: Session) -> Used:
     for entry in session.history():
         if entry.command.get("spawn") == spawned.sequence:
             booked |= {name: Totals.model_validate(used) for name, used in entry.command["used"].items()}
-    now = {child.id: _ever_used(session.project, child.id) for child in kin if child.state}
-    fresh = [_less(used, booked.get(name, Totals())) for name, used in now.items()]
-    cents, fraction = money.split(sum(map(_cost, fresh)))
+    jobs_dir = session.project.jobs_dir
+    now = {child.id: shared_limits.ever_used(jobs_dir, child.id) for child in kin if child.state}
+    fresh = totals.total(totals.used_since(booked.get(name, Totals()), used) for name, used in now.items())
     usage = Usage(
-        input_tokens=sum(used.input_tokens for used in fresh),
-        output_tokens=sum(used.output_tokens for used in fresh),
-        cost_cents=cents,
-        cost_microcents=fraction,
-        seconds=round(sum(used.cumulative_time_seconds for used in fresh), 3),
+        input_tokens=fresh.input_tokens,
+        output_tokens=fresh.output_tokens,
+        cost_cents=fresh.cumulative_cost,
+        cost_microcents=fresh.cumulative_cost_microcents,
+        seconds=fresh.cumulative_time_seconds,
     )
     command: JsonObject = {
         "spawn": spawned.sequence,
-        "runs": sum(used.current_action_count for used in fresh),
+        "runs": fresh.current_action_count,
         "used": {name: used.model_dump(mode="json") for name, used in now.items()},
     }
-    return Used(usage, command)
-
-
-def _ever_used(project: Project, child: str) -> Totals:
-    return fold.ever_used(interaction_of(entry) for entry in project.job(child).entries())
-
-
-def _less(now: Totals, before: Totals) -> Totals:
-    """What was used between the two; all of it where the job was deleted, and made again, in between."""
-    if now.current_action_count < before.current_action_count:
-        return now
-    cents, fraction = money.split(max(0, _cost(now) - _cost(before)))
-    return Totals(
-        cumulative_cost=cents,
-        cumulative_cost_microcents=fraction,
-        cumulative_time_seconds=max(0.0, now.cumulative_time_seconds - before.cumulative_time_seconds),
-        current_action_count=now.current_action_count - before.current_action_count,
-        input_tokens=max(0, now.input_tokens - before.input_tokens),
-        output_tokens=max(0, now.output_tokens - before.output_tokens),
-    )
+    return Used(usage, command, fresh)
 
 
 def _was_at_work(child: Kin) -> bool:
     """Whether it has used anything: a circle of workflows that pass over all their steps is to end too."""
     return child.state is not None and child.state.usage.current_action_count > 0
-
-
-def _cost(used: Totals) -> int:
-    return money.join(used.cumulative_cost, used.cumulative_cost_microcents)

@@ -6,7 +6,7 @@ import codecs
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from logist.core.folding import Folding
 from logist.core.leaks import leaks
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, State
 from logist.errors import Damaged, Refused
-from logist.jobs import archives, family, home, leaking, mending, naming, specs
+from logist.jobs import archives, family, home, leaking, mending, naming, replaying, specs
 from logist.jobs.archives import HISTORY, Archive
 from logist.jobs.project import Project
 from logist.jobs.session import dump, dump_state, interaction_of
@@ -27,6 +27,8 @@ LONGEST_NAME = 200
 """Bytes of the name under which the file is kept; a temporary one is longer."""
 NOTED = 50
 """Notes that the history keeps."""
+DIFFERENCES = 5
+"""Of the replay of a new job, that are named."""
 
 _ELSEWHERE = ("checkpoint_before", "checkpoint_after", "exchange")
 """What an entry says of the directory that it came from."""
@@ -43,6 +45,8 @@ class Imported:
     interactions: int
     notes: tuple[str, ...]
     """What had to be rebuilt, and what did not come along."""
+    differences: tuple[str, ...] = ()
+    """Why the job does not replay, if it does not: another tool may have had other rules."""
 
 
 @dataclass
@@ -84,7 +88,7 @@ class _Past:
         if "observed" in clean:
             clean["observed"] = {name: value for name, value in clean["observed"].items() if name != "found"}
         if entry.spec is not None and entry.spec.parent:
-            clean["spec"] = {**clean["spec"], "parent": None}
+            clean["spec"] = {**clean["spec"], "parent": None, "shares_limits": None}
         if entry.kind is Kind.CREATE:
             command = {name: value for name, value in clean["command"].items() if name != "source"}
             clean |= {"command": {**command, **self.create}, "checkpoint_after": self.start}
@@ -128,9 +132,22 @@ def import_history(project: Project, path: Path, *, new_id: str | None = None) -
         notes = [project.redacted(line) for line in archive.notes()]
     except Damaged as error:  # it may show what stands in the file
         raise Damaged(project.redacted(error.message), where=error.where, fix=error.fix) from None
-    return naming.made(
+    made = naming.made(
         project, new_id, _names(archive.path), lambda name: _make(project, archive, name, notes)
     )
+    return replace(made, differences=tuple(_differences(project, made.job)))
+
+
+def _differences(project: Project, job: JobDir) -> Iterator[str]:
+    """Why the job does not replay, a line for each interaction and field."""
+    replayed = replaying.replay_archive(Archive.of(job), project.schema)
+    if replayed.error:
+        yield f"it does not replay: {replayed.error}"
+    for each in replayed.differences[:DIFFERENCES]:
+        values = f"{each.field} is {each.recorded}, today it would be {each.today}"
+        yield f"interaction {each.sequence} does not replay: {values}: {each.cause}"
+    if (more := len(replayed.differences) + replayed.more - DIFFERENCES) > 0:
+        yield f"and {more} more differences: logist job replay {job.id}"
 
 
 def _names(path: Path) -> Iterator[str]:

@@ -42,7 +42,7 @@ def faults(job: JobDir) -> Iterator[Finding]:
 
 
 def _files(job: JobDir) -> tuple[Path, ...]:
-    return (job.spec_file, job.workflow_file, job.state_file, job.lock_file)
+    return (job.spec_file, job.workflow_file, job.state_file, job.lock_file, job.setup_file)
 
 
 def left_behind(job: JobDir) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from logist.core import data, template
+from logist.core import data, decisions, template
 from logist.core.drawing.marks import Child, Mark, Standing
 from logist.core.model import (
     END,
@@ -181,7 +181,7 @@ def _past(step: Step, way: Way) -> Mark:
     times = way.times.get(step.id, 0)
     often = f"{times} times" if times > 1 else ""
     if step.id in way.skipped:
-        return Mark("skipped")
+        return Mark("skipped", _short(decisions.fallback_reason(way.skipped[step.id])))
     if step.id in way.gathered:
         left_out, lost = way.left_out.get(step.id, ()), way.lost.get(step.id, {})
         gathered = tuple(_archived(child, left_out, lost) for child in way.gathered[step.id])
@@ -194,7 +194,11 @@ def _past(step: Step, way: Way) -> Mark:
 def _taken(said: JsonObject) -> str:
     """The branch that a decision took."""
     branch = said.get("branch")
-    return f"took {'the end' if branch == END else branch}" if isinstance(branch, str) else ""
+    if not isinstance(branch, str):
+        return ""
+    target = "the end" if branch == END else branch
+    reason = decisions.fallback_reason(said)
+    return f"took its default, {target}: {_short(reason)}" if reason else f"took {target}"
 
 
 def _archived(child: JsonObject, left_out: Collection[str], lost: Mapping[str, Sequence[str]]) -> Child:
@@ -205,6 +209,11 @@ def _archived(child: JsonObject, left_out: Collection[str], lost: Mapping[str, S
         return Child(name, "done", _short(f"without {', '.join(map(str, lost[name]))}"))
     good = status == Status.SUCCESS
     return Child(name, "done" if good else "failed", "" if good else status)
+
+
+def fallbacks(way: Way) -> list[str]:
+    """The last decisions of a job that could not judge a condition, a line each."""
+    return decisions.fallback_lines([*way.decisions.values(), *way.skipped.values()])
 
 
 def _stands_behind(state: State) -> bool:

@@ -11,7 +11,7 @@ from logist import documents
 from logist.config.environment import IGNORED
 from logist.core import newer
 from logist.core.folding import restep_to
-from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Workflow
+from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Limits, Workflow
 from logist.errors import Busy, Damaged, LogistError, Refused
 from logist.jobs import health, looking, specs, truncation
 from logist.jobs.backup import Backup
@@ -117,9 +117,10 @@ def _take_away(project: Project, job: JobDir | None, remedy: Remedy, backup: Bac
 def _take_abandoned(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
     """A job whose maker was killed. Who makes one holds its lock, and one that is moved away can't appear."""
     for path in remedy.paths:
-        if not lock.abandoned(path):
-            raise Busy("a command is at work on it", where=str(path), fix=FIX)
-        backup.take(path)
+        with lock.claimed(path) as is_abandoned:
+            if not is_abandoned:
+                raise Busy("a command is at work on it", where=str(path), fix=FIX)
+            backup.take(path)
 
 
 def _narrow(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
@@ -253,7 +254,7 @@ def as_asked(spec: EffectiveSpec) -> JsonObject:
             "files": list(spec.files),
             "review": spec.review,
             "approval": Approval(spec.approval),
-            "limits": {name: getattr(spec.limits, name) for name in type(spec.limits).model_fields},
+            "limits": _own_limits(spec),
             "rank": spec.rank,
             "role": spec.doer if spec.doer_source == "job" else None,
             "review_role": spec.reviewer if spec.reviewer_source == "job" else None,
@@ -262,9 +263,19 @@ def as_asked(spec: EffectiveSpec) -> JsonObject:
             "parent": spec.parent,
             "review_mode": spec.review_mode or "normal",
             "auto_merge": bool(spec.auto_merge),
+            "shares_limits": spec.shares_limits,
         }
     )
     return asked.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+
+
+def _own_limits(spec: EffectiveSpec) -> JsonObject:
+    """The limits that a job.yaml sets. A child that shares its parent's has none but those of an item of its step."""
+    if not spec.shares_limits:
+        return spec.limits.model_dump(include=set(Limits.model_fields))
+    steps = spec.workflow.steps if spec.workflow else ()
+    own = steps[0].item_limits if len(steps) == 1 else None
+    return own.model_dump(include=set(Limits.model_fields), exclude_none=True) if own else {}
 
 
 def _refill(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:

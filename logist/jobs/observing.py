@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from logist.core import permissions, step
+from logist.core import onward, permissions, step
 from logist.core.model import (
     EVERYTHING,
     Change,
     EffectiveSpec,
+    ExitAction,
     JsonObject,
     Observed,
     Permissions,
     Phase,
     Reply,
+    Response,
 )
 from logist.jobs.asking import IN_PLACE
 from logist.jobs.project import Project
@@ -91,6 +93,7 @@ def observe(
     named = step.named_files(answered.spec, session.state, answered.reply, project.schema)
     changes: list[Change] = []
     omitted = 0
+    compared = bool(before and after)
     if before and after:
         changes, omitted = workspace.changes(before, after.commit, CHANGES_RECORDED)
     return Observed(
@@ -99,13 +102,35 @@ def observe(
         evidence=[workspace.evidence(path) for path in named],
         changes=[change.model_copy(update={"path": project.redacted(change.path)}) for change in changes],
         changes_omitted=omitted,
+        unchanged=True if compared and _has_changed_nothing(answered, changes) else None,
         refusals=[*answered.reply.refusals, *_breaches(project, answered.envelope["role"], undone)],
         checks=list(checks),
         asks_verdict=True if _has_part(answered.envelope, VERDICT) else None,
         partial=True if touched or _is_partial(answered.envelope) else None,
+        strict_gates=True if _has_gate(answered) else None,
         not_restorable=[project.redacted(name) for name in after.skipped] if after else [],
         found=after.commit if after and undone else None,
     )
+
+
+def _has_changed_nothing(answered: Answered, changes: Sequence[Change]) -> bool:
+    """Of a doer that was asked; who gives an answer by hand may have worked before that."""
+    asked = answered.envelope
+    doing = Phase(asked["phase"]) is Phase.DOER and not asked.get("steward")
+    return doing and permissions.has_changed_nothing(_may(asked), changes)
+
+
+def is_plan(answered: Answered, response: Response) -> bool:
+    """Whether the work was to say what is to be done: its role may not change any file."""
+    doing = Phase(answered.envelope["phase"]) is Phase.DOER
+    completed = response.actions == [ExitAction.COMPLETED]
+    return doing and completed and not permissions.may_change(_may(answered.envelope))
+
+
+def _has_gate(answered: Answered) -> bool:
+    """Whether what the doer says decides if a steward has to approve it."""
+    flow, asked = answered.spec.workflow, answered.envelope
+    return asked["phase"] == Phase.DOER and onward.has_gate(flow.step(asked["step"]) if flow else None)
 
 
 def touched(session: Session, workspace: Workspace, asked: JsonObject) -> bool:

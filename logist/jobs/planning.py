@@ -8,13 +8,13 @@ from functools import cache, partial
 from typing import Any
 
 from logist import __version__
-from logist.agents import sandbox
+from logist.agents import sandbox, shared_limits
 from logist.agents.programs import finding
 from logist.agents.protocol import LITELLM
 from logist.config.sections import ContextRules
 from logist.core import fold, instructing, patterns, prompt, step
 from logist.core.drift_causes import schema_hash
-from logist.core.limits import Halt
+from logist.core.limits import Halt, Shared
 from logist.core.model import (
     TERMINAL,
     EffectiveSpec,
@@ -92,6 +92,11 @@ def turn_of(
     return Turn(spec, phase, role, model, choice, agent, sent, why)
 
 
+def may_use_network(turn: Turn) -> bool:
+    """Whether whoever is asked has it, as `asking.work` says."""
+    return turn.role.network or turn.agent != LITELLM
+
+
 def require_sandbox(project: Project, turn: Turn) -> None:
     """Raises Refused where the config wants a sandbox and none works here; says so where it only would like one."""
     mode = project.settings.sandbox.mode
@@ -128,15 +133,24 @@ def _unknown_price(name: str) -> InvalidFile:
     )
 
 
-def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
-    """The exact request, from the workspace as it stands; or the limit in its way."""
+def plan(
+    session: Session,
+    turn: Turn,
+    given: prompt.Given,
+    shared: Sequence[Shared] = (),
+    setup: JsonObject | None = None,
+) -> StepPlan | Halt:
+    """The exact request, with what the workspace has for it (`gathered`); or the limit in its way.
+
+    `shared`: the limits of jobs above that hold too. `setup` is what is to be recorded of the setup of the workspace.
+    """
     project = session.project
     planned = step.plan(
         turn.spec,
         session.state,
         turn.role,
         turn.model,
-        gathered(session, turn, workspace),
+        given,
         Bounds(
             min_output_tokens=project.settings.min_output_tokens,
             redact=project.redact,
@@ -147,6 +161,7 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
         sent=turn.sent,
         tools=tools(session.project, turn),
         agent=turn.agent.partition(":")[0],
+        shared=shared,
     )
     if isinstance(planned, Halt):
         return planned
@@ -154,6 +169,8 @@ def plan(session: Session, turn: Turn, workspace: Workspace) -> StepPlan | Halt:
     metadata = {**planned.request.metadata, "logist": __version__, "schema": schema_hash(project.schema)}
     if turn.choice.role:
         metadata[CHOSEN] = True
+    if setup:
+        metadata["setup"] = setup
     request = planned.request.model_copy(
         update={"command": _command(session, turn.choice), "metadata": metadata}
     )
@@ -295,4 +312,6 @@ def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepP
         return session.state, waits
     spec = specs.asked(project, session.job, say=project.say)
     turn = turn_of(session, spec, phase, choice)
-    return session.state, plan(session, turn, project.workspace(session.job))
+    shared = shared_limits.shared_by(project.jobs_dir, job_id, spec.limits_above)
+    given = gathered(session, turn, project.workspace(session.job))
+    return session.state, plan(session, turn, given, shared)

@@ -18,6 +18,7 @@ from logist.resources import schema
 from logist.roles import Roles
 from logist.store import JobDir
 from logist.workspace import Workspace
+from logist.workspace.prepared import setup_outputs
 
 SCRIPTED = "scripted:"
 
@@ -101,6 +102,7 @@ class Project:
             job.git_dir,
             caches=settings.caches,
             max_checkpoint_bytes=settings.max_checkpoint_bytes,
+            outputs=setup_outputs(job.setup_file, job.workspace),
         )
 
     def model(self, name: str) -> Model:

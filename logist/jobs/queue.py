@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from logist.core.model import TERMINAL, JsonObject, Kind, Status, StuckKind
+from logist.core import advice
+from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, Status, StuckKind
 from logist.errors import Busy, LogistError
 from logist.jobs import family
 from logist.jobs.deciding import decide
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.result import Result
-from logist.jobs.session import load
+from logist.jobs.session import load, read_current_state
 from logist.jobs.stepping import do_step, provider_is_out
 from logist.store import JobDir, list_jobs
 
@@ -71,7 +73,7 @@ def run_job(
             if not family_too:
                 return result
             codes = _run_children(project, result, on_step)
-            if codes is not None:
+            if codes is not None and load(project, project.job(job_id)).state.status not in HALTED:
                 waits = family.waits(family.children_of(project, result.state))
                 return replace(result, exit_code=exit_code(codes), notes=(waits,))
         elif result.state.status not in READY or not result.entries:
@@ -97,18 +99,21 @@ def _run_children(project: Project, waiting: Result, on_step: Callable[[Result],
 def ready_jobs(project: Project) -> list[str]:
     """The ids of the jobs an agent could work on now, by rank, then age, then id.
 
-    A job whose state can't be read is listed too, so that its run tells what is wrong.
+    A job whose state can't be read is listed too, so that its run tells what is wrong. One whose parent is at a
+    limit is not: `held_up` has the parent.
     """
     ranked = []
+    halted: dict[str, bool] = {}
     for job_id in list_jobs(project.jobs_dir):
         job = JobDir(project.jobs_dir / job_id, job_id)
         try:
-            state = job.read_state() or {"status": Status.PENDING}
+            state = read_current_state(job)
         except LogistError:
             state = {"status": Status.PENDING}
         waits = state.get("status") == Status.WAITING and _can_gather(project, state)
         merges = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
-        if str(state.get("status")) in READY or waits or merges or job.inflight.exists():
+        ready = str(state.get("status")) in READY and not _is_halted_above(project, state, halted)
+        if ready or waits or merges or job.inflight.exists():
             rank = state.get("rank")
             ranked.append((rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id))
     return [job_id for _, _, job_id in sorted(ranked)]
@@ -122,17 +127,36 @@ def held_up(project: Project) -> list[HeldUp]:
     found = []
     for job_id in list_jobs(project.jobs_dir):
         try:
-            told = project.job(job_id).read_state() or {}
+            told = read_current_state(project.job(job_id))
             above = told.get("parent")
-            if told.get("status") != Status.WAITING or (above and (project.jobs_dir / str(above)).exists()):
+            waits = told.get("status") == Status.WAITING or (
+                told.get("status") in HALTED and told.get("children")
+            )
+            if not waits or (above and (project.jobs_dir / str(above)).exists()):
                 continue
             state = load(project, project.job(job_id)).state
-            code = family.exit_code(project, state)
+            halted = state.status in HALTED
+            code = advice.exit_code(state.status) if halted else family.exit_code(project, state)
         except LogistError:
             continue
         if code:
-            found.append(HeldUp(job_id, code, family.waits(family.children_of(project, state))))
+            why = f"{state.status}: {state.reason}; " if halted else ""
+            found.append(HeldUp(job_id, code, why + family.waits(family.children_of(project, state))))
     return found
+
+
+def _is_halted_above(project: Project, state: JsonObject, known: dict[str, bool]) -> bool:
+    """Whether a job above is at a limit; `known` keeps what was looked up."""
+    above = state.get("parent")
+    if not isinstance(above, str):
+        return False
+    if above not in known:
+        known[above] = False  # a circle of parents ends here
+        with suppress(LogistError):  # without its parent, a job goes its own way
+            parent = project.job(above).read_state() or {}
+            is_halted = str(parent.get("status")) in HALTED
+            known[above] = is_halted or _is_halted_above(project, parent, known)
+    return known[above]
 
 
 def _can_gather(project: Project, state: JsonObject) -> bool:
@@ -142,7 +166,7 @@ def _can_gather(project: Project, state: JsonObject) -> bool:
 
 def _is_over(project: Project, job_id: str) -> bool:
     try:
-        state = project.job(job_id).read_state() or {}
+        state = read_current_state(project.job(job_id))
     except LogistError:
         return True  # the parent's step makes it, or says what is wrong
     stuck = state.get("stuck") or {}
@@ -222,7 +246,7 @@ def is_left_behind(project: Project, ended: Ended) -> bool:
     if parent is None:
         return False
     try:
-        state = project.job(parent).read_state() or {}
+        state = read_current_state(project.job(parent))
     except LogistError:
         return False
     return ended.job_id not in (state.get("children") or [])

@@ -10,11 +10,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logist.core import exit_command, old_shapes
+from logist.core import exit_command, fold, old_shapes
 from logist.core.folding import restep_to
-from logist.core.model import Interaction, JsonObject
+from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.old_entry import is_ours
-from logist.core.old_shapes import Notes
+from logist.core.old_shapes import Notes, Survey
 from logist.errors import Damaged
 from logist.jobs.session import dump, interaction_of
 from logist.resources import schema
@@ -43,8 +43,18 @@ class Rebuilding:
         """Of a reading that came to the end."""
 
     def restep_targets(self) -> set[int]:
-        """The interactions that a restep goes back before; Damaged, with the file, where it does not read."""
-        return set(self._look().targets)
+        """The interactions that a restep goes back before; Damaged, with the file, where it does not read.
+
+        Those of resteps that have to be made up are known once all interactions are made.
+        """
+        look = self._look()
+        if not look.survey.goes_back:
+            return set(look.targets)
+        return {
+            to
+            for entry in self.interactions()
+            if (to := fold.restep_target(entry)) and entry.kind is Kind.RESTEP
+        }
 
     def interactions(self) -> Iterator[Interaction]:
         """The whole history in order, as interactions.
@@ -82,7 +92,7 @@ class _Look(NamedTuple):
     """Which file was read."""
     is_ours: bool
     targets: set[int]
-    settings: JsonObject
+    survey: Survey
 
 
 def _version(path: Path) -> tuple[int, ...]:
@@ -113,12 +123,12 @@ def _looked(path: Path, version: tuple[int, ...]) -> _Look:
 
     with closing(foreign.entries(path)) as found:
         first = list(islice(found, 1))
-        raw, known = seen(chain(first, found)), JsonObject()
+        raw, known = seen(chain(first, found)), Survey()
         ours = bool(first) and is_ours(_cleaned(first[0]))
         if ours:
             deque(raw, maxlen=0)
         else:
-            known = old_shapes.settings(map(_cleaned, raw))
+            known = old_shapes.survey(map(_cleaned, raw))
     return _Look(version, ours, targets, known)
 
 
@@ -130,7 +140,7 @@ def _told(path: Path, look: _Look, notes: Notes) -> Iterator[Interaction]:
         else:
             beside = _cleaned(foreign.beside(path))
             chat = schema("llm-chat-schema")
-            yield from old_shapes.interactions(raw, chat, notes, beside, look.settings)
+            yield from old_shapes.interactions(raw, chat, notes, beside, look.survey.settings)
 
 
 def _written_anew(raw: Iterable[JsonObject], notes: Notes) -> Iterator[Interaction]:

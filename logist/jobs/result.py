@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from logist.core import advice
+from logist.core import advice, plans
 from logist.core.machine import next_command
 from logist.core.model import Interaction, State, Status
 
@@ -26,4 +26,13 @@ class Result:
         unmerged = advice.is_unmerged(state.source, state.parent, state.merge)
         if state.status is Status.SUCCESS and unmerged:
             return advice.next_command(state.status, job=self.job_id, unmerged=True)
+        plan = state.plan
+        if plan is not None and state.status is Status.APPROVAL_REQUIRED and not plan.approved:
+            return advice.next_command(
+                state.status,
+                job=self.job_id,
+                awaiting=state.awaiting,
+                plan=plans.is_plan(plan.output),
+                carrier=plans.carrier(plan.role, approved=plan.approved, doer=state.agent_role),
+            )
         return next_command(state.place(), self.job_id)

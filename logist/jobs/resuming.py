@@ -14,12 +14,15 @@ from typing import Any
 
 from logist.agents.collecting import Ending
 from logist.agents.protocol import LITELLM
-from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Usage
+from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Usage
 from logist.core.step import StepPlan
-from logist.jobs import checking
+from logist.jobs import commands
 from logist.jobs.session import Session
+from logist.regular_files import read_regular
 from logist.store import Exchange
 
+RESUMABLE = (Ending.COST, Ending.SHARED_COST, Ending.TIME)
+"""Ends of an ask after which it can go on from its last turn."""
 AFTERWARDS = 4
 """Interactions that may follow the failed one: a new spec, the halt, what a steward says."""
 
@@ -50,7 +53,7 @@ def _is_whole(exchange: Exchange) -> bool:
     tools = exchange.tools
     if exchange.response is None or tools is None or "end" not in tools:
         return False
-    return tools["end"] is None or tools["end"]["kind"] in (Ending.COST, Ending.TIME)
+    return tools["end"] is None or tools["end"]["kind"] in RESUMABLE
 
 
 def _name(sequence: int) -> str:
@@ -64,7 +67,7 @@ def kept(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str)
     revision = session.state.revision
     for sequence in range(revision, max(0, revision - AFTERWARDS), -1):
         with suppress(OSError, ValueError, KeyError, TypeError):
-            data = json.loads((session.job.logs / _name(sequence)).read_bytes())
+            data = json.loads(read_regular(session.job.logs / _name(sequence)))
             return _fitting(session, data, sequence, spec, plan, checkpoint)
     return None
 
@@ -78,7 +81,7 @@ def _fitting(
         "turns_kept" in failed.command
         and all(map(_changes_nothing, since[1:]))
         and checkpoint == failed.checkpoint_after
-        and _unlimited(envelope["spec"]) == _unlimited(spec.model_dump(mode="json"))
+        and _unlimited(EffectiveSpec.model_validate(envelope["spec"])) == _unlimited(spec)
         and envelope["role"] == plan.role.name
         and envelope["phase"] == plan.phase.value
         and envelope["model"] == plan.model.model_dump(mode="json")
@@ -90,8 +93,8 @@ def _fitting(
     return Kept(envelope, [(response, tools) for response, tools in data["turns"]], found)
 
 
-def _unlimited(spec: JsonObject) -> JsonObject:
-    return {name: value for name, value in spec.items() if name != "limits"}
+def _unlimited(spec: EffectiveSpec) -> EffectiveSpec:
+    return spec.model_copy(update={"limits": Limits()})
 
 
 def _changes_nothing(entry: Interaction) -> bool:
@@ -111,6 +114,7 @@ def go_on(session: Session, found: Kept, fresh: JsonObject) -> JsonObject:
         "index",
         "visit",
         "allowance_microcents",
+        "shares_limits_of",
         "work",
         "spec",
         "agent",
@@ -155,7 +159,7 @@ def undo(session: Session) -> str | None:
     """Puts the workspace back to where it was before a restore was cut off, and returns that checkpoint."""
     kept = session.unfinished_restore()
     if kept:
-        checking.sweep(session)
+        commands.sweep(session)
     if kept and not is_back(session, kept):
         workspace = session.project.workspace(session.job)
         workspace.checkpoint("before a cut-off restore is undone")

@@ -21,7 +21,7 @@ from logist.core.model import (
     Status,
     Steward,
 )
-from logist.errors import Damaged, Refused, Stopped
+from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs import hooks, specs
 from logist.jobs.project import Project
 from logist.store import Holder, JobDir, Loaded, Lock, Position
@@ -47,7 +47,7 @@ class Session:
     position: Position
     torn: bytes
     behind: bool
-    """state.json is missing or older than the history; the next change writes it."""
+    """state.json is missing or older than the history: its writer was killed. `changing` writes it."""
     became_stuck: bool = False
 
     def entry(self, kind: Kind, after: Place, *, actor: Actor = Actor.STEWARD, **fields: Any) -> Interaction:
@@ -95,6 +95,7 @@ class Session:
 
     def write_state(self) -> None:
         self.job.write_state(dump_state(self.state, self.position))
+        self.behind = False
 
     def changed_spec(self, command: JsonObject | None = None) -> tuple[EffectiveSpec, list[Interaction]]:
         """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
@@ -157,6 +158,9 @@ def changing(
         ) as lock:
             session = load(project, job, lock)
             newer.refuse_to_move(session.state)
+            if session.behind:
+                # A command that is refused, or has nothing to do, records nothing; yet `run` and `list` read this.
+                session.write_state()
             yield session
     finally:
         if session is not None and session.became_stuck:  # the lock is free: the hook may resolve the job
@@ -170,6 +174,23 @@ def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
     for warning in newer.warnings(map(interaction_of, loaded.entries)):
         project.say(warning)
     return Session(project, job, lock, state, loaded.position, loaded.torn, behind=bool(loaded.entries))
+
+
+def read_current_state(job: JobDir) -> JsonObject:
+    """The state of a job as JSON: state.json, or what the history gives where that is missing or behind.
+
+    Writes nothing. A history that can't be read adds nothing to a state.json: a run of the job says what is wrong.
+    """
+    state = job.read_state()
+    if state is not None and not job.is_behind(state):
+        return state
+    try:
+        loaded = job.load()
+        return dump_state(state_of(job, loaded), loaded.position)
+    except LogistError:
+        if state is None:
+            raise
+        return state
 
 
 def state_of(job: JobDir, loaded: Loaded) -> State:

@@ -82,7 +82,7 @@ def _gone_on(session: Session, got: collecting.Collected) -> collecting.Collecte
     assert asked is not None
     _end_strays(asked)
     session.project.say(f"going on with the answer of {asked['role']} that was under way")
-    asking.by_courier(session, asked, goes_on=True)
+    asking.by_courier(session, asked, begun=True)
     session.require_place()
     after = _collected(session)
     if after is not None and after.kind == "unfinished":
@@ -243,7 +243,8 @@ def conclude(
         command={
             **(command or {}),
             **kept_turns,
-            **({"unsure": True} if outcome.unsure else {}),
+            **step.unsure_recorded(outcome),
+            **({"plan": True} if observing.is_plan(answered, outcome.response) else {}),
             **review.recorded(outcome.gate),
             **(data.recorded(answered.spec, asked["step"], outcome.response.output) if by_hand else {}),
         },

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from logist import documents
-from logist.core import data, fold, paths, review, steward, template
-from logist.core.amounts import MICROCENTS
+from logist.agents import shared_limits
+from logist.core import condition, data, fold, paths, review, steward, template
 from logist.core.ids import is_job_id
-from logist.core.limits import Halt, allowed, halted, spent
+from logist.core.limits import Halt, halted, halted_above
 from logist.core.model import (
     MAX_DEPTH,
     Actor,
@@ -22,17 +22,17 @@ from logist.core.model import (
     JsonObject,
     Kind,
     Spawned,
-    State,
     Status,
     Step,
     StepType,
     Workflow,
 )
+from logist.core.workflow.limit_checks import least_runs_of_item
 from logist.errors import LogistError
 from logist.jobs import planning
 from logist.jobs.create import Child, create
 from logist.jobs.project import Project
-from logist.jobs.session import Session
+from logist.jobs.session import Session, read_current_state
 
 MOST_INPUT = documents.MAX_BYTES // 2
 """Bytes of the input of one child, as its job.yaml writes it."""
@@ -76,30 +76,53 @@ def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> lis
         after,
         actor=Actor.SYSTEM,
         step=step.id,
-        reason=after.stuck.reason if after.stuck else _told(step, items),
+        reason=after.stuck.reason if after.stuck else _told(step, items, found),
         command=command,
         route=routed.route if routed else [],
         checkpoint_before=checkpoint,
         checkpoint_after=checkpoint,
     )
     recorded = session.record(entry)
+    if children:
+        _warn_of_too_few_runs(session, spec, step, len(children))
     make(session)
     return recorded
+
+
+def _warn_of_too_few_runs(session: Session, spec: EffectiveSpec, step: Step, count: int) -> None:
+    """Says that the runs that are left can't be enough for all items: the first ones will use them."""
+    flow, state = spec.workflow, session.state
+    if flow is None or step.step_type is not StepType.FOREACH:
+        return
+    least = count * least_runs_of_item(step, flow.subflows, review=spec.review)
+    left = spec.limits.max_allowed_iterations - state.usage.current_action_count
+    if least > left:
+        raise_it = f"logist job config --job {session.job.id} --set limits.max_allowed_iterations=N"
+        message = f"{count} items of {step.id} take at least {least} runs, and {left} are left"
+        session.project.say(f"warning: {message} ({raise_it})")
 
 
 def halt(session: Session, spec: EffectiveSpec) -> Halt | None:
     """The limit in the way of giving the step away: each child needs a run at least."""
     step = spec.workflow.step(session.state.step) if spec.workflow else None
     items, fault = _items(step, data.of(spec, session.state)) if step else ([], "")
-    return halted(spec, session.state.usage, runs=1 if fault else max(1, len(items)))
+    runs = 1 if fault else max(1, len(items))
+    shared = shared_limits.shared_by(session.project.jobs_dir, session.job.id, spec.limits_above)
+    used_up = halted_above(shared, runs=runs)
+    if used_up is not None and not (used_up.calls_out or used_up.unsettled):
+        return used_up
+    return halted(spec, session.state.usage, runs=runs)
 
 
-def _told(step: Step, items: Sequence[Any]) -> str:
+def _told(step: Step, items: Sequence[Any], found: JsonObject) -> str:
     if step.step_type is StepType.SUBFLOW:
         return f"{step.name}: given to a job of its own"
-    return (
-        f"{step.name}: {len(items)} items" if items else f"{step.name}: no items, so there is nothing to do"
-    )
+    if items:
+        return f"{step.name}: {len(items)} items"
+    value = paths.lookup(found, step.items_path or "")
+    is_list = isinstance(value, list)
+    why = "" if is_list else f" (`{step.items_path}` is {condition.kind(value)}, and no list)"
+    return f"{step.name}: no items, so there is nothing to do{why}"
 
 
 def _items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
@@ -161,7 +184,7 @@ def _roles_of(flow: Workflow | None) -> list[str]:
 
 def _parent_of(project: Project, job_id: str) -> str | None:
     try:
-        parent = (project.job(job_id).read_state() or {}).get("parent")
+        parent = read_current_state(project.job(job_id)).get("parent")
     except LogistError:
         return None
     return parent if isinstance(parent, str) else None
@@ -183,7 +206,7 @@ def _planned(
     """All that the children are made from, so that they can be made again and again."""
     flow = spec.workflow
     assert flow is not None
-    shares = _shares(spec, session.state, max(1, len(items)))
+    own_limits = step.item_limits.model_dump(exclude_none=True) if step.item_limits else {}
     role, _ = fold.doer(spec, session.state)
     children = []
     for index, item in enumerate(items):
@@ -199,7 +222,8 @@ def _planned(
                 "title": f"{flow.name}: {step.name}" + ("" if single else f" [{number}/{total}]"),
                 "prompt": session.project.redacted(prompt),
                 "input": item if single else {**mapped, **own},
-                "limits": shares,
+                "limits": own_limits,
+                "shares_limits": True,
                 "role": step.role or role,
             }
         )
@@ -263,20 +287,6 @@ def _rendered(step: Step, found: JsonObject) -> tuple[str, list[str]]:
     return filled.text, [f"step {step.id!r}: {warning}" for warning in filled.warnings]
 
 
-def _shares(spec: EffectiveSpec, state: State, count: int) -> JsonObject:
-    """What each child may use: an equal part of what is left."""
-    limits, used = spec.limits, state.usage
-    cost = max(0, allowed(spec) - spent(used)) // count
-    minutes = max(0.0, limits.time_threshold_minutes - used.cumulative_time_seconds / 60) / count
-    runs = max(0, limits.max_allowed_iterations - used.current_action_count) // count
-    return {
-        "cost_threshold": cost / MICROCENTS,
-        "time_threshold_minutes": minutes,
-        "max_allowed_iterations": runs,
-        "max_attempts": limits.max_attempts,
-    }
-
-
 def make(session: Session) -> None:
     """Makes the children that are not there yet; each appears whole, or not at all."""
     spawned = session.state.spawned
@@ -329,6 +339,9 @@ def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonOb
             "auto_merge": False,
             "review_role": spec.reviewer if spec.reviewer_source == "job" else None,
             "limits": child["limits"],
+            "shares_limits": child.get(
+                "shares_limits"
+            ),  # an earlier version gave each a part of what was left
             "rank": spec.rank,
             "workflow": own.name,
             "input": child["input"],

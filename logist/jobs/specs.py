@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from logist import documents
+from logist.agents import shared_limits
 from logist.config.sections import RoleChoice
-from logist.config.settings import Settings, approval_of, merges_alone
+from logist.config.settings import UNCHECKED_MERGES, Settings, approval_of, merges_alone, merges_unchecked
 from logist.core.findings import one_line
 from logist.core.model import (
     CHECK_MINUTES,
@@ -21,10 +22,12 @@ from logist.core.model import (
     JobSpec,
     JsonObject,
     Limits,
+    State,
     Workflow,
 )
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.project import Project
+from logist.regular_files import read_regular
 from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file
 
@@ -70,11 +73,12 @@ def asked(
 def frozen(job: JobDir) -> Workflow | None:
     """The workflow that the job follows, whatever became of its file since; None is the built-in one."""
     try:
-        with documents.opened(job.workflow_file) as file:
-            text = file.read().decode("utf-8")
+        text = read_regular(job.workflow_file).decode("utf-8")
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise _bad_workflow(job, error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
         raise _bad_workflow(job, str(error)) from error
     try:
         return Workflow.model_validate_json(text)
@@ -118,7 +122,6 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
     settings = project.settings
     doer_name, doer_source = doer(project, spec)
     reviewer = spec.review_role or settings.review.role
-    limits = settings.limits.model_copy(update=spec.limits.model_dump(exclude_none=True))
     criteria = spec.acceptance_criteria or []
     redacted = project.redacted
     prompt = redacted(spec.prompt or "")
@@ -132,7 +135,7 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         files=tuple(map(redacted, spec.files)),
         review=settings.review.enabled if spec.review is None else spec.review,
         approval=approval_of(settings, spec.approval, spec.review_mode),
-        limits=Limits.model_validate(limits.model_dump()),
+        limits=limits(project, spec),
         rank=spec.rank,
         doer=doer_name,
         doer_source=doer_source,
@@ -147,7 +150,23 @@ def effective(project: Project, spec: JobSpec, flow: Workflow | None = None) -> 
         parent=spec.parent,
         response_format=None if settings.response_format == "json" else settings.response_format,
         **_review(project, spec),
+        shares_limits=True if spec.shares_limits and spec.parent else None,
     )
+
+
+def limits(project: Project, spec: JobSpec) -> Limits:
+    """Those of job.yaml, over those that it shares or else those of the config."""
+    shared = _limits_above(project, spec.parent) if spec.shares_limits and spec.parent else None
+    around = shared or Limits(**project.settings.limits.model_dump())
+    return Limits.model_validate({**around.model_dump(), **spec.limits.model_dump(exclude_none=True)})
+
+
+def _limits_above(project: Project, parent: str) -> Limits | None:
+    """The limits that a job above has today; None where it is not there."""
+    try:
+        return shared_limits.state_of(project.job(parent)).limits
+    except UsageError:
+        return None
 
 
 def _roles_of(flow: Workflow | None) -> list[str]:
@@ -186,6 +205,13 @@ def _review(project: Project, spec: JobSpec) -> JsonObject:
         "check_minutes": None if minutes == CHECK_MINUTES else minutes,
         "auto_merge": True if merges_alone(project.settings, spec.auto_merge, mode) else None,
     }
+
+
+def merge_warnings(project: Project, spec: JobSpec, state: State, flow: Workflow | None) -> tuple[str, ...]:
+    """That the job's work will be merged though neither a person nor a command accepts it; () if that is not so."""
+    reviewed = flow is None or any(step.review for step in flow.steps)
+    unchecked = bool(state.merges) and reviewed and merges_unchecked(project.settings, spec)
+    return (UNCHECKED_MERGES,) if unchecked else ()
 
 
 def _redacted_command(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from logist.agents.protocol import LITELLM
-from logist.core import exit_command, fold, step, steward
+from logist.core import exit_command, fold, limits, step, steward
 from logist.core.limits import Halt
 from logist.core.machine import exit_code, next_command
 from logist.core.model import (
@@ -22,7 +22,7 @@ from logist.core.model import (
     Usage,
 )
 from logist.core.step import Idle, StepPlan
-from logist.errors import Refused
+from logist.errors import Busy, Refused
 from logist.jobs import (
     asking,
     deciding,
@@ -34,15 +34,21 @@ from logist.jobs import (
     planning,
     resuming,
     settling,
+    sharing,
     spawning,
+    workspace_setup,
 )
 from logist.jobs.observing import Answered as Judged
 from logist.jobs.planning import Choice
 from logist.jobs.project import Project
 from logist.jobs.result import Result
 from logist.jobs.session import Session, changing, load
+from logist.jobs.sharing import Prepared
 
 PROVIDER = 6
+MOST_TRIES = 3
+"""How often a step looks again at limits that were changed while it looked."""
+AT_A_LIMIT = exit_code(Status.HALTED_COST)
 NOTHING = Usage()
 
 
@@ -88,8 +94,9 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
     turn = planning.turn_of(session, spec, phase, choice)
     planning.require_sandbox(session.project, turn)
     tools = planning.tools(session.project, turn)
+    if EffectiveSpec.model_validate(asked["spec"]) != spec:  # as values: an older version wrote fewer fields
+        return False
     today = {
-        "spec": spec.model_dump(mode="json"),
         "agent": turn.agent,
         "role": turn.role.name,
         "model": turn.model.model_dump(mode="json"),
@@ -98,9 +105,7 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
     return all(asked.get(name) == value for name, value in today.items())
 
 
-def _step(session: Session, choice: Choice) -> Result:
-    if session.behind:
-        session.write_state()  # who asks what is ready reads nothing but that
+def _step(session: Session, choice: Choice, tries: int = 1) -> Result:
     if session.state.merge == "due":
         return _result(session, [], ())
     planning.refuse_ended(session.state)
@@ -108,7 +113,7 @@ def _step(session: Session, choice: Choice) -> Result:
     if session.state.status is Status.WAITING:
         return _gather(session)
     if session.state.spawns and session.state.status is Status.PENDING:
-        return _give_away(session, choice)
+        return _give_away(session, choice, tries)
     waits, phase = step.idle(session.state), step.turn(session.state)
     if waits or phase is None:
         assert waits is not None
@@ -119,22 +124,38 @@ def _step(session: Session, choice: Choice) -> Result:
     planning.require_sandbox(session.project, turn)
     if changed:
         session.record(*changed)
+    setup: JsonObject = {}
+    if limits.halted(spec, session.state.usage) is None:
+        setup = workspace_setup.prepare_for_step(session, network=planning.may_use_network(turn)).record
     workspace = session.project.workspace(session.job)
     kept = workspace.checkpoint(f"before interaction {session.state.revision + 1}")
-    plan = planning.plan(session, turn, workspace)
-    if isinstance(plan, Halt):
-        return _result(session, [_halt(session, spec, plan)], ())
-    return _result(session, [_ask(session, spec, plan, kept.commit)], ())
+    prepared = sharing.prepare(session, turn, workspace, kept.commit, setup)
+    if isinstance(prepared, Halt):
+        return _halted(session, spec, prepared, choice, tries)
+    return _result(session, [_ask(session, prepared)], ())
 
 
-def _give_away(session: Session, choice: Choice) -> Result:
+def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, tries: int) -> Result:
+    """Halts the job whose limit it is: this one, or one above it, whose other jobs stop too."""
+    if not halt.job:
+        return _result(session, [_halt(session, spec, halt)], ())
+    above = sharing.halt_above(session, halt)
+    if above is None and tries == MOST_TRIES:
+        raise Busy(f"the limits of {halt.job} change while its jobs are at work", fix="run the command again")
+    if above is None:  # there is room again: its limit was raised meanwhile
+        return _step(session, choice, tries + 1)
+    note = f"{halt.job} is {above.status}: {above.reason}"
+    return replace(_result(session, [], (note,)), exit_code=exit_code(above.status))
+
+
+def _give_away(session: Session, choice: Choice, tries: int) -> Result:
     """The step is done by other jobs, which are made here and run by themselves."""
     spec, changed = session.changed_spec()
     if changed:
         session.record(*changed)
     stands = spawning.halt(session, spec)
     if stands is not None:
-        return _result(session, [_halt(session, spec, stands)], ())
+        return _halted(session, spec, stands, choice, tries)
     recorded = spawning.spawn(session, spec, strict=choice.strict)
     kin = family.children_of(session.project, session.state)
     return _result(session, recorded, (family.waits(kin),) if kin else ())
@@ -153,26 +174,23 @@ def _gather(session: Session) -> Result:
     return _result(session, recorded, tuple(filter(None, [recorded[-1].reason])))
 
 
-def _ask(session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str) -> Interaction:
-    project = session.project
-    asked = asking.envelope(session, spec, plan, checkpoint)
+def _ask(session: Session, prepared: Prepared) -> Interaction:
+    project, spec, asked, plan = session.project, prepared.spec, prepared.envelope, prepared.plan
     if project.script is not None:
         observing.watch(session, asked)
         return settling.conclude(session, Judged(spec, asked, asking.in_place(session, asked)))
     with_ = "" if plan.agent == LITELLM else f" by {plan.agent}"
     project.say(f"asking {plan.role.name}{with_} ({plan.model.provider_model})")
-    found = resuming.kept(session, spec, plan, checkpoint)
-    if found is None:
-        asking.by_courier(session, asked)
+    if prepared.kept is None:
+        asking.by_courier(session, asked, begun=prepared.begun)
     else:
-        project.say(f"going on after turn {len(found.turns)}, which was answered before the doubt")
-        asking.by_courier(session, resuming.go_on(session, found, asked), goes_on=True)
+        project.say(f"going on after turn {len(prepared.kept.turns)}, which was answered before the doubt")
+        asking.by_courier(session, resuming.go_on(session, prepared.kept, asked), begun=True)
     return settling.harvest(session)
 
 
 def _halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interaction:
-    more = {"needed_runs": halt.runs} if halt.runs > 1 else {}
-    command: JsonObject = {"limit": halt.limit.value, "needed": halt.needed, **more}
+    command = halt.recorded()
     after = steward.decide(Kind.HALT, session.state.place(), command, spec)
     entry = session.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=halt.reason, command=command)
     return session.record(entry)[0]
@@ -218,7 +236,7 @@ def _supplied(session: Session, answer: Answer, choice: Choice, *, dry_run: bool
         if changed:
             session.record(*changed)
         checkpoint = workspace.checkpoint("before an answer was given").commit
-    plan = planning.plan(session, turn, workspace)
+    plan = planning.plan(session, turn, planning.gathered(session, turn, workspace))
     assert isinstance(plan, StepPlan)
     asked = asking.envelope(session, spec, plan, checkpoint)
     asked["steward"] = Steward(name=session.project.steward).model_dump(mode="json")
@@ -270,7 +288,7 @@ def _result(session: Session, entries: list[Interaction], notes: tuple[str, ...]
         code = family.exit_code(session.project, state)
     error = entries[-1].response.error if entries else None
     if code == 0 and error is not None:
-        code = PROVIDER
+        code = AT_A_LIMIT if error.kind is ErrorKind.SHARED_LIMIT else PROVIDER
     return Result(session.job.id, state, tuple(entries), notes, tuple(warnings), code)
 
 

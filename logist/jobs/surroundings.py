@@ -23,8 +23,9 @@ from logist.core.model import (
     Status,
 )
 from logist.core.relevance.words import of_title
+from logist.errors import LogistError
 from logist.jobs.project import Project
-from logist.jobs.session import interaction_of
+from logist.jobs.session import interaction_of, read_current_state
 from logist.store import JobDir
 from logist.store.listing import Glance, glances, job_ids
 
@@ -106,7 +107,17 @@ def look(project: Project) -> list[Glance]:
     ids = job_ids(jobs_dir)
     if len(ids) > LOOKED_AT:
         ids = sorted(nlargest(LOOKED_AT, ids, key=lambda job_id: (_changed(f"{jobs_dir}/{job_id}"), job_id)))
-    return [one for one in glances(jobs_dir, ids) if one.state is not None]
+    return [_bring_up_to_date(project, one) for one in glances(jobs_dir, ids) if one.state is not None]
+
+
+def _bring_up_to_date(project: Project, one: Glance) -> Glance:
+    """The same with the state that its history gives, where state.json is behind that."""
+    if not one.behind:
+        return one
+    try:
+        return one._replace(state=read_current_state(project.job(one.id)))
+    except LogistError:  # removed meanwhile
+        return one
 
 
 def _changed(folder: str) -> int:

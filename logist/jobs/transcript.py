@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 
 from logist.agents.place import ARCHIVE, RUN
 from logist.core.model import JsonObject
 from logist.jobs.session import Session
+from logist.regular_files import read_regular
 from logist.store import Exchange, JobDir
 
 
@@ -50,6 +50,4 @@ def _program(job: JobDir) -> Iterator[JsonObject]:
     """What an agent program has left: the courier put it together from files that nobody else can write."""
     path = job.inflight / RUN / ARCHIVE
     with suppress(OSError, ValueError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(descriptor, encoding="utf-8") as file:
-            yield json.load(file)
+        yield json.loads(read_regular(path))

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from logist.store.filesystem import filesystem_type, is_network
     from logist.store.history import REPLACE_BELOW, Appended, Problem
     from logist.store.inflight import Exchange, Exchanges
-    from logist.store.jobdir import JobDir, Loaded, list_jobs
+    from logist.store.jobdir import IN_THE_MAKING, JobDir, Loaded, list_jobs
     from logist.store.lock import Holder, Lock, Process
 
 __all__ = [
+    "IN_THE_MAKING",
     "REPLACE_BELOW",
     "Appended",
     "Exchange",
@@ -43,7 +44,7 @@ _HOMES = {
     "filesystem": ("filesystem_type", "is_network"),
     "history": ("REPLACE_BELOW", "Appended", "Problem"),
     "inflight": ("Exchange", "Exchanges"),
-    "jobdir": ("JobDir", "Loaded", "list_jobs"),
+    "jobdir": ("IN_THE_MAKING", "JobDir", "Loaded", "list_jobs"),
     "lock": ("Holder", "Lock", "Process"),
 }
 

@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from logist.errors import Damaged, Refused, StorageError
+from logist.regular_files import MOST
 from logist.store import files
 
 JsonObject = dict[str, Any]
 
 CLOSING = b"]}\n"
-LONGEST = 1 << 27
+LONGEST = MOST
 """Bytes of a line, its comma and newline with it; no more is read at once, and no longer one is written.
 
 The longest answer has 16 Mi characters, of which JSON makes six bytes each where they are control characters;

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from logist.errors import Damaged, StorageError, storage_advice
+from logist.regular_files import MOST, open_regular, read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path  # it costs more than all of this module
@@ -21,13 +22,14 @@ JsonObject = dict[str, Any]
 TEMPORARY = ".new"
 """How the name of a half-written file ends; it begins with a dot."""
 
-# Without O_NONBLOCK a pipe in the place of a file would hold us for ever.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _unsynced: list[str] = []
 """What could not be flushed in this process: after that nothing it writes can be vouched for."""
+
+_unpublished: set[str] = set()
+"""The directories of this process that are still being made (see `unpublished`)."""
 
 
 def dump_json(value: object) -> bytes:
@@ -78,17 +80,45 @@ def require_trust(path: Path) -> None:
 
 
 def fsync(fd: int, path: Path) -> None:
-    """Flush `fd` to disk, once.
+    """Flush `fd` to disk, once; nothing happens for what is still `unpublished`.
 
     The kernel may drop the pages of a failed fsync and report success for the next one
     ("fsyncgate"), so a failure is final for this process: StorageError now and at every later write.
     """
     require_trust(path)
-    try:
+    if _is_unpublished(path):
+        return
+    with final(path):
         os.fsync(fd)
+
+
+@contextmanager
+def final(path: Path) -> Iterator[None]:
+    """A flush inside that fails is the last: this process writes nothing more."""
+    try:
+        yield
     except OSError:
         _unsynced.append(str(path))
         raise
+
+
+@contextmanager
+def unpublished(folder: Path) -> Iterator[None]:
+    """Inside, nothing in `folder` is flushed. Whoever makes it flushes all of it once (`flushing.flush_tree`).
+
+    For a directory that is renamed when it is complete: what a power cut leaves of it before that is never read.
+    """
+    name = str(folder)
+    _unpublished.add(name)
+    try:
+        yield
+    finally:
+        _unpublished.discard(name)
+
+
+def _is_unpublished(path: Path) -> bool:
+    # A copy: other threads may begin or end a job meanwhile.
+    return any(f"{path}/".startswith(f"{name}/") for name in tuple(_unpublished))
 
 
 def write_all(fd: int, data: bytes, offset: int) -> None:
@@ -141,31 +171,52 @@ def touch(path: Path) -> None:
     """Make an empty file; only its name is durable, which is all it says."""
     require_trust(path)
     with storage(path), directory(path.parent) as parent:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(path.name, flags, 0o600, dir_fd=parent)
         os.fchmod(fd, 0o600)
         os.close(fd)
         fsync(parent, path.parent)
 
 
-def read_bytes(path: Path) -> bytes | None:
-    """The whole file, None if there is none; never through a symbolic link. Damaged if it is no regular file."""
+def read_start(path: Path, size: int) -> bytes:
+    """The first `size` bytes of a file; empty if there is none. Damaged if it is no regular file."""
     with storage(path):
         try:
-            fd = os.open(path, _READ)
+            descriptor, _ = open_regular(path)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            _refuse_irregular(path, error)
+            raise
+        try:
+            return os.read(descriptor, size)
+        finally:
+            os.close(descriptor)
+
+
+def read_bytes(path: Path, most: int = MOST) -> bytes | None:
+    """The whole file, None if there is none. Damaged if it is no regular file, or larger than `most`."""
+    with storage(path):
+        try:
+            return read_regular(path, most)
         except FileNotFoundError:
             return None
         except OSError as error:
-            if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device without a driver
-                raise damaged(path, "not a regular file") from error
+            _refuse_irregular(path, error)
             raise
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise damaged(path, "not a regular file")
-            with open(fd, "rb", closefd=False) as file:
-                return file.read()
-        finally:
-            os.close(fd)
+
+
+def _refuse_irregular(path: Path, error: OSError) -> None:
+    """Raises Damaged if `error` says that what lies there is not what Logist writes."""
+    if _is_irregular(error):
+        raise damaged(path, "not a regular file") from error
+    if error.errno == errno.EFBIG:
+        raise damaged(path, str(error.strerror)) from error
+
+
+def _is_irregular(error: OSError) -> bool:
+    # EINVAL is from open_regular; the others are of a socket, and of a device without a driver.
+    return error.errno in (errno.EINVAL, errno.ENXIO, errno.ENODEV)
 
 
 @contextmanager
@@ -173,19 +224,16 @@ def regular(path: Path, what: str, fix: str) -> Iterator[BinaryIO]:
     """A file that must be there, for reading piece by piece; Damaged, with `fix`, if it is not or is no regular file."""
     with storage(path):
         try:
-            fd = os.open(path, _READ)
+            descriptor, _ = open_regular(path)
         except FileNotFoundError as error:
             raise Damaged(f"{what} is missing", where=str(path), fix=fix) from error
         except OSError as error:
-            if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device without a driver
+            if _is_irregular(error):
                 raise Damaged(f"{what} is not a regular file", where=str(path), fix=fix) from error
             if os.path.islink(path):  # a loop of links further up is another matter
                 raise _link(path, what, fix) from error
             raise
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise Damaged(f"{what} is not a regular file", where=str(path), fix=fix)
-        with os.fdopen(fd, "rb") as file:
+        with os.fdopen(descriptor, "rb") as file:
             yield file
 
 

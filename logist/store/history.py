@@ -168,13 +168,14 @@ class Scan:
 
     def _fault(self) -> str | None:
         """Why what follows is no append that was cut off."""
+        # By the size alone, where that will do: a file that was put here may go on for gigabytes.
+        if wrong := too_long(os.fstat(self._file.fileno()).st_size - self.end):
+            return wrong
         seek_afresh(self._file, self.end)
-        size = 0
         for number, line in enumerate(lines(self._file)):
-            size += len(line)
             if is_whole(line, next_one=number == 0):
                 return "yet a complete one follows it"
-        return too_long(size)
+        return None
 
 
 def scan(file: BinaryIO, path: Path, begin: Position | None = None) -> Scan:
@@ -280,7 +281,7 @@ def _keep_torn(logs: Path, sequence: int, torn: bytes) -> None:
         return
     files.ensure_directory(logs)
     name, number = f"torn-{sequence}.txt", 1
-    while (kept := files.read_bytes(logs / name)) not in (None, torn):
+    while (kept := files.read_bytes(logs / name, MOST_TORN)) not in (None, torn):
         number += 1
         name = f"torn-{sequence}-{number}.txt"
     if kept is None:

@@ -5,25 +5,32 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from logist.core.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import Damaged, Refused, StorageError, UsageError
-from logist.store import files, history, inflight, proof, restoring
+from logist.regular_files import MOST
+from logist.store import files, flushing, history, inflight, proof, restoring
 from logist.store import lock as locks
 from logist.store.entries import RESTORE, Position
 from logist.store.filesystem import require_local
 from logist.store.history import REPLACE_BELOW, Appended, Problem
 from logist.store.inflight import Exchanges
-from logist.store.listing import job_ids
+from logist.store.listing import has_seen_all, job_ids
 from logist.store.lock import Holder, Lock
 from logist.store.proof import Proof
 from logist.store.settled import checksum
 
 JsonObject = dict[str, Any]
+
+IN_THE_MAKING = ".new-"
+"""How the name of a directory begins that becomes a job, or was left by a command that was killed."""
+
+_UNFINISHED = re.compile(re.escape(IN_THE_MAKING) + JOB_ID_PATTERN.strip("^$") + "-[0-9a-f]{12}")
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
@@ -61,14 +68,15 @@ class JobDir:
         self.logs = path / "logs"
         self.inflight = path / "inflight"
         self.restoring = path / "restoring"
+        self.setup_file = path / "setup.json"
 
     @classmethod
     @contextmanager
     def creating(cls, jobs_dir: Path, job_id: str) -> Iterator[JobDir]:
         """A job that appears, whole and durable, when the block ends; an error leaves nothing.
 
-        Inside, `path` is a hidden directory beside the jobs, with an empty history; afterwards it is
-        the job's own. Refused if the job exists, then or meanwhile.
+        Inside, `path` is a hidden directory beside the jobs, with an empty history, and nothing in it is
+        flushed; afterwards it is the job's own. Refused if the job exists, then or meanwhile.
         """
         final = _path_of(jobs_dir, job_id)
         with files.storage(jobs_dir):
@@ -78,17 +86,18 @@ class JobDir:
         require_local(jobs_dir)
         if os.path.lexists(final):
             raise _exists(final)
-        job = cls(jobs_dir / f".new-{job_id}-{os.urandom(6).hex()}", job_id)
-        try:
-            files.make_directory(job.path)
-            with locks.making(job.path):
-                job._furnish()
-                yield job
+        _remove_abandoned(jobs_dir)
+        with ExitStack() as held:
+            job = cls(_reserve(jobs_dir, job_id, held), job_id)
+            try:
+                with files.unpublished(job.path):
+                    job._furnish()
+                    yield job
                 job._publish(final)
-        except BaseException:
-            with suppress(StorageError):  # the first error is the one to tell
-                files.remove_tree(job.path)
-            raise
+            except BaseException:
+                with suppress(StorageError):  # the first error is the one to tell
+                    files.remove_tree(job.path)
+                raise
         job._settle(final)
 
     def _furnish(self) -> None:
@@ -97,9 +106,7 @@ class JobDir:
         history.create(self.history_file)
 
     def _publish(self, final: Path) -> None:
-        for folder in filter(_is_directory, sorted(self.path.iterdir())):
-            files.sync_directory(folder)
-        files.sync_directory(self.path)
+        flushing.flush_tree(self.path, bulk=self.workspace)
         with files.storage(final):
             try:
                 os.rename(self.path, final)
@@ -206,13 +213,21 @@ class JobDir:
         )
 
     def write_state(self, state: JsonObject) -> None:
-        """Replace state.json; its checksum is filled in."""
+        """Replace state.json; its checksum is filled in. StorageError for one that could not be read again."""
         body = {key: value for key, value in state.items() if key != "checksum"}
-        files.replace_file(self.state_file, files.dump_pretty({**body, "checksum": checksum(body)}))
+        data = files.dump_pretty({**body, "checksum": checksum(body)})
+        if len(data) > MOST:
+            message = f"the state has {len(data):,} bytes, more than the {MOST:,} that can be read again"
+            raise StorageError(message, where=str(self.state_file), fix="the history has all of it")
+        files.replace_file(self.state_file, data)
 
     def read_state(self) -> JsonObject | None:
         """state.json as it reads, quickly, its checksum unproved; None if it is missing."""
         return self._parsed(files.read_bytes(self.state_file))
+
+    def is_behind(self, state: JsonObject) -> bool:
+        """Whether the history goes on after what `state` has seen; True also where it has to be read to know."""
+        return not has_seen_all(str(self.path), state)
 
     def _parsed(self, data: bytes | None) -> JsonObject | None:
         if data is None:
@@ -343,6 +358,34 @@ def _path_of(jobs_dir: Path, job_id: str) -> Path:
         fix = f"an id matches {JOB_ID_PATTERN}; 'logist job list' shows the jobs there are"
         raise UsageError(f"{job_id!r} is not a job id", where="job id", fix=fix)
     return jobs_dir / job_id
+
+
+def _reserve(jobs_dir: Path, job_id: str, held: ExitStack) -> Path:
+    """Makes the hidden directory of a job, and takes its lock, which `held` keeps."""
+    while True:
+        path = jobs_dir / f"{IN_THE_MAKING}{job_id}-{os.urandom(6).hex()}"
+        with files.storage(path):
+            os.mkdir(path, 0o700)
+        try:
+            if held.enter_context(locks.claimed(path)):
+                with files.storage(path):
+                    os.chmod(path, 0o700)  # whatever the umask is
+                return path
+            # Before it was locked, another command took it for one that was left behind, and removes it.
+        except BaseException:
+            with suppress(OSError):
+                os.rmdir(path)
+            raise
+
+
+def _remove_abandoned(jobs_dir: Path) -> None:
+    """Removes what was left behind by commands that were killed while they made a job; what fails stays for `doctor`."""
+    with suppress(OSError), os.scandir(jobs_dir) as found:
+        left = [jobs_dir / entry.name for entry in found if _UNFINISHED.fullmatch(entry.name)]
+        for path in left:
+            with suppress(StorageError), locks.claimed(path) as is_abandoned:
+                if is_abandoned:
+                    files.remove_tree(path)
 
 
 def _exists(path: Path) -> Refused:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from logist.core.ids import is_job_id
 from logist.errors import StorageError, UsageError
+from logist.regular_files import READING, read_regular
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CHUNK = 1 << 16
 _ASKED = ("PENDING", "REVIEW_REQUIRED")
 """Where a job rests while an agent is out; the others are not looked at for one."""
+
+_ENDING = b'"checksum":"%b"}\n]}\n'
+"""How a history ends: the seal of its last entry, and the closing."""
 
 
 class Glance(NamedTuple):
@@ -28,6 +28,8 @@ class Glance(NamedTuple):
     """Why there is no state."""
     asked: bool = False
     """An exchange is in flight, or was when a command was killed; who holds the lock knows."""
+    behind: bool = False
+    """The history does not end with the interaction that `state` has seen last."""
 
 
 def job_ids(jobs_dir: str) -> list[str]:
@@ -50,7 +52,7 @@ def glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance]:
     for job_id in job_ids(jobs_dir) if ids is None else ids:
         folder = f"{jobs_dir}/{job_id}"
         try:
-            state = json.loads(read_quickly(f"{folder}/state.json"))
+            state = json.loads(read_regular(f"{folder}/state.json"))
         except FileNotFoundError:
             yield Glance(
                 job_id, None, "state.json is missing; the next change makes it again from the history"
@@ -62,21 +64,25 @@ def glances(jobs_dir: str, ids: list[str] | None = None) -> Iterator[Glance]:
         else:
             if isinstance(state, dict):
                 asked = state.get("status") in _ASKED and os.access(f"{folder}/inflight/1.request", os.F_OK)
-                yield Glance(job_id, state, None, asked)
+                yield Glance(job_id, state, None, asked, behind=not has_seen_all(folder, state))
             else:
                 yield Glance(job_id, None, "state.json is not a JSON object")
 
 
-def read_quickly(path: str) -> bytes:
-    """A whole small file, never through a symbolic link; what is no regular file is an OSError."""
-    fd = os.open(path, _READ)
+def has_seen_all(folder: str, state: dict[str, Any]) -> bool:
+    """Whether the history of the job in `folder` ends with the entry that `state` names as its head.
+
+    False also for a history that must be looked at closely: one that is missing, or cut off or damaged at its end.
+    """
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        data = chunk = os.read(fd, _CHUNK)
-        while len(chunk) == _CHUNK:
-            chunk = os.read(fd, _CHUNK)
-            data += chunk
-        return data
-    finally:
-        os.close(fd)
+        ending: bytes = _ENDING % state["head"]["hash"].encode()
+        # A listing asks this of every job, so each system call counts. What is no regular file can't be sought in,
+        # or does not end like this; and no more is read than that.
+        history = os.open(f"{folder}/jobHistory.json", READING)
+        try:
+            os.lseek(history, -len(ending), os.SEEK_END)
+            return os.read(history, len(ending)) == ending
+        finally:
+            os.close(history)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return False

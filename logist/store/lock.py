@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,6 +25,7 @@ JsonObject = dict[str, Any]
 SIGNATURES = "lock"  # the file in the job directory that its holders sign
 
 POLL_SECONDS = 0.05
+_RESERVING_SECONDS = 0.01
 _UNSURE_SECONDS = 0.25
 """How long a lock that nobody signed is looked at again: its taker is about to."""
 _RECORDING_SECONDS = 10.0
@@ -166,22 +168,54 @@ def _taken(fd: int, stepper: Process, waited: bool) -> Lock:
 
 
 @contextmanager
-def making(folder: Path) -> Iterator[None]:
-    """Hold the lock of a job that nobody knows yet, so that it can be told from one whose maker was killed."""
-    fd = _try(folder)
+def reserving(folder: Path, on_poll: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold off everybody else who reserves a part of the limits of the job in `folder`, for the moment it takes.
+
+    It is an flock on the file of signatures: the job's own lock, on its directory, may be held by a command
+    meanwhile. The kernel frees it when its holder dies. `on_poll` is called at every look, and may raise.
+    """
+    while (fd := _try_reserving(folder)) is None:
+        on_poll()
+        time.sleep(_RESERVING_SECONDS)
     try:
         yield
     finally:
+        os.close(fd)
+
+
+def _try_reserving(folder: Path) -> int | None:
+    """The locked file; None if another process holds it, or removed it meanwhile: then the next try makes it."""
+    with files.storage(folder):
+        fd = os.open(folder / SIGNATURES, _SIGNING, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.stat(folder / SIGNATURES), os.fstat(fd)):
+                return fd
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        return None
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a job that is being made; False if another process has it, or the directory is gone.
+
+    Its maker holds it from the start until the job has its name, and the kernel lets go of it when the maker dies.
+    So whoever can claim such a directory, and has not made it, knows that its maker is gone.
+    """
+    try:
+        fd = _try(folder)
+    except UsageError:
+        fd = None
+    try:
+        yield fd is not None
+    finally:
         if fd is not None:
             os.close(fd)
-
-
-def abandoned(folder: Path) -> bool:
-    """Whether nobody holds the lock of a job in the making. It is taken for a moment: not for real jobs."""
-    fd = _try(folder)
-    if fd is not None:
-        os.close(fd)
-    return fd is not None
 
 
 def _try(folder: Path) -> int | None:
@@ -239,7 +273,7 @@ def holder(folder: Path) -> Holder | None:
 
 def _signers(folder: Path, *, held: bool) -> Holder:
     """Those who signed the file and live."""
-    record = _parse(files.read_bytes(folder / SIGNATURES) or b"")
+    record = _parse(files.read_start(folder / SIGNATURES, 2 * _SLOT))
     return Holder(*(_living(record.get(role), folder, held) for role in ("stepper", "courier")))
 
 
@@ -336,6 +370,8 @@ def _signing(fd: int) -> Iterator[int]:
     """The file of signatures in the job directory `fd`; made if somebody removed it."""
     file = os.open(SIGNATURES, _SIGNING, 0o600, dir_fd=fd)
     try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise files.damaged(_place(fd), "not a regular file")
         os.fchmod(file, 0o600)
         yield file
     finally:

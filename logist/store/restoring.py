@@ -11,6 +11,9 @@ from pathlib import Path
 from logist.core.ids import is_commit
 from logist.store import files
 
+_MOST = 4096
+"""Bytes; a record has about a hundred."""
+
 
 def begin(path: Path, sequence: int, kept: str) -> None:
     """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
@@ -33,7 +36,7 @@ def begun_for(path: Path) -> int | None:
 
 
 def _read(path: Path) -> tuple[int, str] | None:
-    data = files.read_bytes(path)
+    data = files.read_bytes(path, _MOST)
     if data is None:
         return None
     try:

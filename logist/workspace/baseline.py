@@ -10,6 +10,7 @@ import json
 import os
 from dataclasses import dataclass, field
 
+from logist.regular_files import read_regular
 from logist.workspace import names, objects
 from logist.workspace.git import Git
 from logist.workspace.objects import Entry, Tree
@@ -40,12 +41,19 @@ def directories_of(tree: Tree) -> frozenset[bytes]:
     return frozenset(names.parents(map(names.unstored, tree)))
 
 
-def load(git: Git) -> Baseline:
-    """The state at the last checkpoint, from the file if it is sound and up to date, else from the repository."""
+def load(git: Git, known: Baseline | None = None) -> Baseline:
+    """The state at the last checkpoint, from the file if it is sound and up to date, else from the repository.
+
+    `known` is what the caller has read of a checkpoint already: if it is the last one, git is not asked again.
+    """
     commit = objects.tip(git)
     if commit is None:
         return Baseline(None)
-    return _read(git, commit) or Baseline(commit, objects.tree(git, commit), objects.unstored(git, commit)[0])
+    if found := _read(git, commit):
+        return found
+    if known is not None and known.commit == commit:
+        return known
+    return Baseline(commit, objects.tree(git, commit), objects.unstored(git, commit)[0])
 
 
 def save(git: Git, baseline: Baseline) -> None:
@@ -69,8 +77,8 @@ def _private(path: str, flags: int) -> int:
 
 def _read(git: Git, commit: str) -> Baseline | None:
     try:
-        checksum, _, data = (git.git_dir / FILE).read_bytes().partition(b"\n")
-    except FileNotFoundError:
+        checksum, _, data = read_regular(git.git_dir / FILE).partition(b"\n")
+    except OSError:  # the repository has it all
         return None
     if hashlib.sha256(data).hexdigest().encode() != checksum:
         return None
@@ -88,7 +96,7 @@ def _read(git: Git, commit: str) -> Baseline | None:
 
 def now(git: Git) -> int:
     """The file system's own time in nanoseconds, as a file touched this instant gets it."""
-    descriptor = os.open(git.git_dir / CLOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(git.git_dir / CLOCK, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     try:
         os.utime(descriptor)
         return os.fstat(descriptor).st_ctime_ns

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from logist.errors import StorageError
-from logist.workspace import beneath, names, objects
+from logist.workspace import beneath, names, objects, packs
 from logist.workspace.git import IDENTITY, Git
 from logist.workspace.objects import BRANCH, Entry
 from logist.workspace.snapshot import Reading, Snapshot, Source, content_id, opened
@@ -38,9 +38,21 @@ def write(git: Git, reading: Reading, shot: Snapshot, message: str) -> str:
     if not commit:
         raise StorageError("git fast-import made no commit", where=str(git.git_dir))
     with beneath.root(git.git_dir / "objects" / "pack") as descriptor:
-        os.fsync(descriptor)
+        git.flush(descriptor)
     _point(git, commit)
-    make_durable(git)
+    (git.git_dir / INCOMING).unlink()
+    return commit
+
+
+def write_empty(git: Git, message: str) -> str:
+    """The first checkpoint of an empty workspace: the commit that `write` makes, without starting git."""
+    tree = packs.object_id("tree", b"")
+    who = f"{IDENTITY} 0 +0000"
+    header = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n"
+    content = header.encode() + _message(message, Snapshot())
+    packs.write(git.git_dir, [("commit", content), ("tree", b"")])
+    commit = packs.object_id("commit", content)
+    _point(git, commit)
     return commit
 
 
@@ -51,9 +63,10 @@ def _point(git: Git, commit: str) -> None:
     with open(new, "wb", opener=_private) as file:
         file.write(commit.encode() + b"\n")
         file.flush()
-        os.fsync(file.fileno())
+        git.flush(file.fileno())
     os.replace(new, branch)
-    (git.git_dir / INCOMING).unlink()
+    with beneath.root(branch.parent) as descriptor:
+        git.flush(descriptor)
 
 
 def _private(path: str, flags: int) -> int:
@@ -66,18 +79,7 @@ def make_durable(git: Git) -> None:
     """git flushes its files (core.fsync=all), but not the directories in which it names them."""
     for directory in (git.git_dir / "objects" / "pack", git.git_dir / Path(BRANCH).parent, git.git_dir):
         with beneath.root(directory) as descriptor:
-            os.fsync(descriptor)
-
-
-def make_whole_durable(git: Git) -> None:
-    """Every file and every name of a repository that was just made: git init flushes nothing."""
-    for folder, _, found in os.walk(git.git_dir, topdown=False):
-        for name in [*found, ""]:
-            descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            git.flush(descriptor)
 
 
 @dataclass

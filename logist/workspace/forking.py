@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from logist.errors import Damaged, StorageError
-from logist.workspace import checkpoint, objects, packs, source
+from logist.workspace import objects, packs, repository
 from logist.workspace.git import Git
 from logist.workspace.merging import COPYING
 from logist.workspace.workspace import Workspace
@@ -18,11 +18,13 @@ def populate(workspace: Workspace, original: Path, commits: Collection[str], at:
     """Makes the repository with these checkpoints of `original`, and the workspace as `at`, one of them, holds it.
 
     `original` is the repository of another job; it is only read, and somebody may be at work on that job.
-    Durable when it returns. Raises Damaged for a checkpoint that is not there or not whole, StorageError.
+    Nothing is flushed: that is for the maker of the job. Raises Damaged for a checkpoint that is not there or not
+    whole, StorageError.
     """
     _require(original, {*commits, at})
     try:
-        _populate(workspace, original, commits, at)
+        with workspace.in_the_making():
+            _populate(workspace, original, commits, at)
     except StorageError as error:
         if Git(original).ask("fsck", "--full", "--no-dangling", "--no-progress")[0]:
             message = f"the checkpoint repository is damaged: {error.message}"
@@ -32,7 +34,7 @@ def populate(workspace: Workspace, original: Path, commits: Collection[str], at:
 
 def _populate(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
     git = workspace.git
-    source.make_repository(git, "sha256" if len(at) == 64 else "sha1")
+    repository.make(git.git_dir, bare=True, long_names=len(at) == 64)
     kept = _ends(Git(original, git.path), {*commits, at})
     wanted = [
         f"+{at}:{objects.BRANCH}",
@@ -48,9 +50,7 @@ def _populate(workspace: Workspace, original: Path, commits: Collection[str], at
         *COPYING,
         original,
     )
-    checkpoint.make_durable(git)
     workspace.restore(at)
-    checkpoint.make_whole_durable(git)
 
 
 def _require(original: Path, commits: Collection[str]) -> None:

@@ -93,6 +93,13 @@ class Git:
     """More of its environment."""
     umask: int = 0o077
     """Of the files it makes."""
+    flushing: bool = True
+    """False while a job is made: nothing is flushed then, because its maker flushes all of it once."""
+
+    def flush(self, descriptor: int) -> None:
+        """Makes a file or directory of the job durable."""
+        if self.flushing:
+            os.fsync(descriptor)
 
     def run(self, *arguments: Argument) -> bytes:
         """What git printed. Raises StorageError with git's own last word."""
@@ -161,7 +168,8 @@ class Git:
     def _start(
         self, arguments: Sequence[Argument], stdin: int | IO[bytes], complaints: IO[bytes]
     ) -> subprocess.Popen[bytes]:
-        settings = [part for setting in SETTINGS for part in ("-c", setting)]
+        flushed = () if self.flushing else ("core.fsync=none",)
+        settings = [part for setting in (*SETTINGS, *flushed) for part in ("-c", setting)]
         try:
             return subprocess.Popen(
                 ["git", f"--git-dir={self.git_dir}", "--literal-pathspecs", *settings, *arguments],

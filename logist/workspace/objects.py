@@ -9,11 +9,14 @@ from typing import IO, NamedTuple
 
 from logist.core.ids import is_commit
 from logist.errors import Damaged
+from logist.regular_files import IRREGULAR, read_regular
 from logist.workspace import names
 from logist.workspace.git import Git, unnamed
 from logist.workspace.scan import Unstored
 
 BRANCH = "refs/heads/checkpoints"
+_LONGEST_NAME = 100
+"""Bytes of the file of a branch."""
 
 FILE_MODE, PROGRAM_MODE, LINK_MODE, GITLINK_MODE = "100644", "100755", "120000", "160000"
 
@@ -38,9 +41,14 @@ Tree = dict[bytes, Entry]
 def tip(git: Git) -> str | None:
     """The last checkpoint; None if there is none. Reads the file, so that it costs no process."""
     try:
-        return checked((git.git_dir / BRANCH).read_text().strip(), git)
+        name = read_regular(git.git_dir / BRANCH, _LONGEST_NAME)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno not in IRREGULAR:
+            raise
+        name = b""
+    return checked(name.decode("ascii", "replace").strip(), git)
 
 
 def checked(commit: str, git: Git) -> str:

@@ -1,13 +1,20 @@
-"""Which objects a repository of checkpoints names, read from its pack indexes: no git is started."""
+"""Packs of a repository of checkpoints, read and written without starting git: which objects it names, and a first pack."""
 
 from __future__ import annotations
 
+import bisect
+import hashlib
 import os
 import struct
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
+
+from logist.workspace import repository
 
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _FANOUT = 256 * 4
+_KINDS = {"commit": 1, "tree": 2}
 
 
 def lacking(git_dir: Path, wanted: set[str]) -> set[str]:
@@ -78,3 +85,46 @@ def _find(data: bytes, start: int, count: int, name: bytes) -> bool:
             return True
         low, high = (middle + 1, high) if found < name else (low, middle)
     return False
+
+
+def object_id(kind: str, content: bytes) -> str:
+    """The name that git gives to an object, by SHA-1."""
+    return _sha1(b"%b %d\0%b" % (kind.encode("ascii"), len(content), content)).hex()
+
+
+def write(git_dir: Path, objects: Sequence[tuple[str, bytes]]) -> None:
+    """Puts these objects, each a kind and a content, into a pack of their own; nothing is flushed."""
+    pack = b"PACK" + struct.pack(">II", 2, len(objects))
+    entries = []
+    for kind, content in objects:
+        entry = _size_header(_KINDS[kind], len(content)) + zlib.compress(content)
+        entries.append((bytes.fromhex(object_id(kind, content)), zlib.crc32(entry), len(pack)))
+        pack += entry
+    checksum = _sha1(pack)
+    stem = git_dir / "objects" / "pack" / f"pack-{checksum.hex()}"
+    repository.write_file(stem.with_suffix(".pack"), pack + checksum, 0o400)
+    repository.write_file(stem.with_suffix(".idx"), _index(sorted(entries), checksum), 0o400)
+
+
+def _index(entries: Sequence[tuple[bytes, int, int]], checksum: bytes) -> bytes:
+    """The index (version 2) of a pack: each entry is an object's name, its CRC-32 and its offset; by name."""
+    names = [name for name, _, _ in entries]
+    fanout = [bisect.bisect_left(names, bytes([first + 1])) for first in range(255)] + [len(names)]
+    numbers = [*(crc for _, crc, _ in entries), *(offset for _, _, offset in entries)]
+    data = _MAGIC + struct.pack(">256I", *fanout) + b"".join(names)
+    data += struct.pack(f">{len(numbers)}I", *numbers) + checksum
+    return data + _sha1(data)
+
+
+def _size_header(kind: int, size: int) -> bytes:
+    """How an entry of a pack begins: 3 bits of kind and 4 of the size, then 7 more bits of the size in each byte."""
+    header, size = [kind << 4 | size & 15], size >> 4
+    while size:
+        header[-1] |= 0x80
+        header.append(size & 0x7F)
+        size >>= 7
+    return bytes(header)
+
+
+def _sha1(data: bytes) -> bytes:
+    return hashlib.sha1(data, usedforsecurity=False).digest()

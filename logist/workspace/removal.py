@@ -61,6 +61,8 @@ def _move(parent: int, name: bytes, trash: int, numbers: Iterator[int]) -> None:
 
 def remove(folder: Path) -> None:
     """Removes a directory, however deep and locked it is; no error if it is not there."""
+    if not os.path.lexists(folder):
+        return
     try:
         with beneath.root(folder.parent, unlocking=True) as parent:
             remove_tree(parent, parent, os.fsencode(folder.name))

@@ -106,7 +106,7 @@ class Restoring:
         with objects.contents(self.git, [self.target[path].id for path in changed]) as each:
             for path, pieces in zip(changed, each, strict=True):
                 self._write_file(path, pieces, durable=len(changed) < MANY)
-        if len(changed) >= MANY:
+        if len(changed) >= MANY and self.git.flushing:
             os.sync()
 
     def _write_file(self, path: bytes, pieces: Iterator[bytes], durable: bool) -> None:
@@ -126,7 +126,7 @@ class Restoring:
             file.writelines(pieces)
             file.flush()
             if durable:
-                os.fsync(descriptor)
+                self.git.flush(descriptor)
 
     def _move_in(self, parent: int, name: bytes) -> None:
         try:
@@ -146,11 +146,11 @@ class Restoring:
 
     def flush(self) -> None:
         """Makes the names durable; directories that are gone again need none."""
-        for raw in self.touched:
+        for raw in self.touched if self.git.flushing else ():
             try:
                 parts = raw.split(b"/") if raw else []
                 with beneath.directory(self.top, parts, unlocking=True) as descriptor:
-                    os.fsync(descriptor)
+                    self.git.flush(descriptor)
             except OSError as error:
                 if error.errno not in beneath.GONE:
                     raise

@@ -47,9 +47,12 @@ class Rules(NamedTuple):
     held: frozenset[bytes] = frozenset()
     unlocking: bool = False
     """Directories that are locked are unlocked; else they are named as unreadable."""
+    prepared: frozenset[bytes] = frozenset()
+    """Paths that the setup of the workspace made: files and directories that count as caches whatever their names."""
 
     def is_cache(self, path: bytes) -> bool:
-        return path.rpartition(b"/")[2] in self.caches and path not in self.held
+        cache = path.rpartition(b"/")[2] in self.caches or path in self.prepared
+        return cache and path not in self.held
 
 
 @dataclass
@@ -73,13 +76,23 @@ def stamp(found: os.stat_result) -> Stamp:
     return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
 
 
+def scan_whole(descriptor: int, path: bytes) -> Scan:
+    """The same of the directory `path`, opened, with everything in it, caches too."""
+    inside = Scan()
+    _visit(inside, descriptor, path + b"/", Rules(frozenset()))
+    return inside
+
+
 def _visit(found: Scan, descriptor: int, prefix: bytes, rules: Rules) -> None:
     for name, status in entries(descriptor):
         path = prefix + name
         kind = stat.S_IFMT(status.st_mode)
         if path == b".git":
             continue
-        if kind in (stat.S_IFREG, stat.S_IFLNK):
+        if kind in (stat.S_IFREG, stat.S_IFLNK) and path in rules.prepared:
+            digest = f"{status.st_size}-{status.st_mtime_ns}"
+            found.unstored[path] = Unstored(CACHE, f"{kind:06o}", digest)
+        elif kind in (stat.S_IFREG, stat.S_IFLNK):
             found.files[path] = stamp(status)
         elif kind == stat.S_IFDIR:
             _enter(found, descriptor, path, rules)

@@ -8,11 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from logist.errors import StorageError, UsageError
-from logist.workspace import beneath, names
+from logist.workspace import beneath, names, repository
 from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
 from logist.workspace.objects import BRANCH
 
 MAKING = "logist-making"
+MAIN = "refs/heads/main"
+PACKS = Path("objects", "pack")
+SHALLOW = "shallow"
+"""The file in which git names the commits that it has without those before them."""
 
 FETCH = (
     "fetch",
@@ -37,9 +41,15 @@ def find_repository(start: Path) -> Path | None:
 def _is_work_tree(place: Path) -> bool:
     marker = place / ".git"
     try:
-        return _is_repository(marker) or (marker.is_file() and marker.read_bytes().startswith(b"gitdir:"))
+        return _is_repository(marker) or (marker.is_file() and _begins(marker, b"gitdir:"))
     except PermissionError:
         return False
+
+
+def _begins(file: Path, wanted: bytes) -> bool:
+    """Whether the file begins like that; no more of it is read."""
+    with open(file, "rb") as opened:
+        return opened.read(len(wanted)) == wanted
 
 
 def _is_repository(place: Path) -> bool:
@@ -69,38 +79,44 @@ def head_commit(repository: Path, path: str = GIT_PATH) -> str | None:
     return listed[0].decode("ascii") if listed else None
 
 
-def make_repository(git: Git, object_format: str) -> None:
-    """An empty bare one, with nothing from the machine's templates."""
-    git.git_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    git.run("init", "--quiet", "--bare", "--template=", f"--object-format={object_format}")
-
-
 def fetch_head(git: Git, repository: Path) -> None:
     """Copies the commit at HEAD, without its ancestors, to be the first checkpoint. Nothing is shared or linked."""
     git.run(*FETCH, repository, f"HEAD:{BRANCH}")
 
 
-def give_git(git: Git, root: Path) -> None:
+def give_git(git: Git, root: Path, only: str | None = None) -> None:
     """Makes `root/.git` for the agent's own use where there is none, with the first checkpoint as its only commit.
 
-    Logist never reads it again. The base is fetched, so that nothing in it leads anywhere else. It is made out
-    of reach and moved in when whole.
+    Logist never reads it again. Its objects are copies, so that nothing in it leads anywhere else. It is made out
+    of reach and moved in when it is complete. `only` is the first checkpoint, if the repository holds no other yet.
     """
     if os.path.lexists(root / ".git"):
         return
     making = git.git_dir / MAKING
     shutil.rmtree(making, ignore_errors=True)
-    inner = Git(making / ".git", git.path)
+    inner = replace(git, git_dir=making / ".git")
     making.mkdir(0o700)
-    base = git.run("rev-list", "--max-parents=0", BRANCH).decode("ascii").split()[-1]
-    object_format = "sha256" if len(base) == 64 else "sha1"
-    inner.run("init", "--quiet", "--template=", f"--object-format={object_format}")
-    inner.run(*FETCH, git.git_dir, f"{base}:refs/heads/main")
-    inner.run(f"--work-tree={root}", "reset", "--quiet", "--mixed")
+    base = only or git.run("rev-list", "--max-parents=0", BRANCH).decode("ascii").split()[-1]
+    repository.make(inner.git_dir, bare=False, long_names=len(base) == 64)
+    if only:
+        _copy_all(git.git_dir, inner.git_dir, base)
+    else:
+        inner.run(*FETCH, git.git_dir, f"{base}:{MAIN}")
+    if not only or os.listdir(root):  # without files, no index is as good as an empty one
+        inner.run(f"--work-tree={root}", "reset", "--quiet", "--mixed")
     with beneath.root(root) as top:
         beneath.make_writable(top)
         os.rename(making / ".git", b".git", dst_dir_fd=top)
     making.rmdir()
+
+
+def _copy_all(git_dir: Path, inner: Path, commit: str) -> None:
+    """Gives `inner` all objects of `git_dir`, and `commit` as its branch: a fetch would start five processes."""
+    for path in (git_dir / PACKS).iterdir():
+        shutil.copy(path, inner / PACKS)
+    if (git_dir / SHALLOW).exists():
+        shutil.copy(git_dir / SHALLOW, inner / SHALLOW)
+    repository.write_file(inner / MAIN, f"{commit}\n".encode("ascii"))
 
 
 def uncommitted(repo: Path) -> list[str]:

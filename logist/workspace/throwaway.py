@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import stat
 
-from logist.workspace import beneath, objects
+from logist.workspace import beneath, objects, repository
 from logist.workspace.git import Git
 from logist.workspace.removal import remove_tree
 
 PLANTED = (b"hooks", b"config", b"config.worktree", b"commondir", b"worktrees", b"modules")
 """What can make git run programs, or lead it elsewhere."""
 PLANTED_BELOW = ((b"info", b"attributes"), (b"objects", b"info", b"alternates"))
-
-CONFIG = "[core]\n\trepositoryformatversion = {}\n\tfilemode = true\n\tbare = false\n"
-SHA256 = "[extensions]\n\tobjectformat = sha256\n"
 
 
 def disarm(git: Git, root: int) -> bool:
@@ -53,6 +50,5 @@ def _remove(beside: int, top: int, parts: list[bytes]) -> None:
 
 def _write_config(inner: int, *, long_names: bool) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    text = CONFIG.format(1) + SHA256 if long_names else CONFIG.format(0)
     with open(os.open(b"config", flags, 0o600, dir_fd=inner), "w", encoding="ascii") as file:
-        file.write(text)
+        file.write(repository.settings(bare=False, long_names=long_names))

@@ -27,7 +27,9 @@ from logist.workspace import (
     objects,
     packs,
     patching,
+    prepared,
     reading,
+    repository,
     restore,
     snapshot,
     source,
@@ -37,7 +39,7 @@ from logist.workspace import (
 from logist.workspace.baseline import Baseline
 from logist.workspace.git import GIT_PATH, Git
 from logist.workspace.listing import Listing
-from logist.workspace.scan import DIRECTORY_MODE, Rules, Unstored, scan
+from logist.workspace.scan import CACHE, DIRECTORY_MODE, Rules, Unstored, scan
 from logist.workspace.snapshot import Reading, Snapshot
 
 OFFENCES = 100
@@ -81,12 +83,14 @@ class Workspace:
         caches: Sequence[str] = DEFAULT_CACHES,
         max_checkpoint_bytes: int = 1_000_000_000,
         path: str | None = None,
+        outputs: Collection[str] = (),
     ) -> None:
-        """`path` is where git is looked for, as in PATH."""
+        """`path` is where git is looked for, as in PATH; `outputs` what a setup made: no checkpoint holds it."""
         self.root = root.absolute()
         self.git = Git(git_dir.absolute(), path or GIT_PATH)
         self.caches = frozenset(os.fsencode(name) for name in caches)
         self.max_bytes = max_checkpoint_bytes
+        self.prepared = frozenset(map(names.from_json, outputs))
         self.source_has_no_commits = False
 
     def populate(self, source_path: Path | None) -> str:
@@ -94,31 +98,34 @@ class Workspace:
 
         From a git repository (or a place in one), its commit at HEAD is the first checkpoint; without one, or where
         it has no commit yet (`source_has_no_commits`), the workspace starts empty. The source is only read.
+        Nothing is flushed: that is for the maker of the job, once for all of it.
         """
-        with self._storage():
-            repository = source.resolve(source_path) if source_path is not None else None
-            head = source.head_commit(repository, self.git.path) if repository is not None else None
-            self.source_has_no_commits = repository is not None and head is None
-            object_format = "sha256" if head is not None and len(head) == 64 else "sha1"
-            source.make_repository(self.git, object_format)
-            if repository is not None and head is not None:
-                source.fetch_head(self.git, repository)
-                checkpoint.make_durable(self.git)
-            commit = self._first_checkpoint()
-            checkpoint.make_whole_durable(self.git)
-            source.give_git(self.git, self.root)
-            return commit
+        with self.in_the_making():
+            origin = source.resolve(source_path) if source_path is not None else None
+            head = source.head_commit(origin, self.git.path) if origin is not None else None
+            self.source_has_no_commits = origin is not None and head is None
+            repository.make(self.git.git_dir, bare=True, long_names=len(head or "") == 64)
+            if origin is not None and head is not None:
+                source.fetch_head(self.git, origin)
+            return self._begin()
 
     def populate_from(self, parent: Path, commit: str) -> str:
         """The same from a checkpoint of another job, whose repository is `parent`."""
-        with self._storage():
-            source.make_repository(self.git, "sha256" if len(commit) == 64 else "sha1")
+        with self.in_the_making():
+            repository.make(self.git.git_dir, bare=True, long_names=len(commit) == 64)
             merging.fetch_commit(self.git, parent, commit, objects.BRANCH, "--depth=1", "--update-head-ok")
-            checkpoint.make_durable(self.git)
-            first = self._first_checkpoint()
-            checkpoint.make_whole_durable(self.git)
-            source.give_git(self.git, self.root)
-            return first
+            return self._begin()
+
+    @contextmanager
+    def in_the_making(self) -> Iterator[None]:
+        """Inside, nothing is flushed: whoever makes the job flushes all of it before the job gets its name."""
+        flushing = self.git
+        self.git = replace(flushing, flushing=False)
+        try:
+            with self._storage():
+                yield
+        finally:
+            self.git = flushing
 
     def merge(self, ours: str, children: Sequence[merging.Theirs]) -> merging.Merged:
         """The work of children on top of a checkpoint; the workspace itself stays as it is (see `restore`)."""
@@ -126,12 +133,16 @@ class Workspace:
             _require(self.git.git_dir, _NO_GIT)
             return merging.merge(self.git, ours, children)
 
-    def _first_checkpoint(self) -> str:
+    def _begin(self) -> str:
+        """The workspace as the only checkpoint of a new repository has it; an empty one where there is none yet."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         commit = objects.tip(self.git)
         if commit is None:
-            return self.checkpoint("Empty workspace").commit
-        self.restore(commit)
+            commit = checkpoint.write_empty(self.git, "Empty workspace")
+            baseline.save(self.git, Baseline(commit))
+        else:
+            self._restore(commit)
+        source.give_git(self.git, self.root, commit)
         return commit
 
     def checkpoint(self, message: str) -> Checkpoint:
@@ -156,22 +167,25 @@ class Workspace:
         no checkpoint holds and was not there then goes too. A lost `.git` is made again.
         """
         with self._storage():
-            _require(self.git.git_dir, _NO_GIT)
-            (unstored,) = objects.unstored(self.git, commit)
-            target = objects.tree(self.git, commit)
-            leftovers.remove(self.git.git_dir)
-            self.root.mkdir(mode=0o700, exist_ok=True)
-            with self._opened(unlocking=True) as top:
-                last = baseline.load(self.git)
-                shot = self._look(top, last, last.held() | baseline.directories_of(target))
-                if clearing:
-                    self._remove(top, undoing.came(unstored, shot.unstored, target))
-                written = restore.apply(self.git, top, shot, target)
-            kept = {path: stamp for path, stamp in shot.stamps.items() if shot.tree[path] == target.get(path)}
-            stamps = kept | baseline.settled(written, baseline.now(self.git))
-            self._move_tip(last.commit, commit)
-            baseline.save(self.git, Baseline(commit, target, unstored, stamps))
+            self._restore(commit, clearing=clearing)
             source.give_git(self.git, self.root)
+
+    def _restore(self, commit: str, *, clearing: bool = False) -> None:
+        _require(self.git.git_dir, _NO_GIT)
+        (unstored,) = objects.unstored(self.git, commit)
+        target = objects.tree(self.git, commit)
+        leftovers.remove(self.git.git_dir)
+        self.root.mkdir(mode=0o700, exist_ok=True)
+        with self._opened(unlocking=True) as top:
+            last = baseline.load(self.git, Baseline(commit, target, unstored))
+            shot = self._look(top, last, last.held() | baseline.directories_of(target))
+            if clearing:
+                self._remove(top, undoing.came(unstored, shot.unstored, target))
+            written = restore.apply(self.git, top, shot, target)
+        kept = {path: stamp for path, stamp in shot.stamps.items() if shot.tree[path] == target.get(path)}
+        stamps = kept | baseline.settled(written, baseline.now(self.git))
+        self._move_tip(last.commit, commit)
+        baseline.save(self.git, Baseline(commit, target, unstored, stamps))
 
     def disarm(self) -> None:
         """Takes out of the workspace's own `.git` what makes git run programs; made again where it is not sound."""
@@ -339,6 +353,44 @@ class Workspace:
         with self._storage():
             copying.copy_file(self.root, path, target)
 
+    def lock_files(self, patterns: Sequence[str] = ()) -> dict[str, str]:
+        """The files that decide what is installed (see core.lock_files), each with the sha256 of its content."""
+        with self._storage(), self._opened() as top:
+            return prepared.lock_files(top, Rules(self.caches | {b".git"}, prepared=self.prepared), patterns)
+
+    def made_since(self, commit: str, first: str | None) -> prepared.Made:
+        """What a setup made since a checkpoint; `first` as in `survey`."""
+        with self._storage(), self._opened() as top:
+            last = baseline.load(self.git)
+            shot = self._look(top, last, last.held(), writing=False)
+            tracked = context.Tracked(self.git, first)
+            return prepared.made(self.root, shot, objects.tree(self.git, commit), tracked)
+
+    def prepared_digest(self, outputs: Sequence[str]) -> str:
+        """By which a later change of these paths is noticed; no content is read."""
+        with self._storage(), self._opened() as top:
+            return prepared.digest(top, outputs)
+
+    def remove_prepared(self, outputs: Sequence[str], *, caches: bool = False) -> None:
+        """Removes these paths, and with `caches` every cache that no checkpoint holds files of."""
+        with self._storage(), self._opened(unlocking=True) as top:
+            raw = set(map(names.from_json, outputs))
+            if caches:
+                last = baseline.load(self.git)
+                now = scan(top, Rules(self.caches, last.held(), unlocking=True))
+                raw |= {path for path, thing in now.unstored.items() if thing.why == CACHE}
+            self._remove(top, sorted(raw))
+
+    def save_prepared(self, outputs: Sequence[str], folder: Path) -> prepared.Saved:
+        """Copies these paths into a new directory."""
+        with self._storage(), self._opened() as top:
+            return prepared.save(top, self.root, outputs, folder)
+
+    def put_prepared(self, saved: prepared.Saved, folder: Path) -> tuple[str, ...]:
+        """Copies them back into this workspace, in place of what is there; returns those that have a place here."""
+        with self._storage(), self._opened(unlocking=True) as top:
+            return prepared.put(self.git, top, self.root, saved, folder)
+
     @contextmanager
     def _opened(self, *, unlocking: bool = False) -> Iterator[int]:
         """The workspace, opened. Raises Damaged where it, or the repository, is missing."""
@@ -348,7 +400,7 @@ class Workspace:
             yield top
 
     def _look(self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True) -> Snapshot:
-        found = scan(top, Rules(self.caches, held, unlocking=writing))
+        found = scan(top, Rules(self.caches, held, writing, self.prepared))
         return snapshot.take(self.git, self._reading(top, last, writing=writing), found)
 
     def _reading(self, top: int, last: Baseline, *, writing: bool = True) -> Reading:

@@ -175,8 +175,25 @@ def test_what_is_about_its_daemon(coven: Coven) -> None:
     file.write_text(json.dumps({"maxConcurrentAgents": 3, "logging": {"level": "info"}}, indent=1), "utf-8")
     ran = coven("doctor")
     assert ran.code == 0
-    assert f"{file}:2: maxConcurrentAgents means nothing to Logist" in ran.out
-    assert coven("job", "create", "--prompt", "x").code == 0
+    assert f"{file}:2: Logist does not use `maxConcurrentAgents`" in ran.out
+    assert "write orchestration.max_concurrent_agents" in ran.out
+    made = coven("job", "create", "--prompt", "x")
+    assert (made.code, "maxConcurrentAgents" in made.err) == (0, False)
+
+
+def test_what_it_lets_its_agents_do_is_no_rule_of_logist_which_a_warning_says(coven: Coven) -> None:
+    file = coven.root / ".coven" / "config.json"
+    allowed = {"agentPermissions": {"allowedTools": ["Read"]}}
+    file.write_text(json.dumps({"logging": {}, **allowed}, indent=1), "utf-8")
+    told = f"{file}:3: Logist does not use `agentPermissions`"
+    made = coven("job", "create", "--id", "j", "--prompt", "x")
+    assert (made.code, told in made.err, "logging" in made.err) == (0, True, False)
+    for args in (["config", "show"], ["doctor"]):
+        ran = coven(*args)
+        assert (ran.code, told in ran.out + ran.err, "`logging`" in ran.out + ran.err) == (0, True, True)
+    for args in (["job", "list"], ["job", "status", "j"], ["job", "step", "j"], ["role", "list"]):
+        ran = coven(*args)
+        assert (ran.code, "agentPermissions" in ran.err) == (0, False), args
 
 
 def test_its_workflows(coven: Coven) -> None:

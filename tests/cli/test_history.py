@@ -34,9 +34,10 @@ def test_why_an_answer_led_where_it_led(desk: Desk) -> None:
     desk.create("j1", "--no-review")
     ran = desk("job", "step", "j1")
     why = "COMPLETED, but its evidence is not there: gone.txt"
-    lines = ["#2 Worker: COMPLETED, PENDING -> STUCK", "   All done.", f"   why: {why}"]
+    said = ["   All done.", f"   why: {why}", "   no file was changed"]
+    lines = ["#2 Worker: COMPLETED, PENDING -> STUCK", *said]
     assert ran.code == 3
-    assert ran.out.splitlines()[:3] == lines
+    assert ran.out.splitlines()[:4] == lines
     assert desk("job", "history", "j1").out.splitlines()[1:] == lines
     assert lines[1:] == [
         line for line in desk("job", "show", "j1").out.splitlines() if line.startswith("   ")

@@ -21,6 +21,7 @@ from logist.core.model import Status
         ("lone \udcff surrogate", "lone  surrogate"),
         ("tabs\tand\nlines", "tabs\tand\nlines"),
         ("back\rover", "backover"),
+        ("a key: sk-\u200b" + "aB3dE5fG7hI9jK1l\u00adM2nO4pQ6", "a key: [redacted]"),
     ],
 )
 def test_clean(text: str, shown: str) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests import support
 from tests.cli.desk import Desk, answer, command
 
 ISSUE = {"check": "security", "severity": "error", "file": "a.txt", "line": 2, "message": "It\nleaks."}
@@ -75,3 +76,43 @@ def test_a_job_may_have_a_mode_of_its_own(desk: Desk) -> None:
     desk.create("j1", "--review-mode", "yolo")
     assert desk("job", "run", "j1").code == 0
     assert desk.state("j1")["status"] == "SUCCESS"
+
+
+def in_repository(desk: Desk) -> None:
+    support.git(desk.place, "init", "--quiet", "--initial-branch", "main")
+    support.git(desk.place, "commit", "--quiet", "--allow-empty", "--message", "first")
+
+
+UNCHECKED = "results will be merged on agents' words alone"
+
+
+def test_work_that_only_agents_accept_is_merged_with_a_warning(desk: Desk) -> None:
+    in_repository(desk)
+    yolo = ("--review-mode", "yolo", "--id")
+    made = desk("job", "create", "--prompt", "x", *yolo, "j1")
+    assert (made.code, UNCHECKED in made.err) == (0, True)
+    assert UNCHECKED not in desk("job", "create", "--prompt", "x", *yolo, "j2", "--approval", "end").err
+    assert UNCHECKED not in desk("job", "create", "--prompt", "x", *yolo, "j3", "--no-repo").err
+    assert UNCHECKED in desk("job", "config", "j2", "--unset", "approval").err
+    assert UNCHECKED not in desk("job", "config", "j2", "--set", "title=t").err
+    for args in (["config", "show"], ["doctor"], ["job", "create", "--prompt", "x"]):
+        assert UNCHECKED not in "".join(desk(*args)[1:]), args
+    desk.settings("review: {mode: yolo}\n")
+    assert UNCHECKED in desk("trust", "--yes").err
+    for args in (["config", "show"], ["doctor"], ["job", "create", "--prompt", "x"]):
+        assert UNCHECKED in "".join(desk(*args)[1:]), args
+    desk.settings("review: {mode: yolo, checks: {build_passes: {command: 'true'}}}\n")
+    assert UNCHECKED not in desk("trust", "--yes").err
+    assert UNCHECKED not in desk("job", "create", "--prompt", "x").err
+
+
+def test_auto_merge_false_keeps_the_mode_yolo_from_merging(desk: Desk) -> None:
+    in_repository(desk)
+    desk.settings("review: {mode: yolo, auto_merge: false}\n")
+    assert desk("trust", "--yes").code == 0
+    desk.script(answer(), answer(command(output={"verdict": "PASS"})))
+    desk.create("j1")
+    assert desk("job", "run", "j1").code == 0
+    state = desk.state("j1")
+    assert (state["status"], state["merges"], state["merge"]) == ("SUCCESS", None, None)
+    assert "merge" not in [entry["kind"] for entry in desk.history("j1")]

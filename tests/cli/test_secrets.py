@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,57 @@ def test_no_canary_reaches_a_file_or_the_terminal(desk: Desk) -> None:
     looked = desk("job", "verify", "j1", "--secrets", env=ENV)
     assert (looked.code, seen_in((looked.out + looked.err).encode())) == (0, [])
     assert "in the workspace or its checkpoints" in looked.err
+
+
+def within(value: str, depth: int) -> str:
+    for _ in range(depth):
+        value = json.dumps({"text": value})
+    return value
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("spell", [str, shlex.quote])
+def test_an_answer_holds_no_value_in_json_within_json(
+    desk: Desk, depth: int, spell: Callable[[str], str]
+) -> None:
+    env = {"DB_PASSWORD": PASSWORD, "API_TOKEN": "canary's-token"}
+    hidden = [within(f"x {spell(value)} y", depth) for value in env.values()]
+    desk.script(answer(command(output=hidden, summary=hidden[0])))
+    desk.create("j1", "--no-review")
+    assert desk("job", "step", "j1", env=env).code == 11
+    response = desk.history()[-1]["response"]
+    assert response["redactions"] == 3
+    assert "canary" not in response["raw_response"]
+    assert "token" not in response["raw_response"]
+    assert json.loads(response["raw_response"])["summary_for_supervisor"].count("[redacted]") == 1
+
+
+UNSEEN = ("\u200b", "\u00ad", "\0", "\x08")
+
+
+@pytest.mark.parametrize("unseen", UNSEEN, ids=ascii)
+def test_a_key_that_an_agent_splits_is_neither_stored_nor_shown(desk: Desk, unseen: str) -> None:
+    split = [unseen.join((key[:9], key[9:15], key[15:])) for key in (PATTERN, KEY)]
+    desk.script(answer(command(summary=" and ".join(split), output=split)))
+    desk.create("j1", "--no-review")
+    desk("job", "step", "j1", env=ENV)
+    assert desk.history()[-1]["response"]["redactions"] == 4
+    for words in ("status", "show", "history"):
+        ran = desk("job", words, "j1")
+        assert seen_in((ran.out + ran.err).encode()) == [], words
+    assert "[redacted] and [redacted]" in desk("job", "status", "j1").out
+
+
+@pytest.mark.parametrize("unseen", UNSEEN, ids=ascii)
+def test_a_key_that_was_stored_split_is_not_shown_whole(desk: Desk, unseen: str) -> None:
+    desk.script(answer(command(summary=f"It is {unseen.join((KEY[:9], KEY[9:]))}.")))
+    desk.create("j1", "--no-review")
+    desk("job", "step", "j1")  # in an environment that has no such value
+    for words in ("status", "show", "history"):
+        ran = desk("job", words, "j1", env=ENV)
+        assert seen_in((ran.out + ran.err).encode()) == [], words
+    assert "It is [redacted]." in desk("job", "status", "j1", env=ENV).out
+    assert desk("job", "verify", "j1", "--secrets", env=ENV).code == 3
 
 
 def test_a_courier_has_no_key_in_argv_environment_or_file(desk: Desk) -> None:

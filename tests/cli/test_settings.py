@@ -68,12 +68,14 @@ def test_config_show_tells_what_holds_by_another_setting_or_a_role(desk: Desk) -
     assert shown["approval"] == ["each", "review.mode"]
     assert shown["roles.type_mapping.Bug"] == ["Worker", str(desk.home / "config.yaml")]
     assert "roles.type_mapping.bug" not in shown
-    assert shown["review.auto_merge"] == ["false", "default"]
+    assert shown["review.auto_merge"] == ["false", "review.mode"]
     assert shown["agent"] == [desk.env["LOGIST_AGENT"], "LOGIST_AGENT"]
     desk.settings("review: {mode: yolo, auto_merge: false}\nagent: codex\n")
-    assert rows()["review.auto_merge"] == ["true", "review.mode"]
+    assert rows()["review.auto_merge"] == ["false", str(desk.home / "config.yaml")]
     lines = desk("config", "show", env={"LOGIST_AGENT": ""}).out.splitlines()
     assert f"agent\tcodex\t{desk.home / 'config.yaml'}" in lines
+    desk.settings("review: {mode: yolo}\n")
+    assert rows()["review.auto_merge"] == ["true", "review.mode"]
     desk.settings("review: {mode: strict}\napproval: none\n")
     assert rows()["approval"] == ["none", str(desk.home / "config.yaml")]
     (desk.home / "roles").write_text("", "utf-8")

@@ -29,3 +29,16 @@ def test_a_new_job_has_nothing_to_show_but_its_spec(desk: Desk) -> None:
     assert data["spec"] == {"id": "j1", "prompt": "Do it.", "rank": 3}
     assert (data["answers"], data["artefacts"], data["outputs"]) == ([], [], {})
     assert data["paths"]["workspace"] == str(desk.job() / "workspace")
+
+
+def test_completed_without_a_change_is_said(desk: Desk) -> None:
+    desk.create("j1")
+    stepped = desk("job", "step", "j1", "--json").json["data"]["interactions"]
+    assert [row["unchanged"] for row in stepped] == [True]
+    assert "   no file was changed" in desk("job", "show", "j1").out.splitlines()
+    assert "## The last run changed no file" in desk("job", "preview", "j1").out
+    desk.script(answer(files={"a.txt": "A"}))
+    desk.create("j2")
+    desk("job", "step", "j2")
+    assert "no file was changed" not in desk("job", "show", "j2").out
+    assert "## The last run changed no file" not in desk("job", "preview", "j2").out

@@ -258,3 +258,78 @@ def test_all_that_is_wrong_with_a_workflow_is_told_when_the_job_is_created(desk:
     validate(shown, schemas()["envelope"])
     assert [each["target"] for each in shown["diagnostics"]][:2] == ["bad.json:7", "bad.json:11"]
     assert not desk.job("j1").exists()
+
+
+GATED = {
+    "name": "gated",
+    "steps": [
+        {"id": "rate", "prompt": "Rate it."},
+        {
+            "id": "gate",
+            "stepType": "decision",
+            "branches": [{"condition": "output.score >= 80", "targetStepId": "ship"}],
+            "defaultBranch": "drop",
+        },
+        {"id": "ship", "prompt": "Ship it.", "next": "end"},
+        {"id": "drop", "prompt": "Drop it."},
+    ],
+}
+FELL_BACK = (
+    "decision gate took its default, drop, because the kinds of the values do not fit: `output.score` is text"
+)
+
+
+def test_a_decision_that_could_not_judge_its_condition_says_so_everywhere(desk: Desk) -> None:
+    (desk.place / "gated.json").write_text(json.dumps(GATED), "utf-8")
+    steps = {"rate": [answer(command(output={"score": "85"}))], "drop": [answer()]}
+    ran = follow(desk, steps, "--approval", "end", flow="gated.json")
+    line = f'   {FELL_BACK} (output.score = "85")\n'
+    assert line in ran.out
+    assert line in desk("job", "history", "j1").out
+    assert line[1:] in desk("job", "status", "j1").out
+    assert line[3:] in desk("job", "show", "j1").out
+    graph = desk("job", "show", "j1", "--graph").out
+    assert "✓ gate · decision · done took its default, drop: the kinds of the values do not fit:" in graph
+    desk("job", "rerun", "j1")
+    assert FELL_BACK in desk("run").out
+    desk("job", "rerun", "j1")
+    ran = desk("job", "run", "j1", "--json")
+    assert ran.json["data"]["interactions"][0]["route"][0]["errors"]
+
+
+def test_only_the_history_shows_a_decision_that_judged_its_condition(desk: Desk) -> None:
+    (desk.place / "gated.json").write_text(json.dumps(GATED), "utf-8")
+    steps = {"rate": [answer(command(output={"score": 85}))], "ship": [answer()]}
+    ran = follow(desk, steps, flow="gated.json")
+    line = "decision gate took ship, because `output.score >= 80` holds (output.score = 85)"
+    assert line in desk("job", "history", "j1").out
+    assert "decision gate" not in ran.out + desk("job", "status", "j1").out
+
+
+def test_a_family_at_its_limit_says_so_and_goes_on_when_it_is_raised(desk: Desk) -> None:
+    steps = {"list": [LISTED], "each": [answer(command(output=1))]}
+    (desk.place / ".logist" / "config.yaml").write_text("max_concurrent_agents: 1\n", "utf-8")
+    follow(desk, steps, flow="fan.json")
+    desk("job", "restep", "j1", "--to", "3")
+    assert desk("job", "step", "j1").code == 0
+    first, second = sorted(desk.state()["children"])
+    assert desk("job", "config", "j1", "--set", "limits.max_allowed_iterations=4").code == 0
+    shown = data(desk, "job", "status", second)
+    assert shown["shares_limits_of"] == "j1"
+    assert (
+        "  the limits of j1 hold for all its jobs together: logist job status j1\n"
+        in desk("job", "status", second).out
+    )
+    ran = desk("run")
+    assert ran.code == 7
+    assert "j1: HALTED_ITERATION: iteration limit: 4 of 4 runs; this counts all its jobs" in ran.err
+    ran = desk("job", "run", "j1")
+    assert (ran.code, "j1 is HALTED_ITERATION\n" in ran.out) == (7, True)
+    assert "limits.max_allowed_iterations=" in ran.out
+    assert desk("job", "step", second).code == 8
+    assert desk("run").code == 7
+    desk("job", "config", "j1", "--set", "limits.max_allowed_iterations=20")
+    desk("job", "resume", "j1")
+    assert desk("job", "run", "j1").code == 11
+    assert (desk.state(first)["status"], desk.state(second)["status"]) == ("SUCCESS", "SUCCESS")
+    assert desk("job", "verify", "j1").code == desk("job", "replay", "j1").code == 0

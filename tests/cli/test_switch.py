@@ -381,3 +381,36 @@ def test_a_job_whose_lock_is_held_is_not_switched(desk: Desk) -> None:
     with job.lock(command="job step", since="2026-01-02T03:04:05Z"):
         assert desk("job", "role", "j1", "Planner").code == 8
     assert len(desk.history()) == 1
+
+
+def test_a_plan_is_shown_as_a_text_with_what_an_approval_of_it_does(desk: Desk) -> None:
+    steps = [{"step_number": 1, "action": "Create a.txt", "reason": "The goal"}, "Check it"]
+    desk.script(answer(command(output={"goal": "a.txt is there.", "steps": steps})), answer())
+    desk.create("j1", "--role", "Planner", "--no-review")
+    stepped = desk("job", "step", "j1")
+    plan = ["goal: a.txt is there.", "1. Create a.txt", "   reason: The goal", "2. Check it"]
+    for out, indent in (
+        (stepped.out, "     "),
+        (desk("job", "history", "j1").out, "     "),
+        (desk("job", "status", "j1").out, "    "),
+        (desk("job", "show", "j1").out, "   "),
+    ):
+        shown = out.splitlines()
+        first = shown.index(f"{indent}{plan[0]}")
+        assert shown[first : first + 4] == [f"{indent}{line}" for line in plan]
+        assert '"steps"' not in out
+    to_actor = (
+        "logist job role --job j1 Actor, then: logist job approve --job j1, to have the plan carried out"
+    )
+    assert f"next: {to_actor}" in stepped.out
+    assert to_actor in desk("job", "status", "j1").out
+    carried_out = "next: logist job approve --job j1, and Actor carries it out"
+    assert carried_out in desk("job", "role", "j1", "Actor").out
+    assert carried_out in desk("job", "status", "j1").out
+    approved = desk("job", "approve", "j1")
+    assert (approved.code, "approve, Actor carries it out, APPROVAL_REQUIRED -> PENDING" in approved.out) == (
+        0,
+        True,
+    )
+    assert "  plan of Planner (#2, approved): logist job history --job j1" in desk("job", "status", "j1").out
+    assert "## The approved plan" in desk("job", "preview", "j1").out

@@ -268,3 +268,43 @@ def test_every_good_fixture_is_drawn_step_by_step(desk: Desk, path: Path) -> Non
         roles = {step["agentRole"] for step in data["steps"] if "agentRole" in step}
         assert not any(role in shown.out for role in roles)
         assert json.dumps(data)
+
+
+ITEMS = """\
+steps:
+  - {id: each, stepType: foreach, itemsPath: input.parts, prompt: Do it., review: true, itemLimits: {maxAllowedIterations: 1}}
+"""
+
+
+def test_limits_that_can_not_be_enough_are_told_by_validate_and_create(desk: Desk) -> None:
+    (desk.place / "items.yaml").write_text(ITEMS, "utf-8")
+    ran = desk("workflow", "validate", "items.yaml")
+    own = "an item of `each` takes at least 2 runs, and its itemLimits allow 1"
+    assert (ran.code, own in ran.out) == (0, True)
+    assert "items.yaml:2: warning: " in ran.out
+    given = json.dumps({"parts": list(range(30))})
+    made = desk("job", "create", "--id", "j1", "--workflow", "items.yaml", "--input", given)
+    assert made.code == 0
+    assert own in made.err
+    assert "takes at least 60 runs of agents, and limits.max_allowed_iterations is 50" in made.err
+    desk.settings("limits: {max_allowed_iterations: 60}\n")
+    made = desk("job", "create", "--id", "j2", "--workflow", "items.yaml", "--input", given)
+    assert "runs of agents" not in made.err
+    desk.settings("limits: broken\n")
+    assert own not in desk("workflow", "validate", "items.yaml").out, (
+        "a broken config is no fault of the workflow"
+    )
+
+
+def test_limits_of_items_are_checked_and_kept(desk: Desk) -> None:
+    wrong = ITEMS.replace("maxAllowedIterations: 1", "max_runs: 1")
+    (desk.place / "items.yaml").write_text(wrong, "utf-8")
+    ran = desk("workflow", "validate", "items.yaml")
+    assert ran.code == 5
+    assert "`steps[0].itemLimits.max_runs` is no field that Logist knows here" in ran.out
+    (desk.place / "items.yaml").write_text(ITEMS.replace("foreach", "task"), "utf-8")
+    assert "`steps[0].itemLimits` belongs to a foreach" in desk("workflow", "validate", "items.yaml").out
+    (desk.place / "items.yaml").write_text(ITEMS, "utf-8")
+    assert desk("workflow", "export", "items.yaml", "-o", "out.json").code == 0
+    (step,) = json.loads((desk.place / "out.json").read_text("utf-8"))["workflow"]["steps"]
+    assert step["itemLimits"] == {"maxAllowedIterations": 1}

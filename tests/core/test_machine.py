@@ -32,7 +32,7 @@ EXPECTED = """
 none               | steward  | create     | draft                     | DRAFT
 none               | steward  | create     | not draft                 | START
 DRAFT              | steward  | activate   | prompt                    | START
-PENDING REVIEW     | system   | halt       | a limit                   | HALTED
+PENDING REVIEW WAITING | system | halt     | a limit                   | HALTED
 PENDING            | doer     | completed  | review                    | REVIEW_REQUIRED, same attempts
 PENDING            | doer     | completed  | not review, unsure        | APPROVAL_REQUIRED review
 PENDING            | doer     | completed  | not review, not unsure, approval     | APPROVAL_REQUIRED end

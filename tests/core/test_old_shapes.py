@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from logist.core import replay
 from logist.core.model import Interaction, Kind, Phase, Status
 from logist.core.old_entry import answer_of
-from logist.core.old_shapes import MORE, MOST_NOTES, NOBODY, Notes, interactions, settings
+from logist.core.old_shapes import MORE, MOST_NOTES, NOBODY, Notes, interactions, survey
 from logist.errors import Damaged
 from logist.resources import schema
 from tests.support import examples
@@ -161,10 +161,10 @@ def test_a_state_that_was_recorded_is_compared_with_todays() -> None:
 def test_whether_there_was_a_review_and_an_approval_is_seen_by_the_states(
     entries: list[Json], known: Json
 ) -> None:
-    assert settings(entries) == known
-    found, notes = told(*entries, known=settings(entries))
+    assert survey(entries).settings == known
+    found, notes = told(*entries, known=survey(entries).settings)
     said = ", ".join(f"{name} {json.dumps(known[name])}" for name in sorted(known))
-    assert notes[0].endswith(f"; but {said}, as its states say" if known else "are the default")
+    assert notes[0].endswith(f"; but {said}, as its entries show" if known else "are the default")
     assert (differs(found) == []) is (entries[0]["response"]["action"] != "STUCK")
 
 
@@ -259,6 +259,162 @@ def test_notes_of_many_entries_are_a_line_each() -> None:
     assert any(line.endswith("and 95 more)") for line in notes)
 
 
+def first_tool(role: str, action: str = "COMPLETED", phase: str = "default", **more: Any) -> Json:
+    """A step as the first tool of this name recorded it."""
+    return {
+        "timestamp": "2025-12-01T23:48:00.458893",
+        "model": "grok-code-fast-1",
+        "cost": 0.0125,
+        "execution_time_seconds": 2.5,
+        "request": {"operation": "step", "job_id": "j", "phase": phase, "role": role, "dry_run": False},
+        "response": {
+            "action": action,
+            "summary_for_supervisor": "Done.",
+            "evidence_files": [],
+            "metrics": {"token_input": 100, "token_output": 20, "token_cache_read": 50, "cost_usd": 0.0125},
+        },
+        **more,
+    }
+
+
+def logged(operation: str, action: str) -> Json:
+    """What the first tool wrote of a command that asked nobody."""
+    entry = first_tool("Worker", action, model=f"{operation}-only", cost=0.0)
+    entry["request"]["operation"] = operation
+    return entry
+
+
+PREVIEW, RUN = logged("preview", "PREVIEW_COMPLETED"), logged("run", "RUN_STARTED")
+BY_HAND = {
+    **first_tool("Worker", model="simulated", cost=0.0),
+    "request": {"simulation": True, "description": "Given by hand"},
+    "is_simulated": True,
+}
+
+
+def test_who_answered_what_it_cost_and_which_model_it_was_are_read() -> None:
+    found, notes = told(PREVIEW, RUN, first_tool("Worker"), PREVIEW, first_tool("Supervisor"))
+    assert way(found) == [
+        ("create", "PENDING"),
+        ("ask", "REVIEW_REQUIRED"),
+        ("ask", "APPROVAL_REQUIRED"),
+    ]
+    worker, supervisor = found[1:]
+    assert worker.observed is not None
+    assert supervisor.observed is not None
+    assert (worker.observed.phase, worker.observed.role) == (Phase.DOER, "Worker")
+    assert (supervisor.observed.phase, supervisor.observed.role) == (Phase.REVIEWER, "Supervisor")
+    metadata = worker.request.metadata
+    assert (metadata["role"], metadata["phase"], metadata["model"]) == (
+        "Worker",
+        "default",
+        "grok-code-fast-1",
+    )
+    used = worker.usage
+    assert (used.cost_cents, used.cost_microcents, used.seconds, used.source) == (1, 250_000, 2.5, "provider")
+    assert (used.input_tokens, used.cached_tokens, used.output_tokens) == (150, 50, 20)
+    assert "left out: `preview` is in the log, and asked no agent (entries 1, 4)" in notes
+    assert "left out: `run` is in the log, and asked no agent (entry 2)" in notes
+    assert "`cost` was read as US dollars (interactions 2, 3)" in notes
+    assert differs(found) == []
+
+
+def test_the_phase_of_a_request_says_who_answered_too() -> None:
+    found, _ = told(first_tool("agent"), first_tool("agent", phase="REVIEWING"))
+    assert [one.observed.phase for one in found[1:] if one.observed] == [Phase.DOER, Phase.REVIEWER]
+    assert differs(found) == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "kinds"),
+    [
+        # There, the first COMPLETED of a Worker was no end of its work.
+        ([("Worker", "COMPLETED"), ("Worker", "COMPLETED"), ("Supervisor", "COMPLETED")], ["restep"]),
+        # And what a Supervisor sent back, it judged again.
+        ([("Worker", "COMPLETED"), ("Supervisor", "RETRY"), ("Supervisor", "COMPLETED")], ["restep"]),
+        ([("Worker", "COMPLETED"), ("Supervisor", "COMPLETED"), ("Worker", "COMPLETED")], ["reject"]),
+        ([("Worker", "STUCK"), ("Worker", "COMPLETED"), ("Supervisor", "STUCK")], ["resubmit"]),
+        ([("agent", "COMPLETED"), ("agent", "COMPLETED"), ("agent", "STUCK")], ["reject", "reject"]),
+        ([("Worker", "RETRY")] * 3 + [("Worker", "COMPLETED")], ["resubmit"]),
+    ],
+)
+def test_an_agent_that_answers_out_of_turn_was_sent_there(
+    entries: list[tuple[str, str]], kinds: list[str]
+) -> None:
+    raw = [first_tool(*each) for each in entries]
+    found, notes = told(*raw, known=survey(raw).settings)
+    assert [one.kind.value for one in found if one.kind not in (Kind.CREATE, Kind.ASK)] == kinds
+    assert sum(line.startswith("made up: `") for line in notes) == len(set(kinds))
+    targets = {one.command["to"] for one in found if one.kind is Kind.RESTEP}
+    assert list(replay.replay(found, SCHEMA, targets)) == []
+    assert survey(raw).goes_back or "restep" not in kinds
+
+
+def test_an_answer_by_hand_is_whoevers_turn_it_is() -> None:
+    found, _ = told(first_tool("Worker"), BY_HAND, BY_HAND)
+    assert way(found)[1:] == [
+        ("ask", "REVIEW_REQUIRED"),
+        ("ask", "APPROVAL_REQUIRED"),
+        ("reject", "PENDING"),
+        ("ask", "REVIEW_REQUIRED"),
+    ]
+    assert [one.simulated for one in found if one.kind is Kind.ASK] == [False, True, True]
+    assert "model" not in found[2].request.metadata
+    assert differs(found) == []
+
+
+def test_a_reviewer_without_work_to_review_does_not_replay_and_that_is_said() -> None:
+    found, notes = told(first_tool("Worker", "RETRY"), first_tool("Supervisor"))
+    assert (
+        'does not replay: the reviewer "Supervisor" answers, and it was not its turn (interaction 3)' in notes
+    )
+    assert differs(found) == [(3, "state_after")]
+
+
+def test_log_entries_alone_are_a_job_that_nobody_has_worked_on() -> None:
+    found, notes = told(PREVIEW, PREVIEW)
+    assert way(found) == [("create", "PENDING")]
+    assert "left out: `preview` is in the log, and asked no agent (entries 1, 2)" in notes
+
+
+def test_a_dry_run_asked_nobody() -> None:
+    dry = first_tool("Worker")
+    dry["request"]["dry_run"] = True
+    assert way(told(dry)[0]) == [("create", "PENDING")]
+
+
+def test_the_limits_are_such_that_what_was_used_fits() -> None:
+    raw = [first_tool("Worker", "RETRY", cost=9.0, execution_time_seconds=1900) for _ in range(3)]
+    assert survey(raw).settings == {"limits": {"cost_threshold": 2701, "time_threshold_minutes": 96}}
+    found, _ = told(*raw, known=survey(raw).settings)
+    assert found[0].spec is not None
+    assert found[0].spec.limits.cost_threshold == 2701
+    assert differs(found) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "cents", "seconds"),
+    [
+        ({"cost": -1.0}, 1, 2.5),
+        ({"cost": "much"}, 1, 2.5),
+        ({"cost": None, "execution_time_seconds": None}, 1, 0.0),
+        ({"cost": 10**300}, 1, 2.5),
+    ],
+)
+def test_where_the_cost_makes_no_sense_that_of_the_metrics_is_read(
+    more: Json, cents: int, seconds: float
+) -> None:
+    found, notes = told(first_tool("Worker", **more))
+    assert (found[1].usage.cost_cents, found[1].usage.seconds) == (cents, seconds)
+    odd = any(line.startswith("what it used was not read") for line in notes)
+    assert odd is (more["cost"] is not None)
+
+
+def test_the_cost_in_a_response_is_read() -> None:
+    found, _ = told(entry(response={"execution_time_seconds": 45.23, "cost_usd": 0.0034}))
+    assert (found[1].usage.cost_microcents, found[1].usage.seconds) == (340_000, 45.23)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
@@ -273,6 +429,9 @@ FIELDS = (
     "response",
     "usage",
     "workspace_path",
+    "cost",
+    "model",
+    "execution_time_seconds",
 )
 INNER = (
     "status",
@@ -284,6 +443,8 @@ INNER = (
     "output",
     "finish",
     "role",
+    "phase",
+    "metrics",
 )
 WORDS = st.sampled_from(["PENDING", "STUCK", "SUCCESS", "COMPLETED", "REVIEW_REQUIRED", "TIMEOUT", "RETRY"])
 OBJECTS = st.dictionaries(st.sampled_from(INNER), JSON | WORDS | st.lists(WORDS, max_size=2), max_size=5)

@@ -37,18 +37,24 @@ def concluded(
     action: str = "COMPLETED",
     metadata: JsonObject | None = None,
     before: JsonObject | None = None,
+    strict: bool | None = None,
     **asked: Any,
 ) -> step.Outcome:
     status = Status.PENDING if phase is Phase.DOER else Status.REVIEW_REQUIRED
     more: JsonObject = {"metadata": metadata} if metadata else {}
     text = command(action, output=output, **more)
     here = state(status, step="a", workflow="w", **(before or {}))
-    return step.conclude(spec(workflow=workflow, **asked), here, reply(text), observed(phase), SCHEMA)
+    seen = observed(phase).model_copy(update={"strict_gates": strict})
+    return step.conclude(spec(workflow=workflow, **asked), here, reply(text), seen, SCHEMA)
 
 
 def test_a_step_leads_on_by_its_output() -> None:
     outcome = concluded(flow(), {"more": True})
-    assert (outcome.place.status, outcome.place.step, outcome.unsure) == (Status.PENDING, "b", False)
+    assert (outcome.place.status, outcome.place.step, bool(outcome.why_unsure)) == (
+        Status.PENDING,
+        "b",
+        False,
+    )
     assert outcome.route == [
         {"decision": "D", "branch": "b", "condition": "output.more", "values": {"output.more": True}}
     ]
@@ -95,15 +101,63 @@ def test_a_steward_confirms_where_the_step_or_the_agent_wants_it(
     fields: JsonObject, metadata: JsonObject | None, asks: bool
 ) -> None:
     outcome = concluded(flow(**fields), {"more": True}, metadata=metadata)
-    assert outcome.unsure is asks
+    assert bool(outcome.why_unsure) is asks
     assert (outcome.place.awaiting == "review") is asks
     assert (outcome.place.step, outcome.route == []) == ("a" if asks else "b", asks)
+
+
+NEEDS = "; this step needs at least 0.5"
+
+
+@pytest.mark.parametrize(
+    ("fields", "metadata", "why"),
+    [
+        ({"confidence": 0.5}, {"confidence": 0.5}, ""),
+        ({"confidence": 0.5}, {"confidence": 1}, ""),
+        ({"confidence": 0}, {"confidence": 0}, ""),
+        ({"confidence": 0.5}, {"confidence": 0.49}, f"the agent's confidence is 0.49{NEEDS}"),
+        ({"confidence": 0.5}, None, f"the agent gave no confidence{NEEDS}"),
+        ({"confidence": 0.5}, {"Confidence": 0.9}, f"the agent gave no confidence{NEEDS}"),
+        *(
+            ({"confidence": 0.5}, {"confidence": value}, f"{shown}, which is no number from 0 to 1{NEEDS}")
+            for value, shown in (
+                (1.5, "1.5"),
+                (-1, "-1"),
+                ("high", '"high"'),
+                ("0.9", '"0.9"'),
+                (True, "true"),
+            )
+        ),
+        ({"confidence": 0.5}, {"confidence": [0.9]}, f"an array, which is no number from 0 to 1{NEEDS}"),
+        ({"confirm": "output.missing"}, None, "can't be judged: `output.missing` is missing"),
+        ({"confirm": "output.more > 3"}, None, "can't be judged: the kinds of the values do not fit"),
+        ({"confirm": "output.more === false"}, None, ""),
+        ({"confirm": "output.more"}, None, "this step is to be confirmed where `output.more` holds"),
+    ],
+)
+def test_a_gate_that_can_not_be_judged_stays_closed(
+    fields: JsonObject, metadata: JsonObject | None, why: str
+) -> None:
+    outcome = concluded(flow(**fields), {"more": True}, metadata=metadata, strict=True)
+    assert bool(outcome.why_unsure) is bool(why)
+    assert why in outcome.why_unsure
+    assert outcome.reason == outcome.why_unsure
+    assert (outcome.place.awaiting == "review") is bool(why)
+
+
+def test_the_reason_is_kept_until_the_reviewer_has_seen_the_work() -> None:
+    reviewed = flow(review=True, confidence=0.5)
+    done = concluded(reviewed, {"more": True}, strict=True)
+    assert (done.place.status, done.reason) == (Status.REVIEW_REQUIRED, "")
+    before = {"unsure": True, "why_unsure": done.why_unsure, "outputs": {"a": {"more": True}}}
+    seen = concluded(reviewed, phase=Phase.REVIEWER, before=before)
+    assert (seen.place.awaiting, seen.reason) == ("review", f"the agent gave no confidence{NEEDS}")
 
 
 def test_a_reviewed_step_is_confirmed_after_its_review() -> None:
     reviewed = flow(review=True, confirm=True)
     done = concluded(reviewed, {"more": True})
-    assert (done.place.status, done.unsure, done.route) == (Status.REVIEW_REQUIRED, True, [])
+    assert (done.place.status, bool(done.why_unsure), done.route) == (Status.REVIEW_REQUIRED, True, [])
     before = {"unsure": True, "outputs": {"a": {"more": True}}, "output_of": "a"}
     seen = concluded(reviewed, phase=Phase.REVIEWER, before=before)
     assert (seen.place.status, seen.place.awaiting) == (Status.APPROVAL_REQUIRED, "review")

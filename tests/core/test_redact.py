@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -142,6 +144,85 @@ def test_known_values_in_html_and_shell(secret: str, spelled: str) -> None:
     assert redact(f"({spelled})", [secret]) == ("([redacted])", 1)
 
 
+SPECIAL = ('quo"te\\slash', "it's-a-secret", "two\nlines \"and\" 'more'", "pässwörd'\"\\", "emoji-😀-word")
+
+
+def in_shell(value: str) -> str:
+    return value.replace("'", "'\\''")
+
+
+def as_others_write_it(value: str) -> str:
+    """JSON as .NET writes it: quotes and what is not ASCII as escapes in capitals."""
+    return "".join(
+        c if c.isalnum() and c.isascii() else "".join(rf"\u{n:04X}" for n in units(c)) for c in value
+    )
+
+
+def units(character: str) -> list[int]:
+    data = character.encode("utf-16-be")
+    return [int.from_bytes(data[at : at + 2]) for at in range(0, len(data), 2)]
+
+
+@pytest.mark.parametrize("spell", [str, in_shell, shlex.quote, as_others_write_it])
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("secret", SPECIAL)
+def test_known_values_in_json_within_json(
+    secret: str, depth: int, ascii_only: bool, spell: Callable[[str], str]
+) -> None:
+    text = f"<{spell(secret)}>"
+    for _ in range(depth):
+        text = json.dumps({"summary": text}, ensure_ascii=ascii_only)
+    cleaned, count = redact(text, [secret])
+    assert count == 1
+    for _ in range(depth):
+        cleaned = json.loads(cleaned)["summary"]
+    assert cleaned.replace("'", "") == "<[redacted]>"
+
+
+UNSEEN = (
+    "\u200b",
+    "\u00ad",
+    "\0",
+    "\ufeff",
+    "\b",
+    "\r",
+    "\u2060\u200d",
+    "\x1f",
+    "\ue000",
+    "\u2028",
+    "\u200b" * 20,
+)
+
+
+def split(value: str, by: str) -> str:
+    return by.join((value[:7], value[7:9], value[9:]))
+
+
+@pytest.mark.parametrize("unseen", UNSEEN, ids=ascii)
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("secret", [SECRET, 'quo"te\\slash', KEYS["openai"], KEYS["github"], KEYS["aws"]])
+def test_what_nobody_sees_splits_no_secret(secret: str, depth: int, unseen: str) -> None:
+    text = f"A\u200bB <{split(secret, unseen)}> C\u200bD"
+    for _ in range(depth):
+        text = json.dumps([text])
+    cleaned, count = redact(text, [SECRET, 'quo"te\\slash'])
+    assert count == 1
+    for _ in range(depth):
+        cleaned = json.loads(cleaned)[0]
+    assert cleaned == "A\u200bB <[redacted]> C\u200bD"
+
+
+def test_ordinary_text_with_what_nobody_sees_is_left_alone() -> None:
+    for text in (
+        "a family: 👨\u200d👩\u200d👧, می\u200cخواهم",
+        "one\r\ntwo\r\n",
+        "sk-\u200blearn",
+        r"\bword\b x\u200by",
+    ):
+        assert redact(text, [SECRET]) == (text, 0)
+
+
 PIECES = st.sampled_from(["%41", r"\u0041", r"\\u0041", "\n", r"\n", "%", "\\", "x", "ä", "\n  > ", '"'])
 
 
@@ -190,13 +271,14 @@ FLOODS = (
     "ghp_",
     "github_pat_",
 )
+ESCAPES = ("\\", r"\b", r"x\u200b", "x\u200b", r"\\u0041", '\\"', "quo\\")
 HEADER = "-----BEGIN PRIVATE KEY-----"
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("part", [*FLOODS, HEADER, HEADER + " " + "a" * 20 + "\n", "PRIVATE KEY"])
+@pytest.mark.parametrize("part", [*FLOODS, *ESCAPES, HEADER, HEADER + " " + "a" * 20 + "\n", "PRIVATE KEY"])
 def test_the_work_is_linear(part: str) -> None:
     text = (part * 4_000_000)[:2_000_000]
     start = time.process_time()
-    redact(text, ["a-known-secret"])
+    redact(text, ["a-known-secret", 'quo"te\\slash'])
     assert time.process_time() - start < 20  # a search that is not linear takes hours

@@ -376,7 +376,8 @@ class TestConclude:
             assert outcome.reason == "cost limit: it said 500"
             assert (outcome.place.status, outcome.place.before) == (Status.HALTED_COST, here.place())
             return
-        assert outcome.reason == "no answer: it said 500"
+        what = "shared cost limit" if kind is ErrorKind.SHARED_LIMIT else "no answer"
+        assert outcome.reason == f"{what}: it said 500"
         if kind not in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT):
             assert outcome.place == here.place()
         elif attempts == 0:

@@ -56,7 +56,7 @@ class Recorded(Recorder):
 
     def answer(self, text: str | None = None, **fields: Any) -> Outcome:
         outcome = super().answer(text, **fields)
-        unsure = {"unsure": True} if outcome.unsure else {}
+        unsure = {"unsure": True} if bool(outcome.why_unsure) else {}
         self.more(route=outcome.route, command={**review.recorded(outcome.gate), **unsure})
         return outcome
 

@@ -57,8 +57,8 @@ WAYS: dict[str, tuple[Json, Json]] = {
         },
     ),
     "hangs": (
-        {"command": "echo begun; sleep 60", "timeout_minutes": 0.005},
-        {"outcome": "timeout", "output": "begun", "reason": "it was ended after 0.3 seconds"},
+        {"command": "echo begun; sleep 60", "timeout_minutes": 0.02},
+        {"outcome": "timeout", "output": "begun", "reason": "it was ended after 1.2 seconds"},
     ),
     "crashes": (
         {"command": ["sh", "-c", "kill -SEGV $$"]},

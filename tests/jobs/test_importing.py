@@ -134,6 +134,39 @@ def test_a_script_may_be_such_a_history(tmp_path: Path) -> None:
     assert [json.loads(one.text or "")["action"] for one in told.answers] == ["COMPLETED", "RETRY"]
 
 
+def test_log_entries_are_no_answers_of_a_script(tmp_path: Path) -> None:
+    log = {"request": {"operation": "preview"}, "response": {"action": "PREVIEW_COMPLETED"}}
+    assert len(Scripted.load(written(tmp_path, [log, *OLD])).answers or []) == 2
+
+
+def first_tool(operation: str, role: str, action: str, **more: Any) -> Json:
+    """An entry as the first tool of this name recorded it."""
+    return {
+        "timestamp": "2025-12-01T23:48:00.458893",
+        "model": "grok-code-fast-1",
+        "cost": 0.5,
+        "execution_time_seconds": 2.5,
+        "request": {"operation": operation, "job_id": "j", "phase": "default", "role": role},
+        "response": {
+            "action": action,
+            "summary_for_supervisor": "So.",
+            "evidence_files": [],
+            "metrics": {},
+            **more,
+        },
+    }
+
+
+FIRST_TOOL = [
+    first_tool("preview", "Worker", "PREVIEW_COMPLETED"),
+    first_tool("run", "Worker", "RUN_STARTED"),
+    first_tool("step", "Worker", "COMPLETED"),
+    first_tool("step", "Worker", "COMPLETED"),
+    first_tool("step", "Supervisor", "RETRY"),
+    first_tool("step", "Supervisor", "COMPLETED"),
+]
+
+
 # --- job import ---
 
 
@@ -160,6 +193,40 @@ def test_an_old_history_becomes_a_job_that_goes_on(bench: MakeBench, tmp_path: P
     assert (b.workspace("Old-Job") / "new.txt").exists()
     assert deciding.restep(b.project, "Old-Job", 3).state.status is Status.REVIEW_REQUIRED
     assert list(b.workspace("Old-Job").glob("*.txt")) == []
+
+
+def test_a_history_of_the_first_tool_becomes_a_job_that_replays(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    path = written(tmp_path / "j", FIRST_TOOL)
+    assert replay_archive(archives.one(path), schema("llm-chat-schema")).differences == ()
+    made = imported(b, path)
+    assert (made.state.status, made.differences) == (Status.APPROVAL_REQUIRED, ())
+    assert [entry.kind.value for entry in b.history("j")] == [
+        *("create", "ask", "restep", "ask", "ask", "restep", "ask")
+    ]
+    assert [entry.observed.role for entry in b.history("j") if entry.observed] == [
+        *("Worker", "Worker", "Supervisor", "Supervisor")
+    ]
+    assert made.state.usage.cumulative_cost == 200
+    assert made.state.usage.current_action_count == 4
+
+
+def test_an_import_says_why_it_does_not_replay(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    raw = {
+        "action": "COMPLETED",
+        "evidence_files": [],
+        "summary_for_supervisor": "So.",
+        "job_manifest_url": "x",
+    }
+    strange = first_tool("step", "Worker", "COMPLETED", raw_response=json.dumps(raw))
+    made = imported(b, written(tmp_path / "j", [strange]))
+    (made.job.path / "damaged-on-purpose").touch()
+    assert len(made.differences) == 2
+    assert made.differences[0].startswith('interaction 2 does not replay: response.actions is ["COMPLETED"]')
+    assert made.differences[0].endswith(
+        'the unknown key "job_manifest_url"; more data belongs into `metadata`'
+    )
 
 
 def test_a_history_of_ours_becomes_a_job(bench: MakeBench) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -100,8 +101,9 @@ def test_a_refused_key_ends_at_once_and_uses_no_attempt(bench: MakeBench) -> Non
 
 
 def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_path: Path) -> None:
+    gate = threading.Event()
     with Loopback(
-        {"text": command(summary="Late."), "delay": 10, "usage": {"input": 10, "output": 10}}
+        {"text": command(summary="Late."), "gate": gate, "usage": {"input": 10, "output": 10}}
     ) as server:
         b = quickly_paid(bench(), server.url)
         b.create()
@@ -111,7 +113,9 @@ def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_pa
         stepper.send_signal(signal.SIGKILL)
         stepper.wait()
         assert b.project.job("j").running()
-        crowd = [step_as_process(b) for _ in range(3)]
+        logs = [tmp_path / f"stepper-{number}.log" for number in range(3)]
+        crowd = [step_as_process(b, stderr=log) for log in logs]
+        open_once_all_wait(gate, logs)
         result = b.step()
         assert [waiter.wait() for waiter in crowd] == [0, 0, 0]
     assert len(server.requests) == 1
@@ -126,14 +130,27 @@ def program(b: Bench) -> list[str]:
     return quickly.command() if quick else [sys.executable, "-m", "logist"]
 
 
-def step_as_process(b: Bench, **environment: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*program(b), "job", "step", "j"],
-        cwd=b.project.home.parent,
-        env=support.process_environment() | {"MY_MODEL": KEY} | environment,
-        stderr=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
+def step_as_process(
+    b: Bench, *arguments: str, stderr: Path = Path(os.devnull), **environment: str
+) -> subprocess.Popen[bytes]:
+    with stderr.open("wb") as log:
+        return subprocess.Popen(
+            [*program(b), *(arguments or ("job", "step", "j"))],
+            cwd=b.project.home.parent,
+            env=support.process_environment() | {"MY_MODEL": KEY} | environment,
+            stderr=log,
+            stdout=subprocess.DEVNULL,
+        )
+
+
+def open_once_all_wait(gate: threading.Event, logs: list[Path]) -> None:
+    """Lets the answer come once every process has written that it waits for the one at work."""
+
+    def watch() -> None:
+        waiting_for(lambda: all(b"waiting for" in log.read_bytes() for log in logs))
+        gate.set()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def waiting_for(condition: object, seconds: float = 60.0) -> None:
@@ -326,16 +343,17 @@ def test_the_agent_of_the_job_is_ended_and_not_that_of_its_copy(bench: MakeBench
 
 
 @pytest.mark.deep
-def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBench) -> None:
-    with Loopback({"text": command(summary="Asked for."), "delay": 10}) as server:
+def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBench, tmp_path: Path) -> None:
+    gate = threading.Event()
+    with Loopback({"text": command(summary="Asked for."), "gate": gate}) as server:
         b = quickly_paid(bench(), server.url)
         b.create()
         configured(b, server)
         leave_at_work(b, server)
-        giving = [*program(b), "job", "poststep", "j", "--response-string", command()]
-        env = support.process_environment() | {"MY_MODEL": KEY}
-        null, place = subprocess.DEVNULL, b.project.home.parent
-        crowd = [subprocess.Popen(giving, cwd=place, env=env, stdout=null, stderr=null) for _ in range(3)]
+        logs = [tmp_path / f"giver-{number}.log" for number in range(3)]
+        giving = ("job", "poststep", "j", "--response-string", command())
+        crowd = [step_as_process(b, *giving, stderr=log) for log in logs]
+        open_once_all_wait(gate, logs)
         assert [giver.wait() for giver in crowd] == [0, 0, 0]
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ASK]
 

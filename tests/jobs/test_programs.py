@@ -117,6 +117,7 @@ def test_a_program_that_claims_what_it_did_not_do(bench: MakeBench) -> None:
         ("sys.exit('connection refused')", ErrorKind.REFUSED, 6),
         ("sys.exit('401 unauthorized: invalid api key')", ErrorKind.AUTH, 6),
         ("sys.exit('429 too many requests')", ErrorKind.TRANSIENT, 6),
+        ("sys.exit('error: unknown option --model')", ErrorKind.BAD_REQUEST, 6),
         ("os.kill(os.getpid(), 9)", ErrorKind.TRANSIENT, 6),
         ("time.sleep(300)", ErrorKind.TIMEOUT, 6),
     ],
@@ -129,6 +130,16 @@ def test_how_a_program_fails(bench: MakeBench, body: str, kind: ErrorKind, code:
     assert error is not None
     assert (error.kind, result.exit_code) == (kind, code)
     assert result.state.status is Status.PENDING
+
+
+def test_a_rejected_command_line_takes_no_attempt_and_costs_nothing(bench: MakeBench) -> None:
+    b = made(bench, "sys.exit('error: unknown option --model')")
+    for _ in range(4):
+        result = b.step()
+        assert result.exit_code == 6
+    assert (result.state.status, result.state.attempts) == (Status.PENDING, 0)
+    assert result.state.usage.cumulative_cost == result.state.usage.cumulative_cost_microcents == 0
+    assert result.state.reason == "no answer: it rejects its command line: error: unknown option --model"
 
 
 def test_an_unknown_program_is_told_before_anything_is_written(bench: MakeBench) -> None:

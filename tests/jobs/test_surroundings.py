@@ -138,6 +138,19 @@ def test_jobs_with_work_under_way_are_told(bench: MakeBench) -> None:
     assert "stuck" not in "".join(others(made, "stuck"))
 
 
+def test_a_job_is_as_its_history_says_where_its_state_is_behind(bench: MakeBench) -> None:
+    made = bench([answer(command("RETRY"))])
+    made.create("theirs", title="A parser")
+    made.create("mine")
+    file = made.folder("theirs") / "state.json"
+    made.step("theirs")
+    behind = file.read_bytes()
+    made.script({}, [answer(), answer(command("STUCK"))])
+    made.step("theirs")
+    file.write_bytes(behind)  # killed between the history and the state
+    assert others(made) == ["theirs: A parser (STUCK, Worker)"]
+
+
 def plant(made: Bench, job_id: str, **state: Any) -> None:
     """A job as a listing sees it."""
     folder = made.project.jobs_dir / job_id

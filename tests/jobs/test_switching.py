@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from logist.core import fold, replay
 from logist.core.fold import SWITCH
-from logist.core.model import EVERYTHING, Interaction, Kind, Phase, State, Status
+from logist.core.model import EVERYTHING, Interaction, Kind, Phase, Place, State, Status
 from logist.core.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs import deciding, editing, looking, replaying
@@ -407,3 +409,124 @@ def test_the_phase_of_the_doer_is_all_that_is_switched(bench: MakeBench) -> None
     given = b.give(command(), dry_run=True).entries[0]
     assert given.observed is not None
     assert given.observed.role == "Supervisor"
+
+
+PLAN = {
+    "goal": "a.txt is there.",
+    "steps": [{"step_number": 1, "action": "Create a.txt", "reason": "The goal"}],
+}
+PASS = answer(command(output={"verdict": "PASS"}))
+
+
+def with_plan(bench: MakeBench, *answers: dict[str, Any], **spec: Any) -> Bench:
+    """A job whose plan waits for approval."""
+    b = bench([answer(command(summary="One step.", output=PLAN)), *answers])
+    b.create(role="Planner", **spec)
+    while b.state().status is not Status.APPROVAL_REQUIRED:
+        b.step()
+    return b
+
+
+@pytest.mark.parametrize("review", [True, False])
+@pytest.mark.parametrize("approval", ["end", "each"])
+def test_an_approved_plan_is_carried_out_by_the_role_that_the_steward_switched_to(
+    bench: MakeBench, review: bool, approval: str
+) -> None:
+    reviews = [PASS] if review else []
+    done = answer(command(summary="It is there.", evidence_files=["a.txt"]), files={"a.txt": "a"})
+    b = with_plan(bench, *reviews, done, *reviews, review=review, approval=approval)
+    switch(b.project, "j", "Actor")
+    result = deciding.decide(b.project, "j", Kind.APPROVE, note="Quickly.")
+    assert (result.state.status, result.notes) == (Status.PENDING, ())
+    assert last(b).command["carried_out_by"] == "Actor"
+    b.step()
+    assert doer(b.state()) == ACTOR
+    prompt = last(b).request.prompt
+    assert "## The approved plan" in prompt
+    assert "1. Create a.txt\n   reason: The goal" in prompt
+    assert prompt.count("Create a.txt") == 1
+    assert "Quickly." in prompt
+    assert (b.workspace() / "a.txt").exists()
+    if review:
+        b.step()
+        assert "## The approved plan" in last(b).request.prompt
+    assert b.state().status is Status.APPROVAL_REQUIRED
+    assert deciding.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
+    assert "carried_out_by" not in last(b).command
+    assert replaying.replay_job(b.project, b.project.job("j")).differences == ()
+
+
+def test_a_plan_without_another_role_is_all_that_was_asked_for(bench: MakeBench) -> None:
+    b = with_plan(bench, answer(command(evidence_files=["a.txt"]), files={"a.txt": "a"}), review=False)
+    result = deciding.decide(b.project, "j", Kind.APPROVE)
+    assert result.state.status is Status.SUCCESS
+    (note,) = result.notes
+    assert "which is not carried out" in note
+    assert "logist job restep --job j --to 3" in note
+    deciding.restep(b.project, "j", 3)
+    switch(b.project, "j", "Actor")
+    assert deciding.decide(b.project, "j", Kind.APPROVE).state.status is Status.PENDING
+    assert b.step().state.status is Status.APPROVAL_REQUIRED
+    assert deciding.decide(b.project, "j", Kind.APPROVE).notes == ()
+
+
+def test_a_plan_that_one_step_was_given_to_is_carried_out_by_the_jobs_own_role(bench: MakeBench) -> None:
+    b = bench([answer(command(output=PLAN))])
+    b.create(review=False)
+    b.step(role="Planner")
+    assert deciding.decide(b.project, "j", Kind.APPROVE).state.status is Status.PENDING
+    assert last(b).command["carried_out_by"] == "Worker"
+    assert planned(b).role.name == "Worker"
+
+
+def test_a_plan_that_was_sent_back_is_shown_to_whoever_works_next(bench: MakeBench) -> None:
+    b = with_plan(bench, PASS, answer(command(output={"steps": ["Another"]})), PASS)
+    deciding.decide(b.project, "j", Kind.REJECT, note="Smaller.")
+    prompt = planned(b).request.prompt
+    assert "## The plan so far, not approved" in prompt
+    assert "1. Create a.txt" in prompt
+    b.step()
+    b.step()
+    assert b.state().plan is not None
+    assert b.state().plan.output == {"steps": ["Another"]}  # type: ignore[union-attr]
+
+
+def test_a_review_that_is_overridden_leaves_the_plan_to_the_other_role(bench: MakeBench) -> None:
+    b = bench([answer(command(output=PLAN)), answer(command(output={"verdict": "FAIL", "issues": ["No."]}))])
+    b.create(role="Planner")
+    b.step()
+    b.step()
+    switch(b.project, "j", "Actor")
+    result = deciding.decide(b.project, "j", Kind.APPROVE, note="It will do.", command={"override": True})
+    assert (result.state.status, result.state.attempts) == (Status.PENDING, 0)
+    assert result.state.findings is None
+    assert "## What the review found" not in planned(b).request.prompt
+
+
+def test_a_role_that_may_change_files_makes_no_plan(bench: MakeBench) -> None:
+    b = bench([answer(command(output=PLAN))])
+    b.create(review=False)
+    b.step()
+    switch(b.project, "j", "Actor")
+    assert b.state().plan is None
+    assert deciding.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
+
+
+def test_a_plan_of_an_earlier_logist_replays_as_it_was_approved_then(bench: MakeBench) -> None:
+    b = with_plan(bench, review=False)
+    old = b.history()
+    old[1] = old[1].model_copy(update={"command": {}})  # it did not say that this is a plan
+    state = fold.fold(old)
+    assert state.plan is None
+    switch(b.project, "j", "Actor")
+    approved = deciding.decide(b.project, "j", Kind.APPROVE)
+    entry = approved.entries[-1].model_copy(
+        update={
+            "command": {},
+            "state_after": Status.SUCCESS,
+            "after": Place(status=Status.SUCCESS),
+        }
+    )
+    history = [*old, b.history()[2], entry]
+    assert list(replay.replay(history, b.project.schema, set())) == []
+    assert fold.fold(history).status is Status.SUCCESS

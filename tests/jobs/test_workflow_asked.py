@@ -443,6 +443,67 @@ def test_a_steward_who_rejects_what_was_done_has_it_done_again(bench: MakeBench)
     assert "Look again." in prompt_of(b, "sort")
 
 
+def gated(b: Bench, tmp_path: Path, metadata: Any, *, more: str = "", reviewer: str = "") -> None:
+    """A job at a step that asks for a confidence of at least 0.8, and its answer with these metadata."""
+    file = tmp_path / "gated.yaml"
+    file.write_text(
+        f"name: G\nsteps:\n- {{id: rate, prompt: Rate it., confidence: 0.8{more}}}\n- {{id: b, prompt: Go on.}}\n"
+    )
+    said = command(output=1, **({} if metadata is None else {"metadata": metadata}))
+    reviewed = [answer(reviewer)] if reviewer else []
+    b.follow(file, steps={"rate": [answer(said), *reviewed], "b": [gave()]})
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        (None, "the agent gave no confidence"),
+        ({"confidence": 1.5}, "is 1.5, which is no number from 0 to 1"),
+        ({"confidence": "high"}, 'is "high", which is no number from 0 to 1'),
+        ({"confidence": True}, "is true, which is no number from 0 to 1"),
+        ({"confidence": 0.79}, "is 0.79; this step needs at least 0.8"),
+    ],
+)
+def test_a_confidence_that_is_missing_or_no_number_waits_for_approval(
+    bench: MakeBench, tmp_path: Path, metadata: Any, why: str
+) -> None:
+    b = bench()
+    gated(b, tmp_path, metadata)
+    state = b.step().state
+    assert (state.status, state.awaiting) == (Status.APPROVAL_REQUIRED, "review")
+    assert why in state.reason
+    decide(b.project, "j", Kind.APPROVE)
+    assert b.run().state.status is Status.SUCCESS
+
+
+def test_the_prompt_of_a_step_with_a_threshold_asks_for_the_confidence(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    b = bench()
+    gated(b, tmp_path, {"confidence": 0.8})
+    assert b.run().state.status is Status.SUCCESS
+    system, _ = halves(b, "rate")
+    assert '"metadata": {"confidence": NUMBER}' in system
+    assert "0.8" not in system
+    assert "confidence" not in prompt_of(b, "b")
+    file = tmp_path / "in-sections.yaml"
+    file.write_text("steps:\n- {id: a, prompt: x, confidence: 0.5, responseFormat: sections}\n")
+    b.follow(file, "k", steps={"a": [in_sections(confidence=0.5)]})
+    b.step("k")
+    assert "In the section Metadata, `confidence` has to be one number" in prompt_of(b, "a", "k")
+
+
+def test_the_reason_is_there_after_the_review_too(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    passed = command(output={"verdict": "PASS", "findings": []})
+    gated(b, tmp_path, None, more=", review: true", reviewer=passed)
+    assert b.step().state.status is Status.REVIEW_REQUIRED
+    assert "confidence" not in b.state().reason
+    assert b.step().state.status is Status.APPROVAL_REQUIRED
+    assert "the agent gave no confidence" in b.state().reason
+    assert looking.verify(b.project, b.project.job("j")).problems == ()
+
+
 # --- jobs from before ---
 
 

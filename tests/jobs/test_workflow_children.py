@@ -221,7 +221,7 @@ def test_a_hundred_items_are_given_away_and_101_are_refused(
     assert "waiting for 100 of 100 jobs" in waiting.notes[0]
     assert "and 95 more" in waiting.notes[0]
     assert b.history()[-1].command["children"][99]["prompt"] == "Do part 99, number 99 of 100."
-    assert b.history()[-1].command["children"][99]["limits"]["max_allowed_iterations"] == 9
+    assert b.history()[-1].command["children"][99]["shares_limits"] is True
 
 
 def test_a_steward_goes_on_in_place_of_too_many_items(bench: MakeBench) -> None:
@@ -425,15 +425,14 @@ def test_a_child_in_doubt_is_waited_for(bench: MakeBench) -> None:
     assert (b.state().usage.cumulative_cost, b.state().usage.cumulative_cost_microcents) == (1, 500_000)
 
 
-def test_a_child_at_a_limit_is_waited_for(bench: MakeBench) -> None:
+def test_a_child_at_a_limit_of_its_own_is_waited_for(bench: MakeBench) -> None:
     b = bench()
-    limits = {"max_allowed_iterations": 3}
-    (child,) = given_away(b, "a", each={1: [*fails(retry=True)[:2], gave("late")]}, limits=limits)
+    (child,) = given_away(b, "a", each={1: [*fails(retry=True)[:2], gave("late")]})
+    editing.configure(b.project, child, {("limits", "max_allowed_iterations"): 2})
     result = b.run()
     assert b.state(child).status is Status.HALTED_ITERATION
     assert (result.state.status, result.exit_code) == (Status.WAITING, 7)
-    for job_id in (child, "j"):
-        editing.configure(b.project, job_id, {("limits", "max_allowed_iterations"): 9})
+    editing.configure(b.project, child, {("limits", "max_allowed_iterations"): None})
     decide(b.project, child, Kind.RESUME)
     assert b.run().state.status is Status.SUCCESS
     assert (b.state().results, b.state().usage.current_action_count) == (["late"], 5)
@@ -452,21 +451,14 @@ def test_the_exit_code_of_a_job_that_waits_tells_of_its_children(bench: MakeBenc
 # --- what they use ---
 
 
-def test_limits_are_shared_out_and_what_was_used_is_booked_once(bench: MakeBench) -> None:
+def test_what_was_used_is_booked_once(bench: MakeBench) -> None:
     b = bench()
     each = {1: [gave(1, usage=COST)], 2: [gave(None, "RETRY", usage=COST)] * 3}
     b.follow(
         "fan-out.yaml",
         steps={**parts("a", "b"), "plan": [gave({"parts": ["a", "b"]}, usage={"cost_cents": 10})]}
         | {f"each[{number}]": answers for number, answers in each.items()},
-        limits={"cost_threshold": 100, "max_allowed_iterations": 11, "time_threshold_minutes": 10},
     )
-    b.step()
-    b.step()
-    spec = b.history("j--3-1")[0].spec
-    assert spec is not None
-    assert (spec.limits.cost_threshold, spec.limits.max_allowed_iterations) == (45, 5)
-    assert spec.limits.time_threshold_minutes <= 5
     b.run()
     state = b.state()
     assert state.status is Status.STUCK

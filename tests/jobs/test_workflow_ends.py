@@ -79,6 +79,17 @@ def test_a_state_that_is_behind_keeps_no_parent_waiting(bench: MakeBench) -> Non
     assert b.state().status is Status.SUCCESS
 
 
+def test_a_child_that_was_approved_before_a_kill_keeps_no_parent_waiting(bench: MakeBench) -> None:
+    b = bench()
+    children = given_away(b, "a", each={1: [answer("?")]})
+    work(b, *children)
+    behind = (b.folder(children[0]) / "state.json").read_bytes()
+    decide(b.project, children[0], Kind.CANCEL)
+    (b.folder(children[0]) / "state.json").write_bytes(behind)  # killed between the history and the state
+    assert "j" in queue.ready_jobs(b.project)
+    assert queue.held_up(b.project) == []
+
+
 def test_children_that_a_killed_cancel_left_are_canceled_by_the_next_run(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, "a", "b")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from logist.core.model import ErrorKind, Kind, Permissions, Role, Status, StuckKind
+from logist.cli.view import entry_lines
+from logist.core.model import EVERYTHING, ErrorKind, Kind, Permissions, Role, Status, StuckKind
 from logist.jobs.deciding import decide
 from logist.roles import LoadedRole
 from tests.jobs.bench import Bench, Json, command
@@ -91,6 +92,71 @@ def test_a_tool_error_goes_back_to_the_model(bench: MakeBench) -> None:
     assert len(answers) == 2
     assert "revision" not in answers[0]
     assert b.history()[-1].observed.refusals == []  # type: ignore[union-attr]
+
+
+def test_completed_without_any_change_is_said_to_people_and_to_the_reviewer(bench: MakeBench) -> None:
+    failing = call("edit_file", path="made.txt", old="one", new="two")
+    steps = [
+        turn(failing, failing, call("list_directory"), call("execute_command", command="exit 3")),
+        turn(call("execute_command", command="true")),
+        {**END, "text": command()},
+        {**END, "text": command("RETRY", summary="Nothing was done.")},
+        turn(call("create_file", path="made.txt", content="one\n")),
+        END,
+    ]
+    with Loopback(*steps) as server:
+        b = quickly_paid(bench(), server.url)
+        b.create()
+        b.step()
+        entry = b.history()[-1]
+        assert entry.response.tools == {"edit_file": 2, "execute_command": 2, "list_directory": 1}
+        assert entry.response.tools_failed == {"edit_file": 2, "execute_command": 1}
+        assert entry.observed is not None
+        assert entry.observed.unchanged
+        assert b.state().unchanged
+        lines = [line for line in entry_lines(entry) if isinstance(line, str)]
+        assert "   tools: edit_file x 2 (2 failed), execute_command x 2 (1 failed), list_directory" in lines
+        assert "   no file was changed" in lines
+        b.step()
+        assert "## The last run changed no file" in b.history()[-1].request.prompt
+        b.step()
+    entry = b.history()[-1]
+    assert (entry.response.tools_failed, entry.observed and entry.observed.unchanged) == (None, None)
+    assert b.state().unchanged is None
+    assert not any("no file was changed" in line for line in entry_lines(entry) if isinstance(line, str))
+
+
+@pytest.mark.parametrize(
+    ("permissions", "steps", "unchanged"),
+    [
+        (Permissions(can_read_files=True, can_execute_commands=True), [], None),
+        (Permissions(can_read_files=True, can_create_files=True), [], True),
+        (
+            EVERYTHING,
+            [turn(call("execute_command", command="mkdir node_modules; echo > node_modules/x"))],
+            True,
+        ),
+        (EVERYTHING, [turn(call("create_file", path="x", content="x"))], None),
+    ],
+)
+def test_a_role_that_may_not_change_files_need_not(
+    bench: MakeBench, permissions: Permissions, steps: list[Json], unchanged: bool | None
+) -> None:
+    with Loopback(*steps, {**END, "text": command()}) as server:
+        b = quickly_paid(bench(), server.url)
+        role(b, "Worker", permissions)
+        b.create()
+        b.step()
+    entry = b.history()[-1]
+    assert entry.observed is not None
+    assert (entry.response.actions, entry.observed.unchanged) == (["COMPLETED"], unchanged)
+
+
+def test_an_answer_given_by_hand_says_nothing_of_when_the_files_were_changed(bench: MakeBench) -> None:
+    b = bench()
+    b.create()
+    b.give(command())
+    assert b.state().unchanged is None
 
 
 READER = Permissions(can_read_files=True)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,56 @@ def test_what_a_program_is_given(bench: Bench) -> None:
     assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == {"PATH", "HOME", "KEY", "TMPDIR", "LOGIST_RUN_ID"}
     assert "KEY=välue\n2\n" in out
     assert bench.end == (0, None, "exited")
+
+
+@confining
+def test_a_shared_place_can_be_written_to_and_nothing_beside_it(bench: Bench) -> None:
+    shared = bench.place / "shared"
+    shared.mkdir()
+    bench(f"echo in > {shared}/file; echo out > {shared}/../out; true", shared=(shared,))
+    assert (shared / "file").read_text("utf-8") == "in\n"
+    assert not (bench.place / "out.txt").exists()
+    bench(f"echo again > {shared}/file; true")
+    assert (shared / "file").read_text("utf-8") == "in\n"
+
+
+@confining
+def test_what_an_agent_planted_in_the_workspace_opens_nothing(bench: Bench) -> None:
+    """PATH begins with a directory of the workspace: neither its pyvenv.cfg nor its links show other places."""
+    private = bench.place / "private project"
+    (private / "bin").mkdir(parents=True)
+    for name in ("secret", "bin/tool"):
+        (private / name).write_text("#!/bin/sh\necho the secret\n", "utf-8")
+        (private / name).chmod(0o755)
+    venv = bench.workspace / ".venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "pyvenv.cfg").write_text(f"home = {private / 'bin'}\n", "utf-8")
+    (venv / "bin" / "linked").symlink_to(private / "bin" / "tool")
+    path = {"PATH": f"{venv / 'bin'}:{PATH}"}
+    out, _ = bench(f"cat {private}/secret {private}/bin/tool; linked; true", environment=path)
+    assert "the secret" not in out
+    with suppress(InvalidFile, Refused):
+        out, _ = bench(["linked"], environment=path)
+    assert "the secret" not in out
+
+
+def test_an_agent_program_is_never_one_of_the_workspace(bench: Bench) -> None:
+    """It gets a key: neither it, nor the interpreter that `env` finds, may be what an earlier agent has left."""
+    tools = bench.place / "tools"
+    planted = bench.workspace / "bin"
+    for folder, word in ((tools, "real"), (planted, "planted")):
+        folder.mkdir(parents=True)
+        for name, text in (("agent", "#!/usr/bin/env runner\n"), ("runner", f"#!/bin/sh\necho {word} $2\n")):
+            (folder / name).write_text(text, "utf-8")
+            (folder / name).chmod(0o755)
+    environment = {"PATH": f"{planted}:{tools}:{PATH}"}
+    confinement = Confinement(bench.workspace, True, bench.home, environment)
+    argv, confinement = sandbox.pin_program(["agent", "now"], confinement, f"{tools}:{PATH}")
+    assert argv == [str(tools / "runner"), str(tools / "agent"), "now"]
+    out, _ = bench(argv, environment=environment, readable=confinement.readable)
+    assert out == "real now\n"
+    with pytest.raises(InvalidFile, match="no such program"):
+        sandbox.pin_program(["agent"], confinement, PATH)
 
 
 @every

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,15 @@ from logist import workspace
 from logist.config.environment import Environment, Home
 from logist.config.layering import fault_of_owner
 from logist.config.sections import SHIPPED_MODELS, Mode, ModelEntry, Review
-from logist.config.settings import Settings, approval_of, load_settings, resolve_model
-from logist.core.model import CHECKS, Approval, ConfiguredCheck, ConfiguredLimits, Model
+from logist.config.settings import (
+    Settings,
+    approval_of,
+    load_settings,
+    merges_alone,
+    merges_unchecked,
+    resolve_model,
+)
+from logist.core.model import CHECKS, Approval, ConfiguredCheck, ConfiguredLimits, JobSpec, Model
 from logist.errors import InvalidFile
 
 PACKAGE = Path(logist.__file__).parent
@@ -239,7 +247,7 @@ class TestDefaults:
         )
         assert (found.review.enabled, found.review.role, found.review.mode) == (True, "Supervisor", "normal")
         assert (approval_of(found), found.on_doubt, found.on_stuck) == (Approval.END, "stuck", None)
-        assert (found.review.auto_merge, found.review.check_timeout_minutes) == (False, 10)
+        assert (found.review.auto_merge, found.review.check_timeout_minutes) == (None, 10)
         assert {name: check.severity for name, check in found.review.checks.items() if check.enabled} == {
             "test_coverage": "warning",
             "e2e_tests": "warning",
@@ -338,17 +346,64 @@ class TestMerging:
             ("{}", True, "yolo", "end"),
             ("{}", False, "strict", "none"),
             ("{}", None, "strict", "each"),
-            ("approval: none", None, "strict", "each"),
-            ("approval: none", None, "normal", "end"),
-            ("approval: each", None, "yolo", "none"),
+            ("approval: none", None, "strict", "none"),
+            ("approval: none", None, "normal", "none"),
+            ("approval: each", None, "yolo", "each"),
             ("{approval: each, review: {mode: yolo}}", None, None, "each"),
             ("review: {mode: strict}", None, "normal", "end"),
         ],
     )
-    def test_the_word_of_a_job_comes_before_the_configs(
+    def test_an_explicit_approval_wins_over_the_mode(
         self, home: Path, config: str, asked: Approval | bool | None, mode: Mode | None, approval: str
     ) -> None:
         assert approval_of(configured(home, config), asked, mode) == approval
+
+    @pytest.mark.parametrize(
+        ("config", "asked", "mode", "merges"),
+        [
+            ("{}", None, None, False),
+            ("{}", None, "yolo", True),
+            ("review: {mode: yolo}", None, None, True),
+            ("review: {mode: yolo, auto_merge: false}", None, None, False),
+            ("review: {mode: yolo, auto_merge: false}", True, None, True),
+            ("review: {auto_merge: false}", None, "yolo", False),
+            ("review: {auto_merge: true}", None, "normal", True),
+            ("review: {auto_merge: true}", False, "yolo", False),
+            ("review: {mode: yolo, auto_merge: null}", None, None, True),
+        ],
+    )
+    def test_an_explicit_auto_merge_wins_over_the_mode(
+        self, home: Path, config: str, asked: bool | None, mode: Mode | None, merges: bool
+    ) -> None:
+        assert merges_alone(configured(home, config), asked, mode) is merges
+
+    def test_an_explicit_auto_merge_of_the_user_wins_over_the_mode_of_a_project(
+        self, home: Path, user: Path
+    ) -> None:
+        (user / "config.yaml").write_text("review: {auto_merge: false}\n", "utf-8")
+        (home / "config.yaml").write_text("review: {mode: yolo}\n", "utf-8")
+        assert not merges_alone(load_settings(home, user).settings)
+
+    @pytest.mark.parametrize(
+        ("config", "job", "unchecked"),
+        [
+            ("{}", {}, False),
+            ("{}", {"review_mode": "yolo"}, True),
+            ("{}", {"review_mode": "yolo", "review": False}, False),
+            ("{}", {"review_mode": "yolo", "auto_merge": False}, False),
+            ("{}", {"review_mode": "yolo", "approval": "end"}, False),
+            ("{}", {"approval": "none", "auto_merge": True}, True),
+            ("review: {mode: yolo}", {}, True),
+            ("review: {mode: yolo}", {"review_mode": "normal"}, False),
+            ("review: {mode: yolo, checks: {build_passes: {command: make}}}", {}, False),
+            ("review: {mode: yolo, checks: {build_passes: {command: make, enabled: false}}}", {}, True),
+            ("review: {mode: yolo, checks: {lint_passes: {command: make}}}", {}, True),
+        ],
+    )
+    def test_merging_on_the_words_of_agents_alone(
+        self, home: Path, config: str, job: dict[str, Any], unchecked: bool
+    ) -> None:
+        assert merges_unchecked(configured(home, config), JobSpec.model_validate(job)) is unchecked
 
     def test_a_check_is_changed_by_key(self, home: Path, user: Path) -> None:
         (user / "config.yaml").write_text(

@@ -161,7 +161,8 @@ WRONG = [
     ({"roles": {"type_mapping": {"bug": 1}}}, 4, "`roles.type_mapping.bug` must be text, not 1"),
     ({"revew": {}}, 2, "unknown key `revew`"),
     ({"limits": {}}, 2, "unknown key `limits`"),
-    ({"max_concurrent_agents": 1}, 2, "unknown key `max_concurrent_agents`"),
+    ({"max_concurrent_agents": 0}, 2, "`orchestration.max_concurrent_agents` must be at least 1, not 0"),
+    ({"orchestration": 5, "max_concurrent_agents": 1}, 3, "unknown key `max_concurrent_agents`"),
     ("{", 1, "is not JSON"),
     ("[]", 1, "must be a mapping"),
 ]  # fmt: skip
@@ -205,7 +206,44 @@ def test_what_is_about_its_daemon_is_left_to_it(root: Path, user: Path) -> None:
     loaded = load_settings(root / ".logist", user)
     assert loaded.settings.review.mode == "yolo"
     assert loaded.settings.max_concurrent_agents == 3
-    assert loaded.unused == (f"{file}:3: logging", f"{file}:2: maxConcurrentAgents")
+    assert loaded.unused == ((f"{file}:2", "maxConcurrentAgents"), (f"{file}:3", "logging"))
+
+
+def test_its_own_default_configs_are_read(root: Path, user: Path) -> None:
+    """As the two generations of Coven write the file where nobody has changed anything."""
+    first = {
+        "maxConcurrentAgents": 3,
+        "worktreeBasePath": ".coven/worktrees",
+        "beadsSyncIntervalMs": 30000,
+        "agentTimeoutMs": 600000,
+        "mergeConflictMaxRetries": 2,
+        "preMergeChecks": {"enabled": False, "commands": []},
+        "agentPermissions": {"allowedTools": ["Read", "Write", "Bash(git:*)"]},
+        "logging": {"level": "info", "retentionDays": 7},
+        "outputRetentionDays": 7,
+        "notifications": {"questions": "modal", "errors": "toast"},
+    }
+    said(root, first)
+    loaded = load_settings(root / ".logist", user)
+    assert loaded.settings == Settings()
+    assert [each.key for each in loaded.unused] == list(first)
+    file = said(
+        root,
+        {"poll_interval": 1, "agent_command": "claude", "max_concurrent_agents": 5, "log_level": "info"},
+    )
+    loaded = load_settings(root / ".logist", user)
+    assert loaded.settings == Settings(max_concurrent_agents=5)
+    assert loaded.sources["max_concurrent_agents"] == str(file)
+    assert [each.key for each in loaded.unused] == ["poll_interval", "agent_command", "log_level"]
+    said(root, {"max_concurrent_agents": 5, "orchestration": {"max_concurrent_agents": 2}})
+    assert load_settings(root / ".logist", user).settings.max_concurrent_agents == 2
+
+
+def test_a_key_that_nobody_has_heard_of_is_left_to_it(root: Path, user: Path) -> None:
+    file = said(root, {"telemetry": {"enabled": True}, "review": {"mode": "strict"}})
+    loaded = load_settings(root / ".logist", user)
+    assert loaded.settings.review.mode == "strict"
+    assert loaded.unused == ((f"{file}:2", "telemetry"),)
 
 
 def test_it_may_not_be_another_users(root: Path, user: Path) -> None:

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from logist.errors import Refused, UsageError
-from logist.store import JobDir, list_jobs
+from logist.store import JobDir, jobdir, list_jobs
+from logist.store import lock as locks
 from tests import support
 
 pytestmark = pytest.mark.disk
@@ -111,14 +113,74 @@ with JobDir.creating(Path(sys.argv[1]), "job"):
 """
 
 
-def test_a_maker_that_is_killed_leaves_no_job_and_nothing_in_the_way(tmp_path: Path) -> None:
+def test_a_maker_that_is_killed_leaves_no_job_and_the_next_one_clears_up(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     done = subprocess.run(command, env=support.process_environment(), check=False)
     assert done.returncode == -signal.SIGKILL
     assert list(list_jobs(tmp_path)) == []
-    with JobDir.creating(tmp_path, "job"):
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".new-job-")
+    with JobDir.creating(tmp_path, "other"):
         pass
-    assert list(list_jobs(tmp_path)) == ["job"]
+    assert os.listdir(tmp_path) == ["other"]
+
+
+WAITING = """
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from logist.store import JobDir
+with JobDir.creating(Path(sys.argv[1]), "job"):
+    print("making", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_directory_of_a_living_maker_is_left_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WAITING, str(tmp_path)]
+    env = support.process_environment()
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as maker:
+        assert maker.stdout is not None
+        maker.stdout.readline()
+        with JobDir.creating(tmp_path, "other"):
+            assert len(os.listdir(tmp_path)) == 2
+        maker.communicate()
+    assert maker.returncode == 0
+    assert sorted(os.listdir(tmp_path)) == ["job", "other"]
+
+
+def test_only_what_was_to_become_a_job_is_cleared_up(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    jobs = tmp_path / "jobs"
+    (jobs / ".new-notes").mkdir(parents=True)
+    (jobs / ".new-a-0123456789ab").write_bytes(b"a file")
+    (jobs / ".new-b-0123456789ab").symlink_to(outside)
+    (jobs / ".new-c-0123456789ab" / "git" / "objects").mkdir(parents=True)
+    with JobDir.creating(jobs, "job"):
+        pass
+    kept = [".new-a-0123456789ab", ".new-b-0123456789ab", ".new-notes", "job"]
+    assert sorted(os.listdir(jobs)) == kept
+    assert outside.is_dir()
+
+
+def test_a_maker_whose_directory_is_cleared_up_before_it_is_locked_makes_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed = locks.claimed
+    lost: list[Path] = []
+
+    def too_late(folder: Path) -> AbstractContextManager[bool]:
+        if not lost:
+            lost.append(folder)
+            jobdir._remove_abandoned(tmp_path)  # as another command does at this moment
+        return claimed(folder)
+
+    monkeypatch.setattr(locks, "claimed", too_late)
+    with JobDir.creating(tmp_path, "job") as job:
+        assert lost != [job.path]
+        assert os.listdir(tmp_path) == [job.path.name]
+    assert os.listdir(tmp_path) == ["job"]
 
 
 @pytest.mark.parametrize("job_id", BAD_IDS)

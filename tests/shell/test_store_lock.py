@@ -17,7 +17,7 @@ import pytest
 
 from logist.errors import Busy, Refused, UsageError
 from logist.store import Holder, JobDir, Process, filesystem_type, is_network
-from logist.store.lock import _UNSURE_SECONDS, _sign, abandoned, start_time
+from logist.store.lock import _UNSURE_SECONDS, _sign, claimed, start_time
 from tests import support
 
 pytestmark = pytest.mark.disk
@@ -165,11 +165,12 @@ def test_a_job_that_is_replaced_while_its_lock_is_waited_for_is_another_job(
 
 
 def test_a_job_in_the_making_is_told_from_one_that_was_left(tmp_path: Path) -> None:
-    with JobDir.creating(tmp_path, "job") as job:
-        assert not abandoned(job.path)
-        left = tmp_path / ".new-x-1"
-        left.mkdir()
-        assert abandoned(left)
+    left = tmp_path / ".new-x-1"
+    left.mkdir()
+    with JobDir.creating(tmp_path, "job") as job, claimed(job.path) as ours, claimed(left) as its:
+        assert (ours, its) == (False, True)
+    with claimed(tmp_path / "gone") as its:
+        assert not its
 
 
 def test_the_file_is_made_where_it_is_missing_and_never_replaced(job: JobDir) -> None:

@@ -14,11 +14,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from logist.agents.programs.finding import PRESETS
-from logist.agents.programs.protocol import Finished, Profile
+from logist.agents.programs.protocol import Finished, Invocation, Profile, Program, Result, Run
 from tests.endpoint import Endpoint
 from tests.support import ROOT
 from tests.torture.agent_bench import RECIPES, finished, installed, run_of
@@ -64,6 +65,8 @@ def steps(name: str, case: str) -> list[dict[str, Any]]:
         "empty": [{"text": "", "usage": {"input": 100, "output": 0}}],
         "cut": [{"text": "This answer ends in the middle of its " * 8, "close": "middle"}],
         "truncated": [{"text": "This answer is as long as it may be, and", "cut": True, "usage": USAGE}],
+        "usage": [SAYS],
+        "turns": [WRITES, WRITES, WRITES],
         "hang": [{"delay": 600}],
         "refused": [{}],
     }
@@ -76,6 +79,8 @@ CASES = (
     "outside",
     "budget",
     "stub",
+    "usage",
+    "turns",
     "refused",
     "auth",
     "context",
@@ -92,10 +97,32 @@ LIMITED = ("claude", "mini")
 """Those with a limit of cost."""
 STUBS = ("claude", "opencode")
 """Those that leave a stub behind if they are installed without install scripts."""
-ONLY = {"outside": CONFINED, "budget": LIMITED, "stub": STUBS}
+TURNS = ("goose",)
+"""Those that Logist gives a limit of turns."""
+ONLY = {"outside": CONFINED, "budget": LIMITED, "stub": STUBS, "turns": TURNS}
 PROFILES: dict[str, Profile] = {"denied": "read", "outside": "edit"}
 SECONDS = {"hang": 8.0}
 LONGEST = 150.0
+
+
+class Changed:
+    """A program that is started with another command line."""
+
+    def __init__(self, program: Program, case: str) -> None:
+        self.program, self.case = program, case
+        self.name, self.executable, self.metered = program.name, program.executable, program.metered
+
+    def invocation(self, run: Run) -> Invocation:
+        invocation = self.program.invocation(run)
+        argv = list(invocation.argv)
+        if self.case == "turns":
+            argv[argv.index("--max-turns") + 1] = "1"
+        elif self.case == "usage":
+            argv.append("--no-such-option")
+        return replace(invocation, argv=tuple(argv))
+
+    def read(self, finished: Finished) -> Result:
+        return self.program.read(finished)
 
 
 @contextmanager
@@ -119,7 +146,7 @@ def taken(name: str, case: str, scratch: Path) -> Finished:
             allowance_microcents=1 if case == "budget" else None,
             deadline_seconds=SECONDS.get(case, LONGEST),
         )
-        return finished(PRESETS[name], run, SECONDS.get(case, LONGEST))
+        return finished(Changed(PRESETS[name], case), run, SECONDS.get(case, LONGEST))
 
 
 def same(text: str, scratch: Path) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logist.store import history, segments
+from logist.store import IN_THE_MAKING, history, segments
 from logist.store.entries import read_header
 from tests import support
 from tests.torture import kill_source
@@ -22,6 +22,8 @@ DOER = {"src/app.py": "print('changed')\n", "src/new/deep/data.txt": "hello\n", 
 }
 """What the agent does to the files of the repository."""
 AGAIN = ("job", "step", JOB)
+CODES = (0, 3, 4, 7, 11)
+"""How a command may end that did what it was asked to do."""
 
 
 class Subject(NamedTuple):
@@ -160,6 +162,15 @@ def children_done(world: World) -> None:
         _run(world, "job", "run", child)
 
 
+def no_room_for_a_child(world: World) -> None:
+    """The same when one of them has used what their parent had left of its runs."""
+    foreach_next(world)
+    _run(world, *AGAIN)
+    first, _ = world.state()["children"]
+    _run(world, "job", "run", first)
+    _run(world, "job", "config", JOB, "--set", "limits.max_allowed_iterations=2")
+
+
 def finished(world: World) -> None:
     """A job that has succeeded; in the repository that it came from lies something that nobody has committed."""
     doer_first(world)
@@ -209,6 +220,12 @@ SUBJECTS = {
         Subject("suspend that rotates", ("job", "suspend", JOB), rotated, ("job", "resume", JOB)),
         Subject("step that is given away", AGAIN, foreach_next, ("job", "run", JOB)),
         Subject("step that gathers", AGAIN, children_done, AGAIN, instead=("job", "suspend", JOB)),
+        Subject(
+            "step of a child at a shared limit",
+            ("job", "step", f"{JOB}--3-2"),
+            no_room_for_a_child,
+            ("job", "run", JOB),
+        ),
         Subject("merge", _MERGE, finished, ("job", "rerun", JOB)),
         Subject("merge into what moved on", _MERGE, finished_late, ("job", "rerun", JOB)),
         Subject("config", ("job", "config", JOB, "--set", "limits.cost_threshold=2000"), doer_first),
@@ -237,10 +254,10 @@ def reference(subject: Subject, base: World, place: Path) -> Reference:
     spec_before = (base.folder / "job.yaml").read_bytes() if base.folder.exists() else b""
     world = base.copied(place)
     ran = traced(world, subject.args)
-    assert ran.code in (0, 3, 4, 11), ran
+    assert ran.code in CODES, ran
     history = world.history()
     then = world.run(*subject.then)
-    assert then.code in (0, 3, 4, 11), then
+    assert then.code in CODES, then
     found = Reference(
         ran.calls,
         ran.out,
@@ -315,13 +332,14 @@ def checkpoints_missing(world: World) -> list[str]:
 
 
 def leftovers(world: World) -> list[str]:
-    """Half-written files that a command has left which came after the one that was killed."""
+    """Half-written files, and half-made jobs, that a command has left which came after the one that was killed."""
     places = [world.folder, world.folder / "inflight", world.folder / "logs"]
     names = [path for place in places if place.is_dir() for path in place.iterdir()]
     stale = [path for path in names if path.name.startswith(".") and ".new" in path.name]
     with history.opened(world.job.history_file) as file:
         live = read_header(file, world.job.history_file).segment
     stale += [path for n, path in segments.found(world.job.history_file).items() if n >= live]
+    stale += world.jobs.glob(f"{IN_THE_MAKING}*")
     return [f"{path.relative_to(world.home)} is left" for path in stale]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from logist.agents import courier
 from logist.core import fold
 from logist.jobs import session as sessions
-from logist.store import JobDir, entries, files, history, inflight, segments
+from logist.store import JobDir, entries, files, flushing, history, inflight, segments
 from logist.workspace import git
 from tests.torture.recording import ANSWERED
 
@@ -50,6 +50,27 @@ def own_courier() -> list[Swap]:
         return SimpleNamespace(wait=lambda seconds: status)
 
     return [(courier, "launch", launch)]
+
+
+def flushed_at_once() -> list[Swap]:
+    """No break: a new job is flushed by one call, however much other programs have written."""
+    return [(flushing, "_is_quicker_at_once", lambda folder, bulk: True)]
+
+
+def flushed_one_by_one() -> list[Swap]:
+    """No break: each file and directory of a new job is flushed by itself, as on a busy machine."""
+    return [(flushing, "_is_quicker_at_once", lambda folder, bulk: False)]
+
+
+def new_job_not_flushed() -> list[Swap]:
+    """A new job gets its name before it is flushed."""
+    return [(flushing, "flush_tree", lambda folder, bulk: None)]
+
+
+def new_job_half_flushed() -> list[Swap]:
+    """The files of a new job are flushed before it gets its name, and the directories are not."""
+    flush, one_by_one = flushing._flush, flushed_one_by_one()
+    return [*one_by_one, (flushing, "_flush", lambda path: None if path.is_dir() else flush(path))]
 
 
 def no_file_sync() -> list[Swap]:
@@ -263,6 +284,10 @@ VARIANTS: dict[str, Callable[[], list[Swap]]] = {
         in_place,
         rotating,
         own_courier,
+        flushed_at_once,
+        flushed_one_by_one,
+        new_job_not_flushed,
+        new_job_half_flushed,
         no_file_sync,
         no_sync_in_place,
         no_directory_sync,
@@ -283,7 +308,7 @@ VARIANTS: dict[str, Callable[[], list[Swap]]] = {
 }
 """By name."""
 
-HARMLESS = ("in_place", "rotating", "own_courier")
+HARMLESS = ("in_place", "rotating", "own_courier", "flushed_at_once", "flushed_one_by_one")
 
 
 @contextmanager

@@ -91,9 +91,9 @@ def undone(run: Run) -> None:
 
 
 def workflow(run: Run) -> None:
-    """A step that is given to other jobs, and the gathering of what they did."""
-    names = ("step that is given away", "step that gathers")
-    _try(run, names if run.full else names[1:], _process_and_family, 2)
+    """A step that is given to other jobs, the gathering of what they did, and a limit that they have used up."""
+    names = ("step of a child at a shared limit", "step that is given away", "step that gathers")
+    _try(run, names if run.full else names[2:], _process_and_family, 2)
 
 
 def merge(run: Run) -> None:

@@ -37,6 +37,7 @@ FULL = (
     Job("whole_job", (), 140),
     Job("whole_job", ("in_place",), 140),
     Job("short_job", ("rotating",), 60),
+    Job("short_job", ("flushed_one_by_one",), 60),
     Job("paid_job", (), 140),
     Job("paid_job", ("in_place", "own_courier"), 140),
     Job("from_repository", (), 30),
@@ -147,6 +148,8 @@ class Break(NamedTuple):
 
 
 BREAKS = (
+    Break("new_job_not_flushed", scenarios.new_job),
+    Break("new_job_half_flushed", scenarios.new_job),
     Break("no_file_sync", scenarios.one_decision),
     Break("no_sync_in_place", scenarios.one_decision, ("in_place",)),
     Break("no_directory_sync", scenarios.one_decision),
@@ -166,6 +169,8 @@ BREAKS = (
     Break("object_names_not_durable", scenarios.scripted_step, most=8),
 )
 CONTROLS = (
+    Break("", scenarios.new_job, ("flushed_at_once",)),
+    Break("", scenarios.new_job, ("flushed_one_by_one",)),
     Break("", scenarios.one_decision),
     Break("", scenarios.two_decisions, ("in_place",)),
     Break("", scenarios.two_decisions, ("rotating",)),

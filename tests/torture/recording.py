@@ -198,8 +198,9 @@ def _inside(path: str, place: Path) -> str | None:
 
 def see(disk: Disk, call: Call, place: Path) -> None:
     """What a call does to the disk. AssertionError for one that this model does not know."""
-    if call.name == "sync":
+    if call.name in ("sync", "syncfs") and not call.result:
         disk.sync_all()
+        return
     paths = [_inside(path, place) for path in call.paths]
     if (call.result or 0) < 0 or not any(paths) or call.name in _IGNORED:
         return
@@ -210,6 +211,8 @@ def see(disk: Disk, call: Call, place: Path) -> None:
         _open(disk, path, call.detail.get("flags", os.O_CREAT | os.O_TRUNC))
     elif call.name in _APPENDS or call.name == "pwrite64":
         _write(disk, path, call)
+    elif call.name == "sendfile":
+        _copy(disk, known[0], known[1], call.result or 0)
     elif call.name in ("truncate", "ftruncate"):
         disk.resize(path, call.detail["size"])
     elif call.name in _SYNCS:
@@ -239,6 +242,17 @@ def _write(disk: Disk, path: str, call: Call) -> None:
     if call.name in _APPENDS and node.content.startswith(_PACK) and data.startswith(_PACK):
         offset = 0
     disk.write(path, offset, data)
+
+
+def _copy(disk: Disk, to: str, path: str, count: int) -> None:
+    """The next `count` bytes of one file at the end of another: both are gone through from the start."""
+    have, source = disk.find(to), disk.find(path)
+    assert have is not None
+    assert source is not None
+    assert isinstance(have.content, bytes)
+    assert isinstance(source.content, bytes)
+    end = len(have.content)
+    disk.write(to, end, source.content[end : end + count])
 
 
 def _rename(disk: Disk, paths: list[str], call: Call) -> None:

@@ -90,6 +90,14 @@ def at_rest(place: Path, prompt: str = LONG) -> World:
     return world.create("--prompt", prompt, "--approval", "end")
 
 
+def new_job(world: World, *variants: str) -> Recording:
+    """A job is made, where there was one."""
+    shutil.rmtree(world.folder)
+    recorder = Recorder("a new job", world, variants)
+    recorder.run(*CREATE, LONG, "--no-repo")
+    return recorder.recording
+
+
 def one_decision(world: World, *variants: str) -> Recording:
     """One append."""
     return _on(world, variants, "one decision", SUSPEND)

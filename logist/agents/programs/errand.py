@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from logist.agents import booking, sandbox
@@ -97,9 +98,12 @@ class ProgramErrand:
             path.chmod(0o600)
 
     def _start(self, invocation: Invocation) -> sandbox.Ended:
-        confinement = self.place.confinement(self.ask.work, dict(invocation.environment))
+        confinement = self.place.confinement_of_agent(self.ask.work, invocation.environment)
+        argv: Sequence[str] = invocation.argv
+        if self.ask.work.code.programs:  # an agent may have planted a program of this name there
+            argv, confinement = sandbox.pin_program(argv, confinement, self.place.path)
         return sandbox.run(
-            invocation.argv,
+            argv,
             confinement,
             stdin=invocation.stdin,
             stdout=self.place.scratch / "stdout",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from logist.agents.programs import reach
 from logist.agents.programs.output import Json, at, count, document, listed, text_of
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
 from logist.agents.programs.trouble import Heard, concluded
+from logist.core.model import ErrorKind
 
 TURNS = 100
 """Answers of the model; it knows no limit of cost."""
+_TURN_LIMIT = re.compile(r"reached the maximum number of (?:actions|turns)", re.IGNORECASE)
+"""What goose says there, in the place of the model's answer."""
 
 
 class Goose:
@@ -47,12 +52,15 @@ class Goose:
         messages = listed(said.get("messages"))
         last = next((one for one in reversed(messages) if one.get("role") == "assistant"), {})
         text = "\n".join(filter(None, (text_of(part.get("text")) for part in listed(last.get("content")))))
-        failure = None
+        failure, kind = None, None
         if _own(last):
             text, failure = "", _words(last)
+            if _TURN_LIMIT.search(failure):
+                failure, kind = f"it reached its limit of {TURNS} turns", ErrorKind.BAD_REQUEST
         heard = Heard(
             text=text,
             failure=failure,
+            kind=kind,
             cut=at(last, "metadata.outputTokenLimitReached") is True,
             spent=_spent(said.get("metadata")),
         )

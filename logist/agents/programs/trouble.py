@@ -41,6 +41,7 @@ _WORDS = (
         (
             "context[ _](?:length|window|limit)|contextwindow|contextlength|prompt is too long"
             "|maximum context|too many tokens|input is too long|exceeds? the (?:max|limit)|hit a token limit"
+            r"|(?:reached|exceeded)\W+(?:\w+\W+){0,3}max(?:imum)?\b[^.\n]{0,30}\b(?:turns|actions|steps|iterations)\b"
         ),
     ),
     (
@@ -73,6 +74,32 @@ _BROKEN = re.compile(
     r"^Response: status_code=200$|RemoteProtocolError|peer closed connection|IncompleteRead", re.MULTILINE
 )
 """What is on standard error where a connection broke after the answer had begun."""
+_ENDS = 4000
+"""Characters of the begin and of the end of what a program prints that are searched for why it rejects its command line:
+some print all their options after that, some before."""
+_REJECTED = re.compile(
+    # As argparse, click, typer, commander, yargs, clap, cobra, Go's flag and getopt put it.
+    r"^[^\w\n]{0,20}(?:[\w./-]{1,80}: )?(?:error: ?){0,2}(?:"
+    r"(?:unknown|unrecognized|unexpected|illegal|ambiguous|unsupported|no such|got unexpected extra)"
+    r"(?: (?:long|short|shorthand))? (?:option|argument|parameter|flag|switch|command|subcommand)s?\b"
+    r"|invalid (?:option|argument|value|choice)s?\b(?=[^\n]{0,3}['\"-]| for\b|:$)"
+    r"|invalid [\w -]{1,40} \"[^\"\n]*\" \(expected\b"
+    r"|(?:the )?(?:option|argument|flag) [^\n]{1,80}?(?:requires|expected|needs|missing|is invalid|invalid"
+    r"|cannot be used|not specified)\b"
+    r"|(?:option|flag) (?:requires|needs) an argument"
+    r"|flag provided but not defined"
+    r"|a value is required for"
+    r"|the following (?:required )?arguments\b"
+    r"|(?:missing )?required (?:option|argument|flag)s?(?:\(s\))?\W"
+    r"|missing (?:option|argument|parameter)s?\b"
+    r"|too many arguments\b|not enough (?:non-option )?arguments\b"
+    r")[^\n]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HELP = re.compile(r"^(?:usage|options|commands):", re.IGNORECASE | re.MULTILINE)
+_OPTION = re.compile(r"^[ \t]{1,40}(?:-\w,? {1,8})?--\w", re.MULTILINE)
+_NOT_RUN = frozenset({64, 126, 127})
+"""Statuses of a usage error (sysexits), and of what a shell could not run or find."""
 _STUB = re.compile(r"postinstall|--ignore-scripts|native binary|platform package", re.IGNORECASE)
 
 
@@ -173,15 +200,35 @@ def stub(finished: Finished, package: str) -> Heard | None:
 def _said(finished: Finished, heard: Heard) -> TransportError | None:
     bad = finished.how == "exited" and finished.status not in (0, None)
     words = last_lines(finished.stderr) or last_lines(finished.stdout)
+    if bad and (complaint := _rejected(finished, heard)):
+        message = f"it rejects its command line: {complaint}"
+        return _error(ErrorKind.BAD_REQUEST, message)
     if heard.failure is not None:
         return _unbroken(failed(heard.failure or words, heard.status, heard.kind), finished)
     if bad and (heard.status_counts or not heard.text):
+        kind = ErrorKind.BAD_REQUEST if finished.status in _NOT_RUN and not _kind_in_words(words) else None
         words = words or f"it ended with status {finished.status} and no word"
-        return _unbroken(failed(words, heard.status), finished)
+        return _unbroken(failed(words, heard.status, kind), finished)
     if not heard.text:
         why = last_lines(finished.stderr, 200).rpartition("\n")[2]
         return _error(ErrorKind.TRANSIENT, "no answer: it ended without one" + (f" ({why})" if why else ""))
     return None
+
+
+def _rejected(finished: Finished, heard: Heard) -> str:
+    """What a program complains of that rejects its command line; "" for one that does not.
+
+    It does so before it works: it has used nothing, and has written to one of its outputs only.
+    """
+    if heard.spent is not None or (finished.stdout.strip() and finished.stderr.strip()):
+        return ""
+    text = finished.stderr if finished.stderr.strip() else finished.stdout
+    begin, end = plain(text[:_ENDS]), plain(text[-_ENDS:])
+    if complaint := _REJECTED.search(begin) or _REJECTED.search(end):
+        return complaint[0].strip(" \t│")
+    if _HELP.search(begin) and len(_OPTION.findall(begin)) > 1:
+        return "it printed its help and ended"
+    return ""
 
 
 def _unbroken(error: TransportError, finished: Finished) -> TransportError:

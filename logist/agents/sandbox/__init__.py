@@ -3,6 +3,19 @@
 from logist.agents.sandbox.confinement import MARKER, Confinement, Ended, Kind, Means
 from logist.agents.sandbox.ending import sweep
 from logist.agents.sandbox.probing import means
-from logist.agents.sandbox.running import run
+from logist.agents.sandbox.running import choose, run
+from logist.agents.sandbox.view import is_visible, pin_program
 
-__all__ = ["MARKER", "Confinement", "Ended", "Kind", "Means", "means", "run", "sweep"]
+__all__ = [
+    "MARKER",
+    "Confinement",
+    "Ended",
+    "Kind",
+    "Means",
+    "choose",
+    "is_visible",
+    "means",
+    "pin_program",
+    "run",
+    "sweep",
+]

@@ -88,6 +88,8 @@ def _places(confinement: Confinement, executable: str) -> list[str]:
     for path in view.programs(executable, confinement):
         flags += ["--ro-bind-try", os.path.realpath(path), path]
     flags += ["--bind", os.path.realpath(home), home]
+    for place in map(str, confinement.shared):
+        flags += ["--bind", os.path.realpath(place), place]
     flags += ["--bind" if confinement.writable else "--ro-bind", os.path.realpath(workspace), workspace]
     return [*flags, "--chdir", workspace]
 

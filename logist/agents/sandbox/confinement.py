@@ -29,6 +29,8 @@ class Confinement:
     network: bool = False
     readable: tuple[Path, ...] = ()
     """Further places it may read: where a program is installed."""
+    shared: tuple[Path, ...] = ()
+    """Further places it may write to."""
     mode: Mode = "auto"
     memory_bytes: int = 8 << 30
     processes: int = 512

@@ -56,7 +56,7 @@ def rules(confinement: Confinement, executable: str) -> list[tuple[str, int]]:
     found += [(path, launcher.READ) for path in view.programs(executable, confinement)]
     found.append(("/proc", launcher.READ & ~launcher.EXECUTE))
     found += [(f"/dev/{name}", launcher.DEVICE) for name in _DEVICES]
-    found.append((home, launcher.WRITE))
+    found += [(path, launcher.WRITE) for path in (home, *map(str, confinement.shared))]
     found.append((workspace, launcher.WRITE if confinement.writable else launcher.READ))
     return found
 

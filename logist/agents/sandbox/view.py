@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from logist.agents.sandbox.confinement import Confinement
+from logist.errors import InvalidFile
 
 SYSTEM = ("/usr", "/opt", "/nix/store", "/gnu/store")
 """Readable as a whole."""
@@ -83,16 +85,53 @@ def programs(executable: str, confinement: Confinement) -> tuple[str, ...]:
     """Places outside of the system to show read-only: of PATH, of the executable, and `readable`.
 
     Never a home directory, never one that holds the workspace or the private home: those parts of it alone
-    that hold programs.
+    that hold programs. A program in the workspace, or an environment there, opens nothing: an agent may have made it,
+    with a link or a pyvenv.cfg that names whatever it wants to read.
     """
     private = (str(confinement.workspace), str(confinement.home))
     found: dict[str, None] = {}
-    for name in _absolute(confinement.environment):
-        found.update(dict.fromkeys(_needed(name, private, set())))
-    found.update(dict.fromkeys(_needed(os.path.dirname(executable), private, set())))
-    found.update(dict.fromkeys(_needs_of_file(executable, private, set())))
+    for name in (*_absolute(confinement.environment), os.path.dirname(executable)):
+        if not _is_private(name, private):
+            found.update(dict.fromkeys(_needed(name, private, set())))
+    if not _is_private(executable, private):
+        found.update(dict.fromkeys(_needs_of_file(executable, private, set())))
     found.update((str(path), None) for path in confinement.readable if path.is_absolute())
-    return _outermost(path for path in found if os.path.exists(path) and not _is_system(path))
+    return _outermost(path for path in found if os.path.exists(path) and not is_system(path))
+
+
+def pin_program(argv: Sequence[str], confinement: Confinement, path: str) -> tuple[list[str], Confinement]:
+    """`argv` with its program looked up in `path`, whatever comes before that in the PATH that it will have.
+
+    So is the interpreter that a script leaves `env` to find. Raises InvalidFile if there is no such program.
+    """
+    if os.sep in argv[0]:
+        return list(argv), confinement
+    places = os.pathsep.join(_absolute({"PATH": path})) or os.defpath
+    program = shutil.which(argv[0], path=places)
+    if program is None:
+        raise InvalidFile("no such program", where=argv[0], fix="install it, or name it by its absolute path")
+    pinned = [program, *argv[1:]]
+    words = _shebang(os.path.realpath(program))
+    wanted = words[2:] if words[1:2] == ["-S"] else words[1:]
+    if os.path.basename(words[0] if words else "") != "env" or not wanted:
+        return pinned, confinement
+    interpreter = shutil.which(wanted[0], path=places)
+    if interpreter is None:
+        return pinned, confinement
+    needs = map(Path, programs(program, confinement))
+    return [interpreter, *wanted[1:], *pinned], replace(confinement, readable=(*confinement.readable, *needs))
+
+
+def _is_private(path: str, private: tuple[str, ...]) -> bool:
+    return any(
+        is_below(path, each) or is_below(os.path.realpath(path), os.path.realpath(each)) for each in private
+    )
+
+
+def is_visible(place: Path, confinement: Confinement) -> bool:
+    """Whether a command sees what lies at `place`, where a sandbox hides the rest."""
+    shown = (*SYSTEM, *programs("/bin/sh", confinement), str(confinement.workspace), str(confinement.home))
+    return any(is_below(os.path.realpath(place), os.path.realpath(each)) for each in shown)
 
 
 def _absolute(environment: Mapping[str, str]) -> Iterator[str]:
@@ -103,7 +142,7 @@ def _absolute(environment: Mapping[str, str]) -> Iterator[str]:
 
 def _needed(directory: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
     """What belongs to a directory of programs."""
-    if directory in seen or _is_system(directory):
+    if directory in seen or is_system(directory):
         return
     seen.add(directory)
     yield from _installation(directory, private)
@@ -140,7 +179,7 @@ def _too_much(place: str, private: tuple[str, ...]) -> bool:
 
 def _holds_private(place: str, private: tuple[str, ...]) -> bool:
     real = os.path.realpath(place)
-    return any(_is_below(os.path.realpath(path), real) for path in private)
+    return any(is_below(os.path.realpath(path), real) for path in private)
 
 
 def _homes() -> set[str]:
@@ -164,39 +203,44 @@ def _base_of_venv(directory: str, private: tuple[str, ...], seen: set[str]) -> I
 def _needs_of_file(executable: str, private: tuple[str, ...], seen: set[str]) -> Iterator[str]:
     """Of a program: where it really lies, and its interpreter."""
     real = os.path.realpath(executable)
-    if real in seen or any(_is_below(real, place) for place in private):
+    if real in seen or any(is_below(real, place) for place in private):
         return
     seen.add(real)
     yield from _needed(os.path.dirname(real), private, seen)
     if _holds_private(os.path.dirname(real), private) or _too_much(os.path.dirname(real), private):
         yield real
-    if interpreter := _interpreter(real):
+    if interpreter := interpreter_of(real):
         yield from _needed(os.path.dirname(interpreter), private, seen)
         yield from _needs_of_file(interpreter, private, seen)
 
 
-def _interpreter(path: str) -> str | None:
+def interpreter_of(path: str) -> str | None:
+    """The program that runs a script; None for what is no script."""
+    words = _shebang(path)
+    return words[0] if words and os.path.isabs(words[0]) else None
+
+
+def _shebang(path: str) -> list[str]:
     try:
         with open(path, "rb") as file:
             line = file.readline(_SHEBANG)
     except OSError:
-        return None
-    words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
-    return words[0] if words and os.path.isabs(words[0]) else None
+        return []
+    return os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
 
 
-def _is_system(path: str) -> bool:
-    return any(_is_below(path, place) for place in (*SYSTEM, *LINKED))
+def is_system(path: str) -> bool:
+    return any(is_below(path, place) for place in (*SYSTEM, *LINKED))
 
 
-def _is_below(path: str, place: str) -> bool:
+def is_below(path: str, place: str) -> bool:
     return path == place or path.startswith(place.rstrip(os.sep) + os.sep)
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
     kept: list[str] = []
     for path in sorted(set(paths)):
-        if not any(_is_below(path, place) for place in kept):
+        if not any(is_below(path, place) for place in kept):
             kept.append(path)
     return tuple(kept)
 

@@ -13,6 +13,9 @@ from logist.agents.tools import text
 from logist.agents.tools.context import Arguments, Context, ToolError
 from logist.errors import LogistError
 
+NAME = "execute_command"
+SUCCEEDED = "[exit status 0;"
+"""How the result of a command begins that succeeded."""
 SHELL = "/bin/sh"
 MAX_COMMAND_BYTES = 100_000
 """Linux takes no longer argument than 128 KiB."""

@@ -11,20 +11,18 @@ from pathlib import Path
 from shlex import quote
 
 from logist.cli import context
-from logist.cli.options import CURRENT, here
+from logist.cli.options import CURRENT, here, read_selected
 from logist.config.environment import Environment, Home
-from logist.config.settings import Loaded, load_settings, named_roles
+from logist.config.settings import UNCHECKED_MERGES, Loaded, load_settings, merges_unchecked, named_roles
 from logist.core.ids import is_job_id
 from logist.errors import LogistError
 from logist.jobs.finding import Cure, Finding, curable, invalid, warning
 from logist.jobs.project import SCRIPTED, Project
-from logist.store import filesystem_type, is_network, lock
+from logist.store import IN_THE_MAKING, filesystem_type, is_network, lock
 from logist.store.files import TEMPORARY, moving_away
 
-UNUSED = "what there is for it is in docs/configuration.md; else leave it to Coven"
 LOW = 100_000_000
 """Bytes of free space below which there is a warning."""
-IN_THE_MAKING = ".new-"
 SETTLED = timedelta(minutes=1)
 """How old what looks left behind must be: its maker may just have made it, and not locked it yet."""
 LEFT = timedelta(hours=1)
@@ -131,7 +129,9 @@ def _config(environment: Environment, home: Home) -> Iterator[Finding]:
         yield invalid("config", f"agent: {script} is not there", "name another script, or: agent: litellm")
         return
     for unused in loaded.unused:
-        yield warning("config", f"{unused} means nothing to Logist", UNUSED)
+        yield warning("config", f"{unused.where}: {unused.message}", unused.instead)
+    if merges_unchecked(loaded.settings):
+        yield warning("config", UNCHECKED_MERGES, None)
     yield from _named(environment, loaded)
     files = sorted({source for source in loaded.sources.values() if source != "default"})
     yield Finding("config", "ok", ", ".join(files) or "all defaults")
@@ -172,10 +172,7 @@ def _selected(project: Project) -> Iterator[Finding]:
     file = project.home / CURRENT
     if not os.path.lexists(file) or not project.jobs_dir.is_dir():
         return
-    try:
-        chosen = file.read_text("utf-8").strip() if file.is_file() else ""
-    except (OSError, UnicodeDecodeError):
-        chosen = ""
+    chosen = read_selected(str(project.home)) or ""
     places = (project.jobs_dir, project.home / "jobs")
     if is_job_id(chosen) and any((place / chosen).is_dir() for place in places):
         return

@@ -79,4 +79,5 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         (Span(f"directory: {made.job.path}", "dim"),),
         (Span(f"next: {data['next_command']}", "dim"),),
     )
-    return Output(data, lines, warnings(made.warnings, "uncommitted"))
+    diagnostics = warnings(made.warnings, "uncommitted") + warnings(made.merge_warnings, "unchecked_merge")
+    return Output(data, lines, diagnostics + context.unused_permissions(environment))

@@ -96,6 +96,9 @@ def approve(
 
     `logist job show` has what such a step asks for. --output gives its result. --override accepts work that a
     review sent back, or has not judged yet; the reason is kept in the history, and the next agent reads it.
+
+    A plan is the work of a role that may not change files. If another role is the doer by now (`logist job
+    role`), the next step carries the plan out; else the job ends with it.
     """
     from logist.cli.given_spec import json_value
 

@@ -59,7 +59,7 @@ def history(
         return _prompt(job, prompt)
     if pair is not None:
         return _diff(job, *pair)
-    lines = (line for entry in interactions(job) for line in entry_lines(entry))
+    lines = (line for entry in interactions(job) for line in entry_lines(entry, every_decision=True))
     return Output(job.entries(), lines)
 
 

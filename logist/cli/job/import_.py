@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from logist.cli.options import jobs_dir_option, json_option, utf8
-from logist.cli.output import Output, Span, notes
+from logist.cli.output import Output, Span, notes, warnings
 from logist.config.environment import Environment
 
 
@@ -48,4 +48,4 @@ def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: s
         (Span(f"directory: {made.job.path}", "dim"),),
         (Span(f"next: {data['next_command']}", "dim"),),
     )
-    return Output(data, lines, notes(made.notes))
+    return Output(data, lines, notes(made.notes) + warnings(made.differences, "does_not_replay"))

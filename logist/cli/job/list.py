@@ -8,8 +8,9 @@ import click
 
 from logist.cli import glance
 from logist.cli.options import here, jobs_dir_option, listing_options
-from logist.cli.output import Diagnostic, Output, Table
+from logist.cli.output import Diagnostic, Output, Table, warnings
 from logist.config.environment import Environment
+from logist.errors import Damaged, LogistError
 from logist.store.listing import Glance, glances
 
 HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
@@ -79,14 +80,35 @@ def _read(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
         problem = seen.problem
         if seen.state is not None:
             try:
-                rows.append(glance.row(seen.id, seen.state, running=seen.asked and _held(folder, seen)))
+                row = glance.row(seen.id, seen.state, running=seen.asked and _held(folder, seen))
+                rows.append(_read_row_from_history(folder, seen, row, problems) if seen.behind else row)
                 continue
             except (KeyError, TypeError):
                 problem = "state.json is not what Logist writes"
+            except Damaged as error:
+                problem = error.message
         rows.append(glance.unknown_row(seen.id))
-        fix = f"logist job verify --job {seen.id}"
-        problems.append(Diagnostic("warning", "unreadable", problem or "", f"{folder}/{seen.id}", fix))
+        problems.append(_unreadable(folder, seen.id, problem or ""))
     return rows, tuple(problems)
+
+
+def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[Diagnostic]) -> Row:
+    """The row by the history, which goes on after state.json; `row` itself where the history can't be read."""
+    from logist.cli.job.rebuilt import rebuilt
+
+    try:
+        state, notes = rebuilt(folder, seen.id)
+    except LogistError as error:
+        problems.append(_unreadable(folder, seen.id, error.message))
+        return row
+    problems += [each._replace(target=f"{folder}/{seen.id}") for each in warnings(notes, "state_rebuilt")]
+    asked = seen.asked and state["status"] in glance.RUNNING
+    return glance.row(seen.id, state, running=asked and _held(folder, seen))
+
+
+def _unreadable(folder: str, job_id: str, problem: str) -> Diagnostic:
+    fix = f"logist job verify --job {job_id}"
+    return Diagnostic("warning", "unreadable", problem, f"{folder}/{job_id}", fix)
 
 
 def _held(folder: str, seen: Glance) -> bool:

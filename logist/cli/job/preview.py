@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from logist.core.budget import Row
     from logist.core.model import Request, Status
     from logist.core.step import StepPlan
+    from logist.jobs.workspace_setup import Outlook
 
 
 @click.command("preview")
@@ -47,11 +48,13 @@ def preview(
     from logist.core.step import StepPlan
     from logist.jobs.planning import Choice
     from logist.jobs.planning import preview as look
+    from logist.jobs.workspace_setup import outlook
 
     chosen = job_id(environment, job_argument, job_option)
-    state, found = look(project(environment, jobs_dir, agent), chosen, Choice(role, model, strict=strict))
+    here = project(environment, jobs_dir, agent)
+    state, found = look(here, chosen, Choice(role, model, strict=strict))
     if isinstance(found, StepPlan):
-        return _planned(chosen, state.status, found, user)
+        return _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
     status = getattr(found, "limit", state.status).value
     stuck = state.stuck
     kind, reviewing = (stuck.kind.value, stuck.phase is Phase.REVIEWER) if stuck else (None, False)
@@ -79,12 +82,13 @@ def _empty(chosen: str, status: str) -> dict[str, Any]:
         "prompt_tokens",
         "budget_tokens",
         "budget",
+        "setup",
     )
     empty: dict[str, Any] = {"files": [], "context": [], "request": None}
     return {"job": chosen, "status": status, **dict.fromkeys(unknown), **empty}
 
 
-def _planned(chosen: str, status: Status, plan: StepPlan, user: bool) -> Output:
+def _planned(chosen: str, status: Status, plan: StepPlan, user: bool, setup: Outlook) -> Output:
     request = _user_half(plan.request) if user else plan.request
     worst = plan.reserved_microcents
     data = {
@@ -102,13 +106,30 @@ def _planned(chosen: str, status: Status, plan: StepPlan, user: bool) -> Output:
         "prompt_tokens": plan.prompt_tokens,
         "budget_tokens": plan.allowed.tokens if plan.allowed else None,
         "budget": plan.allowed.says if plan.allowed else None,
+        "setup": setup.data(),
         "files": request.files_context,
         "context": [row.data() for row in plan.table],
         "request": request.model_dump(mode="json", exclude_none=True),
         "reason": "",
         "next_command": advice.next_command(status, job=chosen),
     }
-    return Output(data, (), notes([*_told(data, worst), *_table(plan.table)]), raw=request.prompt)
+    told = [*_told(data, worst), *_setup(setup), *_table(plan.table)]
+    return Output(data, (), notes(told), raw=request.prompt)
+
+
+def _setup(setup: Outlook) -> list[str]:
+    """What a step would do first, before it asks."""
+    changed = (
+        f"; changed since it was done: {', '.join(setup.changed)}" if setup.changed and setup.stamp else ""
+    )
+    words = {
+        "none": [],
+        "done": ["setup: done"],
+        "cached": [f"setup: would be copied from the cache{changed}"],
+        "due": [f"setup: would run {'; '.join(setup.commands)}{changed}"],
+        "failed": [f"setup: failed, would run again: {'; '.join(setup.commands)}"],
+    }
+    return words[setup.status]
 
 
 def _user_half(request: Request) -> Request:

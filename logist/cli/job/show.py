@@ -11,6 +11,7 @@ import click
 from logist.cli.options import job_options
 from logist.cli.output import Line, Output, Span
 from logist.config.environment import Environment
+from logist.core import plans
 from logist.errors import Refused
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def show(
 
     With --graph or --mermaid, how a job stands that follows a workflow.
     """
+    from logist.cli import glance
     from logist.cli.context import open_job
     from logist.cli.view import entry_row
     from logist.jobs import specs
@@ -56,6 +58,7 @@ def show(
         "outputs": state.outputs,
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
         "paths": _paths(job),
+        "setup": glance.setup_of(str(job.path)),
         "workflow": None,
         "mermaid": None,
     }
@@ -116,8 +119,16 @@ def _lines(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Line]:
     lines += followed
     lines += [line for answer in data["answers"] for line in _answer(answer)]
     lines += [f"artefacts: {', '.join(data['artefacts'])}"] if data["artefacts"] else []
-    lines += [f"output of {step}: {_flat(value)}" for step, value in data["outputs"].items()]
+    lines += [line for step, value in data["outputs"].items() for line in _output(step, value)]
+    lines += [glance.setup_line(data["setup"])] if data["setup"] else []
     return lines + [f"{name}: {path}" for name, path in data["paths"].items()]
+
+
+def _output(step: str, value: Any) -> list[Line]:
+    """A plan as a text to read, any other output on a line."""
+    if not plans.is_plan(value):
+        return [f"output of {step}: {_flat(value)}"]
+    return [f"output of {step}, a plan:", *(f"   {line}" for line in plans.lines(value))]
 
 
 def _outward(line: Line) -> Line:
@@ -137,11 +148,11 @@ def _field(key: str, value: Any) -> list[Line]:
 
 
 def _answer(answer: dict[str, Any]) -> list[Line]:
-    from logist.cli.view import told
+    from logist.cli.view import UNCHANGED, told
 
     what = ", ".join(answer["actions"]) or "no valid answer"
     head: Line = (Span(f"#{answer['sequence']}", "dim"), " ", Span(answer["role"] or "", "bold"), f": {what}")
-    said = told(answer["summary"], answer["reason"])
+    said = [*told(answer["summary"], answer["reason"]), *([UNCHANGED] if answer["unchanged"] else [])]
     return [head, *(f"   {line}" for text in said for line in text.splitlines())]
 
 

@@ -57,6 +57,7 @@ def lines(found: Followed, *, answered: bool = False) -> Iterator[Line]:
         name = f", {_flat(step.name)}" if step.name != step.id else ""
         place = f"{marking.number(found.flow, step.id)} of {len(found.flow.steps)}"
         yield "  step: ", Span(step.id, "bold"), f"{name} ({place}, {following.kind(step)})"
+    yield from (f"  {_flat(line)}" for line in marking.fallbacks(found.told.way))
     yield from _asked_lines(found)
     yield from _child_lines(found)
     yield from _stuck_lines(found)

@@ -12,7 +12,7 @@ from logist.cli import glance
 from logist.cli.options import here, job_id, job_options
 from logist.cli.output import Diagnostic, Line, Output, Span, warnings
 from logist.config.environment import Environment
-from logist.core import amounts
+from logist.core import amounts, plans
 from logist.core.ids import is_job_id
 from logist.errors import LogistError
 from logist.store.settled import settled
@@ -23,6 +23,8 @@ ENDED = ("SUCCESS", "FAILED", "CANCELED")
 
 FINDINGS = 10
 """Of a review, that a person sees; --json has all."""
+PLAN_LINES = 60
+"""Of a plan, that a person sees; `job show` has all."""
 NEAR, REACHED = 75, 100
 """Percent of a limit from which it is shown in yellow, and in red."""
 
@@ -151,8 +153,10 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "step": state["step"],
         "attempts": state["attempts"],
         "limits": _limits(state["limits"], state["usage"]),
+        "shares_limits_of": state.get("parent") if state.get("shares_limits") else None,
         "usage": state["usage"],
         "last": state["last"],
+        "plan": state.get("plan"),
         "note": state["note"],
         "checks": state.get("checks"),
         "findings": state.get("findings"),
@@ -160,6 +164,7 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         "revision": state["revision"],
         "path": folder,
         "forked": state.get("forked"),
+        "setup": glance.setup_of(folder),
         "workflow": None,
     }
 
@@ -202,10 +207,16 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
     else:
         lines += [*followed, *([f"  {failed}"] if failed else [])]
     lines += [line for limit in data["limits"] for line in _limit_lines(limit, data["id"])]
+    if data["shares_limits_of"]:
+        above = data["shares_limits_of"]
+        lines.append(f"  the limits of {above} hold for all its jobs together: logist job status {above}")
     if data["last"]:
         last = data["last"]
         lines.append(f"  last: #{last['sequence']} {last['role']} {last['action']}: {_flat(last['summary'])}")
     lines += _reviewed(data)
+    lines += _plan_lines(data)
+    setup = data["setup"]
+    lines += [f"  {glance.setup_line(setup)}"] if setup and (setup["failed"] or verbose) else []
     if data["note"]:
         lines.append(f"  note for the next agent: {_flat(data['note'])}")
     lines += _more(data) if verbose else []
@@ -228,6 +239,22 @@ def _reviewed(data: State) -> Iterator[Line]:
     against = last.get("phase") == "reviewer" and last.get("verdict") == "FAIL" and data["attempts"]
     if against and data["resting"] == "PENDING":  # STUCK has it in its next command
         yield "    ", Span(f'override: logist job approve --job {data["id"]} --override "..."', "dim")
+
+
+def _plan_lines(data: State) -> Iterator[Line]:
+    """The plan that waits for approval; of one that is carried out, only where it is."""
+    plan = data["plan"]
+    if not isinstance(plan, dict) or not plans.is_plan(plan.get("output")):
+        return
+    title = f"plan of {plan['role']} (#{plan['sequence']}"
+    if plan["approved"]:
+        yield f"  {title}, approved): logist job history --job {data['id']}"
+        return
+    yield (Span(f"  {title}):", "bold"),)
+    shown = plans.lines(plan["output"])
+    yield from (f"    {line}" for line in shown[:PLAN_LINES])
+    if len(shown) > PLAN_LINES:
+        yield f"    ... and {len(shown) - PLAN_LINES} more lines: logist job show --job {data['id']}"
 
 
 def _first(data: State) -> Line:

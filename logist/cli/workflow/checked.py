@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logist.cli.context import known_roles, known_workflows
+from logist.cli.context import known_roles, known_workflows, loaded_settings
 from logist.cli.output import Diagnostic, Line, Output, Span
 from logist.cli.workflow import given
 from logist.config.environment import Environment
 from logist.core.amounts import counted
+from logist.core.model import Limits
 from logist.core.workflow.checking import Around
+from logist.core.workflow.limit_checks import Allowance
 from logist.core.workflow.linting import lint
 from logist.errors import InvalidFile
 from logist.jobs import flows
@@ -37,7 +39,7 @@ def report(
     roles = known_roles(environment)
     if job_role is not None:
         roles.get(job_role)
-    around = flows.around(roles, job_role)
+    around = flows.around(roles, job_role, allowance=_allowance(environment))
     directories = known_workflows(environment)
     every = given.every(environment, names)
     found = [
@@ -58,6 +60,15 @@ def report(
     if as_json:
         return Output(data, diagnostics=tuple(_diagnostic(finding) for finding in found), exit_code=code)
     return Output(data, [_line(finding) for finding in found], (_summary(every, found, len(bad)),), code)
+
+
+def _allowance(environment: Environment) -> Allowance | None:
+    """What the config allows a job; None for a config that does not read, which is no fault of the workflow."""
+    try:
+        settings = loaded_settings(environment).settings
+    except InvalidFile:
+        return None
+    return Allowance(Limits(**settings.limits.model_dump()), settings.review.enabled)
 
 
 def _problems(loaded: Loaded, directories: Sequence[Path], around: Around, *, advice: bool) -> list[Problem]:

@@ -38,6 +38,7 @@ from logist.core.condition.fault import ConditionError
 from logist.core.condition.forms import CHOICE, Reading
 from logist.core.condition.judging import Condition, Verdict, compiled
 from logist.core.condition.rendering import rendered
+from logist.core.condition.values import kind
 from logist.core.paths import Path
 
 ROOTS = frozenset({"input", "output", "steps", "index", "total", "parentId", "aggregatedResults"})
@@ -64,6 +65,7 @@ __all__ = [
     "ConditionError",
     "Verdict",
     "compiled",
+    "kind",
     "paths",
     "rendered",
     "roots",

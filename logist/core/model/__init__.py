@@ -2,6 +2,7 @@
 
 from logist.core.model.base import FORMAT, Frozen, JsonObject, Open, Recorded
 from logist.core.model.flow import END, MAX_DEPTH, MAX_ITEMS, Edge, Step, Workflow
+from logist.core.model.limits import ConfiguredLimits, ItemLimits, Limits, PartialLimits
 from logist.core.model.permissions import EVERYTHING, Permission, Permissions
 from logist.core.model.record import (
     Call,
@@ -25,18 +26,15 @@ from logist.core.model.spec import (
     CHECKS,
     Check,
     ConfiguredCheck,
-    ConfiguredLimits,
     ContextPart,
     Doer,
     EffectiveSpec,
     JobId,
     JobSpec,
-    Limits,
     Model,
-    PartialLimits,
     Role,
 )
-from logist.core.model.state import Forked, Head, Last, Spawned, State
+from logist.core.model.state import Forked, Head, Last, Plan, Spawned, State
 from logist.core.model.words import (
     HALTED,
     TERMINAL,
@@ -82,6 +80,7 @@ __all__ = [
     "Frozen",
     "Head",
     "Interaction",
+    "ItemLimits",
     "JobId",
     "JobSpec",
     "JsonObject",
@@ -97,6 +96,7 @@ __all__ = [
     "Permissions",
     "Phase",
     "Place",
+    "Plan",
     "Recorded",
     "Reply",
     "Request",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from logist.core.model.base import JsonObject, Open, Recorded
+from logist.core.model.limits import ItemLimits
 from logist.core.model.words import Execution, StepType
 
 AgentRole = Annotated[str, StringConstraints(min_length=10, max_length=1024)]
@@ -49,6 +50,8 @@ class Step(Recorded):
     items_path: str | None = None
     item_variable: str = "item"
     max_items: Annotated[int, Field(ge=1)] = MAX_ITEMS
+    item_limits: ItemLimits | None = None
+    """Of a foreach: what each of its items may use at most."""
     min_success_percent: Annotated[float, Field(ge=0, le=100)] = 100
     await_tag: str | None = None
     subflow: str | None = None

@@ -115,6 +115,8 @@ class Response(Recorded):
     redactions: int = 0
     tools: JsonObject = {}
     """How often each tool was called; the calls and their results are in `logs/`."""
+    tools_failed: JsonObject | None = None
+    """How many of these calls failed: refused, not run, an error, or a command with another status than 0."""
     session: str | None = None
 
 
@@ -145,6 +147,8 @@ class Observed(Recorded):
     evidence: list[Evidence] = []
     changes: list[Change] = []
     changes_omitted: int = 0
+    unchanged: bool | None = None
+    """Of a doer that may change files: it changed none."""
     refusals: list[JsonObject] = []
     checks: list[JsonObject] = []
     """How the checks came out whose commands were run."""
@@ -152,6 +156,9 @@ class Observed(Recorded):
     """Of a reviewer: it was told to give a verdict."""
     partial: bool | None = None
     """Of a reviewer: it was not shown the whole change, or somebody changed it since the checks."""
+    strict_gates: bool | None = None
+    """Of a doer at a step with a confidence or a condition for `confirm`: what can't be judged has to be approved.
+    Histories of earlier versions do not have this: there it passed."""
     not_restorable: list[str] = []
     """What the checkpoint after does not hold, each with the reason."""
     found: str | None = None
@@ -184,6 +191,8 @@ class Reply(Recorded):
     """What the agent tried and may not do (see core.permissions)."""
     tools: JsonObject = {}
     """How often each tool was called."""
+    tools_failed: JsonObject | None = None
+    """How many of these calls failed."""
     session: str | None = None
     """The name under which an agent program keeps its conversation."""
 

@@ -9,37 +9,13 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from logist.core.ids import JOB_ID_PATTERN
 from logist.core.model.base import Frozen, Open, Recorded
 from logist.core.model.flow import Workflow
+from logist.core.model.limits import Limits, PartialLimits
 from logist.core.model.permissions import EVERYTHING, Permissions
 from logist.core.model.words import Approval
 
 Color = Literal["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
 Text = Annotated[str, StringConstraints(min_length=1)]
 JobId = Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
-
-
-class Limits(Recorded):
-    """What a job may use; each is checked before every call."""
-
-    cost_threshold: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1000
-    """US cents."""
-    time_threshold_minutes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60
-    max_allowed_iterations: Annotated[int, Field(ge=0)] = 50
-    max_attempts: Annotated[int, Field(ge=1)] = 3
-
-
-class ConfiguredLimits(Limits):
-    """The same in a config, which has exactly these."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class PartialLimits(Frozen):
-    """The limits a job.yaml sets itself; the others come from the config."""
-
-    cost_threshold: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    time_threshold_minutes: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    max_allowed_iterations: Annotated[int, Field(ge=0)] | None = None
-    max_attempts: Annotated[int, Field(ge=1)] | None = None
 
 
 class Check(Recorded):
@@ -98,6 +74,7 @@ class JobSpec(Frozen):
     parent: JobId | None = None
     review_mode: Literal["strict", "normal", "yolo"] | None = None
     auto_merge: bool | None = None
+    shares_limits: bool | None = None
 
 
 class Doer(Recorded):
@@ -152,6 +129,13 @@ class EffectiveSpec(Recorded):
     """How long the command of a check may take that does not say itself; None is CHECK_MINUTES."""
     auto_merge: bool | None = None
     """Whether the work goes into the source repository as soon as the job has succeeded; None is no."""
+    shares_limits: bool | None = None
+    """Whether it uses what its parent has left, within `limits`; None is no: it has limits of its own alone."""
+
+    @property
+    def limits_above(self) -> str | None:
+        """The job whose limits hold as well; None where only its own do."""
+        return self.parent if self.shares_limits else None
 
 
 ContextPart = Literal[

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from logist.core.model.base import FORMAT, JsonObject, Open, Recorded
+from logist.core.model.limits import Limits
 from logist.core.model.record import Place, Stuck, Totals
-from logist.core.model.spec import Doer, Limits
+from logist.core.model.spec import Doer
 from logist.core.model.words import ExitAction, Phase, Status
 
 
@@ -58,6 +59,18 @@ class Forked(Recorded):
     """Its checksum."""
 
 
+class Plan(Recorded):
+    """What a role that may not change files has worked out."""
+
+    sequence: int
+    """Of its answer."""
+    role: str
+    summary: str = ""
+    output: Any = None
+    approved: bool = False
+    """A steward has approved it, and another role carries it out."""
+
+
 class State(Recorded):
     """state.json: a projection of the history."""
 
@@ -97,6 +110,8 @@ class State(Recorded):
     outputs: dict[str, Any] = {}
     parent: str | None = None
     """The job that this one does a part of."""
+    shares_limits: bool | None = None
+    """Whether it uses what that one has left."""
     forked: Forked | None = None
     """Of a fork: what it was forked from."""
     children: list[str] = []
@@ -117,6 +132,8 @@ class State(Recorded):
     """The steward wants what there is of the children, however little."""
     unsure: bool | None = None
     """A steward is to confirm what the doer has done, when the reviewer has seen it."""
+    why_unsure: str | None = None
+    """Why; None too in a history of an earlier version."""
     workflow: str | None = None
     """Its name; None is the built-in one."""
     suggested: str | None = None
@@ -125,6 +142,10 @@ class State(Recorded):
     """Who does the steps of the workflow that have a role of their own, and by "" the others."""
     checks: list[JsonObject] | None = None
     """What the checks found after the doer's last answer, for the review."""
+    unchanged: bool | None = None
+    """The doer that has completed the step may change files, and changed none."""
+    plan: Plan | None = None
+    """Of the step: what is to be carried out, or waits for its approval."""
     findings: list[JsonObject] | None = None
     """What the last review found wrong, for the doer's next attempt."""
     merge: Open[Literal["due", "merged"]] | None = None

@@ -137,6 +137,7 @@ class ErrorKind(StrEnum):
     BAD_REQUEST = "bad_request"  # the provider will not take this request: no attempt used
     REFUSED = "refused"  # nobody there to answer: no attempt used
     LIMIT = "limit"  # the cost limit stood before the next exchange: the job halts
+    SHARED_LIMIT = "shared_limit"  # the same, of a limit that it shares: the job above halts
 
 
 class Approval(StrEnum):

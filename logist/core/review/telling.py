@@ -8,7 +8,7 @@ from typing import Any
 from logist.core.fences import fenced
 from logist.core.findings import failed, how, line, plain
 from logist.core.layers import Layer
-from logist.core.model import EffectiveSpec, State
+from logist.core.model import Approval, EffectiveSpec, State
 from logist.core.review.gate import Mode, checks_of, mode_of, runs_command
 
 ASPECTS = (
@@ -32,8 +32,8 @@ QUESTIONS = {
 _RULE: dict[Mode, str] = {
     "strict": "In this project every issue sends the work back, errors and warnings alike.",
     "normal": "In this project errors send the work back; warnings are reported to a person.",
-    "yolo": "In this project errors send the work back; without one it is merged, and no person looks at it "
-    "first. Whatever must not go in is an error.",
+    "yolo": "In this project errors send the work back; without one it is {accepted}. Whatever must not go in is "
+    "an error.",
 }
 _FORM = (
     '{"verdict": "FAIL", "issues": [{"check": "security", "severity": "error", "file": "path/of/file", '
@@ -62,7 +62,7 @@ def reviewer_pieces(
     for one, and a part `partial` that it did not see all. Each has the fields of `prompt.Piece`: `Piece(*layer)`.
     """
     return [
-        Layer("verdict", "rule", _verdict(mode_of(spec), sections=sections)),
+        Layer("verdict", "rule", _verdict(spec, sections=sections)),
         Layer("checklist", "rule", _checklist(spec)),
         Layer("checks", "given", _results(state)),
         Layer("diff", "given", f"## What was changed\n\n{fenced(diff, 'diff')}" if diff else ""),
@@ -86,7 +86,7 @@ def findings_piece(state: State) -> Layer:
     return Layer("findings", "given", "\n\n".join(["\n".join(lines), *outputs]))
 
 
-def _verdict(mode: Mode, *, sections: bool) -> str:
+def _verdict(spec: EffectiveSpec, *, sections: bool) -> str:
     place = "as JSON under `## Output`" if sections else "as `output`"
     completed = "SUCCESS and COMPLETE" if sections else "COMPLETED"
     return (
@@ -98,8 +98,16 @@ def _verdict(mode: Mode, *, sections: bool) -> str:
         "`error` or `warning`, the `check` of the list below that it belongs to, and `file` and `line` where it has "
         "a place. The doer learns from you nothing but this and the summary.\n"
         "- `suggestions`: what could be better and decides nothing.\n\n"
-        f"{_RULE[mode]}"
+        f"{_rule(spec)}"
     )
+
+
+def _rule(spec: EffectiveSpec) -> str:
+    """What sends the work back, and what becomes of it otherwise."""
+    accepted = "merged" if spec.auto_merge else "accepted"
+    if spec.approval is Approval.NONE:
+        accepted += ", and no person looks at it first"
+    return _RULE[mode_of(spec)].replace("{accepted}", accepted)
 
 
 def _checklist(spec: EffectiveSpec) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from logist.core import answer_faults
 from logist.core.answer_faults import UnreadableError, shown
+from logist.core.confidence import is_confidence
 from logist.core.model import JsonObject
 from logist.core.outermost import Span, outermost
 
@@ -164,8 +165,7 @@ def _is_placeholder(value: Any) -> bool:
 
 def _value(key: str, value: Any) -> Any:
     if key == "confidence":
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return value if number and 0 <= value <= 1 else None
+        return value if is_confidence(value) else None
     if key == "suggested_tags":
         return value if isinstance(value, list) and all(isinstance(tag, str) for tag in value) else None
     return value.strip() if isinstance(value, str) and not _is_placeholder(value) else None

@@ -8,14 +8,24 @@ from enum import StrEnum
 
 from pydantic import BaseModel
 
-from logist.core.model import record, spec, words
+from logist.core.model import limits, record, spec, words
 from logist.core.model.flow import Edge, Step, Workflow
 
 _LISTED = re.compile(r"\S+")
 _MODELS: tuple[type[BaseModel], ...] = (
     *(record.Interaction, record.Request, record.Part, record.Response, record.TransportError),
     *(record.Usage, record.Observed, record.Evidence, record.Change, record.Place, record.Stuck),
-    *(record.Steward, spec.EffectiveSpec, spec.Limits, spec.Check, spec.Doer, Workflow, Step, Edge),
+    *(
+        record.Steward,
+        spec.EffectiveSpec,
+        limits.Limits,
+        limits.ItemLimits,
+        spec.Check,
+        spec.Doer,
+        Workflow,
+        Step,
+        Edge,
+    ),
 )
 _WORDS: tuple[type[StrEnum], ...] = (
     *(words.Status, words.Kind, words.Actor, words.Phase, words.StepType, words.Execution),
@@ -24,7 +34,7 @@ _WORDS: tuple[type[StrEnum], ...] = (
 _COMMANDS = _LISTED.findall(
     "action allow children conflicts doubt draft fault findings force gathered given given_up keep_files lack "
     "left_out limit lost needed needed_runs note output override released released_of results review runs single "
-    "source spawn step tag to unsure verdict used from at head id index item items input role phase model "
+    "source spawn step tag to unsure why_unsure verdict used from at head id index item items input role phase model "
     "temperature user_start logist schema options path severity message check name decision branch values error "
     "skipped line suggestion confidence suggested_next_stage suggested_tags status next_action aggregatedResults "
     "steps parentId total PASS FAIL rule given none provider worst_case SUCCESS ERROR TIMEOUT created modified "

@@ -39,7 +39,7 @@ def fits(own: State, then: State, entry: Interaction) -> bool:
     if entry.kind is Kind.ROLE or entry.kind in ENDS:
         return own.status not in TERMINAL
     if entry.kind is Kind.HALT:
-        return waits_for_call(own)
+        return waits_for_call(own) or alike(own.place(), then.place())
     if entry.kind is Kind.SPAWN:
         return bool(own.spawns) and own.status is Status.PENDING and own.step == then.step
     if entry.kind is Kind.MERGE:

@@ -35,7 +35,7 @@ _OF_THE_WHOLE = frozenset(
         *("approval", "review.auto_merge"),
     }
 )
-"""Keys that say nothing of a job that does a part of another: that one shares out its limits, and has the last word."""
+"""Keys that say nothing of a job that does a part of another: its limits hold for both, and it has the last word."""
 
 
 @dataclass(frozen=True)

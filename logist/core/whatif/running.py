@@ -28,7 +28,7 @@ from logist.errors import Damaged, LogistError
 
 METERED = "litellm"
 """The agent whose calls are made only if there is room for them."""
-REVIEWED = ("verdict", "findings", "unsure", "results")
+REVIEWED = ("verdict", "findings", "unsure", "why_unsure", "results")
 """What an interaction's command holds of the judgement of an answer."""
 
 
@@ -154,8 +154,8 @@ class _Running:
         judged = replay.judge(self.spec, own, entry, back, self.rules.schema)
         if judged is None:
             return {}
-        if entry.kind is Kind.HALT and judged.place.status is own.status:
-            return None
+        if entry.kind is Kind.HALT and judged.place.status is own.status and "used" not in command:
+            return None  # one that books what the children have used is applied, and moves the job nowhere
         return {**_placed(judged), "command": command}
 
     def _answered(self, own: State, entry: Interaction) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class _Running:
         was_done = entry.response.actions == ["COMPLETED"]
         by_hand = entry.simulated and done and ("results" in entry.command or not was_done)
         command = {name: value for name, value in entry.command.items() if name not in REVIEWED}
-        command |= {"unsure": True} if outcome.unsure else {}
+        command |= step.unsure_recorded(outcome)
         command |= review.recorded(outcome.gate)
         command |= data.recorded(self.spec, own.step, outcome.response.output) if by_hand else {}
         return {

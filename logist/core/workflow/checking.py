@@ -11,6 +11,7 @@ from logist.core.condition import ROOTS, ConditionError, compiled
 from logist.core.model import Execution, Step, StepType, Workflow
 from logist.core.workflow import graph_checks, roots
 from logist.core.workflow.delegating import Delegates, delegation_problems
+from logist.core.workflow.limit_checks import Allowance, limit_problems
 from logist.core.workflow.nesting import Find, Nested, named, nested
 from logist.core.workflow.places import Place, Places, meant, problem
 from logist.core.workflow.problem import Problem
@@ -31,6 +32,8 @@ class Around:
     """Looks for other workflows; None finds only those within this one."""
     roots: Collection[str] = ()
     """Names that templates and conditions know besides the usual ones."""
+    allowance: Allowance | None = None
+    """What a job may use; None if that is not known."""
 
 
 def check(workflow: Workflow, around: Around | None = None, places: Places | None = None) -> list[Problem]:
@@ -43,6 +46,8 @@ def check(workflow: Workflow, around: Around | None = None, places: Places | Non
         *delegation_problems(workflow, inside.subflows, around.delegates or {}, around.job_role, places),
         *_within(workflow, inside, around, places),
     ]
+    if around.allowance is not None and not any(each.severity == "error" for each in found):
+        found += limit_problems(workflow, inside.subflows, around.allowance, places)
     return list(dict.fromkeys(found))
 
 

@@ -55,6 +55,8 @@ def _problem(path: tuple[str | int, ...], faults: list[dict[str, Any]], place: P
     value = faults[0]["input"]
     if faults[0]["type"] == "missing":
         return problem("error", "missing", f"`{field}` is missing", place)
+    if faults[0]["type"] == "extra_forbidden":
+        return problem("error", "invalid", f"`{field}` is no field that Logist knows here", place)
     if path[-1:] == ("agentRole",) and isinstance(value, str):
         message = _ROLE_LENGTH.format(field=field, length=len(value))
         return problem("error", "agent_role", message, place, "say in a sentence or two how to behave")

@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from logist.core.model import MAX_ITEMS, JsonObject
 from logist.core.model.flow import AgentRole
-from logist.core.workflow.spelling import BRANCH_SPELLINGS, SPELLINGS
+from logist.core.workflow.spelling import BRANCH_SPELLINGS, LIMIT_SPELLINGS, SPELLINGS
 
 MAX_CHILDREN = 1000
 """What `maxItems` may be raised to."""
@@ -35,6 +35,17 @@ class BranchForm(_Form):
 
     condition: Condition = Field(None, description="What has to hold; null is the default.")
     target_step_id: str = Field(min_length=1, description="The step to go to, or `end`.")
+
+
+class ItemLimitsForm(_Form):
+    """What an item may use at most, within what its parent has left."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cost_threshold: float | None = Field(None, ge=0, description="US cents.")
+    time_threshold_minutes: float | None = Field(None, ge=0, description="Minutes that agents work.")
+    max_allowed_iterations: int | None = Field(None, ge=0, description="Runs of agents.")
+    max_attempts: int | None = Field(None, ge=1, description="Attempts at a step.")
 
 
 class StepForm(_Form):
@@ -71,6 +82,9 @@ class StepForm(_Form):
     )
     max_items: int | None = Field(
         None, ge=1, le=MAX_CHILDREN, description=f"Of a foreach: more are refused; {MAX_ITEMS} if missing."
+    )
+    item_limits: ItemLimitsForm | None = Field(
+        None, description="Of a foreach: what each item may use at most, of what the job has left."
     )
     min_success_percent: float | None = Field(
         None, ge=0, le=100, description="Of a foreach or join: the share of children that must succeed."
@@ -109,6 +123,8 @@ def json_schema() -> JsonObject:
     """The JSON schema of a workflow file, every spelling of a field in it."""
     schema = WorkflowForm.model_json_schema(by_alias=True)
     step, branch = schema["$defs"]["StepForm"], schema["$defs"]["BranchForm"]
+    limits = schema["$defs"]["ItemLimitsForm"]
+    limits["properties"] = _spelled(limits["properties"], LIMIT_SPELLINGS)
     step["properties"] = _spelled(step["properties"], SPELLINGS)
     branch["properties"] = _spelled(branch["properties"], BRANCH_SPELLINGS)
     branch["anyOf"] = [{"required": [name]} for name in branch["properties"] if name != "condition"]

@@ -28,6 +28,7 @@ FIELDS = (
     "itemsPath",
     "itemVariable",
     "maxItems",
+    "itemLimits",
     "minSuccessPercent",
     "awaitTag",
     "subflowId",
@@ -48,6 +49,8 @@ _OTHERS = {
     "requireConfirmation": "confirm",
     "runCondition": "when",
 }
+LIMITS = ("costThreshold", "timeThresholdMinutes", "maxAllowedIterations", "maxAttempts")
+"""The fields of `itemLimits`."""
 _BRANCH = {"condition": "condition", "targetStepId": "targetStepId", "to": "targetStepId"}
 
 
@@ -63,6 +66,10 @@ SPELLINGS: Mapping[str, str] = {
 """What may be written, and the field it means."""
 BRANCH_SPELLINGS: Mapping[str, str] = {
     spelled: name for written, name in _BRANCH.items() for spelled in (written, _snake(written))
+}
+LIMIT_FIELDS: Mapping[str, str] = {_snake(name): name for name in LIMITS}
+LIMIT_SPELLINGS: Mapping[str, str] = {
+    spelled: name for field, name in LIMIT_FIELDS.items() for spelled in (name, field)
 }
 
 

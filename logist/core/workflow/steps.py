@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from logist.core.model import Execution, JsonObject, Step, StepType
+from logist.core.model import Execution, ItemLimits, JsonObject, Step, StepType
 from logist.core.workflow.faults import formed, shown
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.places import Place, meant, problem
@@ -25,6 +25,7 @@ _ONLY: Mapping[str, frozenset[str]] = {
     "itemsPath": frozenset({"foreach"}),
     "itemVariable": frozenset({"foreach"}),
     "maxItems": frozenset({"foreach"}),
+    "itemLimits": frozenset({"foreach"}),
     "minSuccessPercent": frozenset({"foreach", "join"}),
     "awaitTag": frozenset({"join"}),
     "subflowId": frozenset({"subflow", "foreach"}),
@@ -230,9 +231,15 @@ def _step(form: StepForm, others: JsonObject, mapping: dict[str, str]) -> Step:
         guidance=tuple(form.guidance),
         subflow=form.subflow_id or None,
         input_mapping=mapping,
+        item_limits=_item_limits(form),
         config={**({"description": form.description} if form.description else {}), **others},
         **dict(_taken(form)),
     )
+
+
+def _item_limits(form: StepForm) -> ItemLimits | None:
+    own = form.item_limits.model_dump(exclude_none=True) if form.item_limits else {}
+    return ItemLimits.model_validate(own) if own else None
 
 
 def _taken(form: StepForm) -> Iterator[tuple[str, Any]]:

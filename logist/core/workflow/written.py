@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from logist.core.model import JsonObject, Step, StepType
-from logist.core.workflow.spelling import SPELLINGS
+from logist.core.workflow.spelling import LIMIT_FIELDS, SPELLINGS
 from logist.core.workflow.steps import KEPT
 
 _SAME = {
@@ -47,6 +47,9 @@ def _fields(step: Step) -> Iterator[tuple[str, Any]]:
         value = getattr(step, name)
         if value != Step.model_fields[name].default:
             yield field, value
+    if step.item_limits:
+        own = step.item_limits.model_dump(exclude_none=True)
+        yield "itemLimits", {name: own[field] for field, name in LIMIT_FIELDS.items() if field in own}
     if step.guidance:
         yield "guidance", list(step.guidance)
     if step.input_mapping:

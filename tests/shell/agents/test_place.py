@@ -13,7 +13,7 @@ from logist.agents.place import Place
 from logist.agents.programs.aider import Aider
 from logist.agents.programs.mini import ITS_OWN
 from logist.agents.programs.protocol import Run
-from logist.agents.protocol import Work
+from logist.agents.protocol import CodePaths, Work
 from logist.core.model import Model
 
 OWN = {"PATH": "/bin", "HTTPS_PROXY": "http://proxy:1", "no_proxy": "localhost", "SSL_CERT_FILE": "/ca"}
@@ -38,6 +38,26 @@ def test_those_of_the_user_are_kept_for_who_may_use_the_network() -> None:
     assert told["SSL_CERT_FILE"] == "/ca"
     kept = variables(replace(Work(), network=False), OWN)
     assert not {name for name in kept if "proxy" in name.lower()}
+
+
+def test_what_a_setup_made_comes_first_for_commands_and_for_agent_programs(tmp_path: Path) -> None:
+    """A program that holds a key keeps its own Python path: it would load modules of the workspace."""
+    workspace = tmp_path / "workspace"
+    (workspace / "src").mkdir(parents=True)
+    code = CodePaths(programs=(".venv/bin",), virtual_env=".venv", python_path=("packages/a/src",))
+    place = Place(workspace, tmp_path / "run", OWN)
+    work = Work(code=CodePaths.read(json.loads(json.dumps(code.data()))))
+    for found in (place.confinement(work), place.confinement_of_agent(work, {"MORE": "1"})):
+        assert found.environment["PATH"] == f"{workspace}/.venv/bin:/bin"
+        assert found.environment["VIRTUAL_ENV"] == f"{workspace}/.venv"
+    path = f"{workspace}/src:{workspace}:{workspace}/packages/a/src"
+    assert place.confinement(work).environment["PYTHONPATH"] == path
+    assert "PYTHONPATH" not in place.confinement_of_agent(work, {}).environment
+
+
+def test_the_sandbox_says_where_temporary_files_go() -> None:
+    """Only under bubblewrap is /tmp its own; Landlock refuses it."""
+    assert "TMPDIR" not in variables(Work(), OWN)
 
 
 def test_its_settings_are_looked_for_where_no_agent_can_write(tmp_path: Path) -> None:

@@ -33,7 +33,11 @@ KINDS = {
     "hang": ErrorKind.TIMEOUT,
     "stub": ErrorKind.BAD_REQUEST,
     "budget": ErrorKind.BAD_REQUEST,
+    "usage": ErrorKind.BAD_REQUEST,
+    "turns": ErrorKind.BAD_REQUEST,
 }
+SOME = {"stub", "budget", "turns"}
+"""Cases that not every program has."""
 ANSWERS = ("ok", "denied", "outside")
 EVERY = sorted(f"{path.parent.name}/{path.stem}" for path in CAPTURES.glob("*/*.json"))
 
@@ -77,9 +81,7 @@ def read(name: str) -> Result:
 
 def test_every_program_has_the_captures_that_count() -> None:
     for name in PRESETS:
-        assert {"ok", *KINDS} - {"stub", "budget"} <= {
-            path.stem for path in (CAPTURES / name).glob("*.json")
-        }, name
+        assert {"ok", *KINDS} - SOME <= {path.stem for path in (CAPTURES / name).glob("*.json")}, name
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name.split("/")[1] in ANSWERS])
@@ -133,6 +135,84 @@ def test_a_package_without_its_program_says_how_to_install_it(name: str) -> None
     error = read(name).error
     assert error is not None
     assert "npm install" in error.message
+
+
+def test_what_was_used_up_to_the_limit_of_turns_is_told() -> None:
+    result = read("goose/turns")
+    assert result.error is not None
+    assert result.error.message == "it reached its limit of 100 turns"
+    assert result.spent == Spent(uncached=1000, cached=500, output=50, scope="session")
+
+
+USAGE_ERRORS = {
+    "argparse": "usage: x [-h] [--n N]\nx: error: unrecognized arguments: --bogus",
+    "argparse, a value": "usage: x [-h] [--n N]\nx: error: argument --n: invalid int value: 'many'",
+    "argparse, a choice": "x: error: argument --e: invalid choice: 'b' (choose from 'a')",
+    "argparse, nothing": "x: error: the following arguments are required: prompt",
+    "click": "Usage: x [OPTIONS]\nTry 'x --help' for help.\n\nError: No such option: --bogus",
+    "click, a value": "Error: Invalid value for '--n': 'many' is not a valid integer.",
+    "click, no value": "Error: Option '-m' requires an argument.",
+    "click, nothing": "Error: Missing argument 'PROMPT'.",
+    "click, a command": "Error: No such command 'bogus'.",
+    "typer": "Usage: x [OPTIONS]\n╭─ Error ──────────╮\n│ No such option: --bogus   │\n╰──────────╯",
+    "typer, more": "╭─ Error ──────────╮\n│ Got unexpected extra argument(s) (extra)  │\n╰──────────╯",
+    "clap": "error: unexpected argument '--bogus' found\n\nUsage: x [OPTIONS]\n\nFor more information, try '--help'.",
+    "clap, a value": "error: invalid value 'many' for '--max-turns <N>': invalid digit found in string",
+    "clap, no value": "error: a value is required for '--model <MODEL>' but none was supplied",
+    "clap, twice": "error: the argument '--quiet' cannot be used multiple times",
+    "clap, nothing": "error: the following required arguments were not provided:\n  <PROMPT>",
+    "clap, a command": "error: unrecognized subcommand 'bogus'",
+    "commander": "error: unknown option '--bogus'",
+    "commander, a value": "error: option '--mode <m>' argument 'x' is invalid. Allowed choices are a, b.",
+    "commander, no value": "error: option '--model <model>' argument missing",
+    "commander, in colour": "\x1b[31merror:\x1b[0m error: unknown option '--bogus'",
+    "its own words": '\x1b[31merror:\x1b[0m invalid level "nonsense" (expected "low" or "high")',
+    "yargs": "Unknown arguments: no-such, noSuch\nUsage: x [options]",
+    "yargs, a value": 'Invalid values:\n  Argument: mode, Given: "x", Choices: "a", "b"',
+    "yargs, no value": "Not enough arguments following: m",
+    "yargs, help alone": "x run\n\nOptions:\n  -h, --help   show help\n      --model  the model",
+    "cobra": "Error: unknown flag: --bogus\nUsage:\n  x run [flags]",
+    "cobra, nothing": 'Error: required flag(s) "model" not set',
+    "go": "flag provided but not defined: -bogus\nUsage of x:",
+    "go, no value": "flag needs an argument: -m",
+    "getopt": "x: unrecognized option '--bogus'",
+    "getopt, short": "x: invalid option -- 'b'",
+    "getopt, no value": "x: option requires an argument -- 'm'",
+}
+
+
+@pytest.mark.parametrize("name", sorted(USAGE_ERRORS))
+@pytest.mark.parametrize("program", READERS, ids=lambda program: program.name)
+def test_a_command_line_that_is_rejected_is_not_tried_again(program: Program, name: str) -> None:
+    for stdout, stderr in (("", USAGE_ERRORS[name]), (USAGE_ERRORS[name], "")):
+        result = program.read(Finished(2, "exited", stdout, stderr))
+        assert result.error is not None
+        assert result.error.kind == ErrorKind.BAD_REQUEST
+        assert result.error.message.startswith("it rejects its command line: ")
+        assert result.text == ""
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "kind"),
+    [
+        ("", "Error: 429 Too many requests. Usage: 10 of 10 requests", ErrorKind.TRANSIENT),
+        ("", "OSError: [Errno 22] Invalid argument", ErrorKind.TRANSIENT),
+        ("", "the option that I took did not work, and the connection was reset", ErrorKind.TRANSIENT),
+        ('{"type": "started"}', "unknown option --bogus\nrate limit", ErrorKind.TRANSIENT),
+        ("", "I have exceeded my maximum number of turns.", ErrorKind.BAD_REQUEST),
+    ],
+)
+def test_other_words_mean_what_they_did(stdout: str, stderr: str, kind: ErrorKind) -> None:
+    result = DESCRIBED[0].read(Finished(1, "exited", stdout, stderr))
+    assert result.error is not None
+    assert (result.error.kind, "command line" in result.error.message) == (kind, False)
+
+
+@pytest.mark.parametrize("status", [64, 126, 127])
+def test_what_a_shell_can_not_run_is_not_tried_again(status: int) -> None:
+    result = DESCRIBED[0].read(Finished(status, "exited", "", "sh: 1: agent: Permission denied"))
+    assert result.error is not None
+    assert result.error.kind == ErrorKind.BAD_REQUEST
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
@@ -265,7 +345,21 @@ def test_damaged_captures_are_read(name: str) -> None:
 @pytest.mark.parametrize("program", READERS, ids=lambda program: program.name)
 @pytest.mark.parametrize(
     "piece",
-    ["x", "[", "{", "\n{", "\x1b]", "\x1b[1", '{"type":"text"}\n', "Error: ", "litellm.X\n", "\nError: "],
+    [
+        "x",
+        " ",
+        "\n ",
+        "\n --x",
+        "[",
+        "{",
+        "\n{",
+        "\x1b]",
+        "\x1b[1",
+        '{"type":"text"}\n',
+        "Error: ",
+        "litellm.X\n",
+        "\nError: ",
+    ],
 )
 def test_long_output_takes_time_in_proportion(program: Program, piece: str) -> None:
     def taken(size: int) -> float:

@@ -1,0 +1,30 @@
+"""Characters that nobody sees. Left out where text is shown, and where it is searched for secrets that they split."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+"""Unicode's; the line separators too, which some terminals take for new lines."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def is_invisible(character: str) -> bool:
+    """Whether it could steer a terminal or hide: a control, format, surrogate, private or separator character."""
+    return character not in "\n\t" and unicodedata.category(character) in _CATEGORIES
+
+
+def pattern(text: str) -> re.Pattern[str] | None:
+    """What matches the invisible characters of a text, as they stand together; None if it has none.
+
+    A carriage return at the end of a line is none of them: it splits nothing, and whole files are full of it.
+    """
+    if text.isascii() and not _CONTROLS.search(text):
+        return None
+    characters = "".join(sorted(character for character in set(text) if is_invisible(character)))
+    if not characters or (characters == "\r" and text.count("\r") == text.count("\r\n")):
+        return None
+    without_returns = re.escape(characters.replace("\r", ""))
+    alternatives = [f"[{without_returns}]"] * bool(without_returns) + [r"\r(?!\n)"] * ("\r" in characters)
+    return re.compile(f"(?:{'|'.join(alternatives)})+")

@@ -1,0 +1,43 @@
+"""What a job may use, as the config, job.yaml and a step of a workflow say it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from logist.core.model.base import Recorded
+
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Limits(Recorded):
+    """What a job may use; each is checked before every call."""
+
+    cost_threshold: Amount = 1000
+    """US cents."""
+    time_threshold_minutes: Amount = 60
+    max_allowed_iterations: Count = 50
+    max_attempts: Annotated[int, Field(ge=1)] = 3
+
+
+class ConfiguredLimits(Limits):
+    """The same in a config, which has exactly these."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ItemLimits(Recorded):
+    """The limits that a step sets for each of its items; of the others, an item has what its parent has left."""
+
+    cost_threshold: Amount | None = None
+    time_threshold_minutes: Amount | None = None
+    max_allowed_iterations: Count | None = None
+    max_attempts: Annotated[int, Field(ge=1)] | None = None
+
+
+class PartialLimits(ItemLimits):
+    """The limits a job.yaml sets itself; the others come from the config, or from the parent."""
+
+    model_config = ConfigDict(extra="forbid")

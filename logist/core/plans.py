@@ -1,0 +1,76 @@
+"""Plans: what a role that may not change files works out, for another role to carry out when it is approved.
+
+Listings read plans off a state.json, so this needs no pydantic.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+AWAITED = ("end", "review")
+"""Approvals that a plan can wait for."""
+_SHOWN = ("goal", "steps", "risks")
+
+
+def carrier(maker: str, *, approved: bool, doer: str) -> str | None:
+    """The role that carries out a plan of the role `maker` once it is approved; None if there is none.
+
+    It is carried out by another role only: a steward has switched to that, or the maker was chosen for one step.
+    Without one, the plan is all that was asked for.
+    """
+    return doer if not approved and doer != maker else None
+
+
+def is_plan(output: Any) -> bool:
+    """Whether it has the form that the role Planner asks for: an object with `steps`."""
+    steps = output.get("steps") if isinstance(output, dict) else None
+    return isinstance(steps, list) and bool(steps) and all(isinstance(step, str | dict) for step in steps)
+
+
+def lines(output: Any) -> list[str]:
+    """A plan as a person reads it; what has another form as a text, or as JSON over several lines."""
+    if isinstance(output, str):
+        return output.strip().splitlines()
+    if not is_plan(output):
+        return json.dumps(output, ensure_ascii=False, indent=2).splitlines()
+    return [*_goal(output), *_steps(output["steps"]), *_risks(output.get("risks")), *_rest(output)]
+
+
+def _goal(plan: dict[str, Any]) -> Iterator[str]:
+    if plan.get("goal"):
+        yield f"goal: {_flat(plan['goal'])}"
+
+
+def _steps(steps: list[Any]) -> Iterator[str]:
+    for number, step in enumerate(steps, 1):
+        if isinstance(step, str):
+            yield f"{number}. {_flat(step)}"
+            continue
+        yield f"{step.get('step_number', number)}. {_flat(step.get('action', '(no action)'))}"
+        details = {name: value for name, value in step.items() if name not in ("step_number", "action")}
+        for name, value in details.items():
+            yield f"   {_flat(name).replace('_', ' ')}: {_flat(value)}"
+
+
+def _risks(risks: Any) -> Iterator[str]:
+    if not risks:
+        return
+    yield "risks:"
+    for risk in risks if isinstance(risks, list) else [risks]:
+        yield f"- {_flat(risk)}"
+
+
+def _rest(plan: dict[str, Any]) -> Iterator[str]:
+    for name, value in plan.items():
+        if name not in _SHOWN:
+            yield f"{_flat(name)}: {_flat(value)}"
+
+
+def _flat(value: Any) -> str:
+    """On one line: texts as they are, lists of texts with commas, everything else as JSON."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        value = ", ".join(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return " ".join(text.split())

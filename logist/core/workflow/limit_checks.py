@@ -1,0 +1,138 @@
+"""Warns about limits that can't be enough for a workflow, however well its agents work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from logist.core import paths, steward
+from logist.core.model import END, MAX_ITEMS, Execution, Limits, Step, StepType, Workflow
+from logist.core.workflow.places import Places, problem
+from logist.core.workflow.problem import Problem
+
+CODE = "limits"
+RUNS = "limits.max_allowed_iterations"
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a job that follows the workflow may use."""
+
+    limits: Limits
+    review: bool = True
+    """Whether the steps that ask for a review get one."""
+    job_input: Any = None
+    """The job's input, as far as it is known."""
+
+
+def limit_problems(
+    workflow: Workflow, subflows: Mapping[str, Workflow], allowance: Allowance, places: Places
+) -> Iterator[Problem]:
+    """The warnings about limits; `subflows` are the workflows within it, by name."""
+    needs = _Needs(allowance, subflows)
+    most = allowance.limits.max_allowed_iterations
+    least = needs.of(workflow)
+    if least > most:
+        message = f"this workflow takes at least {least} runs of agents, and {RUNS} is {most}"
+        yield problem("warning", CODE, message, ("", None), "raise the limit")
+    for name in ("cost_threshold", "time_threshold_minutes"):
+        if least and not getattr(allowance.limits, name):
+            yield problem("warning", CODE, f"limits.{name} is 0, so no agent can be asked", ("", None))
+    for step in workflow.steps:
+        if step.step_type == StepType.FOREACH:
+            yield from _of_items(step, needs, most, places)
+
+
+def least_runs_of_item(step: Step, subflows: Mapping[str, Workflow], *, review: bool) -> int:
+    """The fewest runs of agents after which an item of a foreach can be done."""
+    return _Needs(Allowance(Limits(), review), subflows).of_item(step)
+
+
+def _of_items(step: Step, needs: _Needs, most: int, places: Places) -> Iterator[Problem]:
+    least, own = needs.of_item(step), step.item_limits
+    allowed = own.max_allowed_iterations if own else None
+    runs = "1 run" if least == 1 else f"{least} runs"
+    if allowed is not None and allowed < least:
+        message = f"an item of `{step.id}` takes at least {runs}, and its itemLimits allow {allowed}"
+        yield problem(
+            "warning", CODE, message, places.of(step.id, "itemLimits"), "raise maxAllowedIterations"
+        )
+    for name in ("cost_threshold", "time_threshold_minutes"):
+        if least and own and getattr(own, name) == 0:
+            message = f"`{name}` of the itemLimits of `{step.id}` is 0, so no agent can be asked"
+            yield problem("warning", CODE, message, places.of(step.id, "itemLimits"))
+    # The default is not looked at: it says nothing about how many items the author expects.
+    if step.max_items != MAX_ITEMS and needs.count(step) is None and step.max_items * least > most:
+        message = f"`{step.id}` may have {step.max_items} items of at least {runs} each, and {RUNS} is {most}"
+        yield problem("warning", CODE, message, places.of(step.id, "maxItems"), "raise the limit")
+
+
+class _Needs:
+    """The fewest runs of agents after which a workflow, or a part of it, can be done."""
+
+    def __init__(
+        self, allowance: Allowance, subflows: Mapping[str, Workflow], around: frozenset[str] = frozenset()
+    ) -> None:
+        self.allowance = allowance
+        self.subflows = subflows
+        self.around = around
+        """The subflows that are around the workflow; `nested` reports one that contains itself."""
+
+    def of(self, workflow: Workflow) -> int:
+        """Of a workflow: the cheapest way through it."""
+        least = {workflow.start: self._of_step(workflow, workflow.start)}
+        waiting = [workflow.start]
+        ends: list[int] = []
+        while waiting:
+            step_id = waiting.pop()
+            edges = workflow.leaving(step_id)
+            targets = {edge.target for edge in edges} or {END}
+            for target in targets:
+                if target == END or workflow.step(target) is None:
+                    ends.append(least[step_id])
+                    continue
+                runs = least[step_id] + self._of_step(workflow, target)
+                if runs < least.get(target, runs + 1):
+                    least[target] = runs
+                    waiting.append(target)
+        return min(ends, default=0)
+
+    def of_item(self, step: Step) -> int:
+        """Of one item of a foreach."""
+        return self._of_subflow(step.subflow) if step.subflow else self._of_agent(step)
+
+    def count(self, step: Step) -> int | None:
+        """How many items a foreach has; None where only the job will tell."""
+        path = step.items_path or ""
+        try:
+            parsed = paths.parse(path)
+        except paths.PathError:
+            return None
+        if self.allowance.job_input is None or not parsed or parsed[0] != "input":
+            return None
+        items = paths.lookup({"input": self.allowance.job_input}, parsed)
+        return len(items) if isinstance(items, list) else None
+
+    def _of_step(self, workflow: Workflow, step_id: str) -> int:
+        step = workflow.step(step_id)
+        if step is None or step.when is not None:
+            return 0
+        if step.step_type == StepType.FOREACH:
+            share = steward.share_wanted(workflow, step)
+            return math.ceil((self.count(step) or 0) * share / 100) * self.of_item(step)
+        if step.step_type == StepType.SUBFLOW:
+            return self._of_subflow(step.subflow)
+        is_asked = step.step_type in (StepType.TASK, StepType.JOIN) and step.execution != Execution.MANUAL
+        return self._of_agent(step) if is_asked else 0
+
+    def _of_agent(self, step: Step) -> int:
+        return 1 + (step.review and self.allowance.review)
+
+    def _of_subflow(self, name: str | None) -> int:
+        inner = self.subflows.get(name or "")
+        if inner is None or name is None or name in self.around:
+            return 0
+        unknown_input = replace(self.allowance, job_input=None)
+        return _Needs(unknown_input, self.subflows, self.around | {name}).of(inner)

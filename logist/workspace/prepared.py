@@ -1,0 +1,330 @@
+"""What the setup of a workspace makes: an environment, node modules, generated files.
+
+No checkpoint holds it. It can be copied to another workspace: text that names the old one is rewritten there, for a
+virtual environment has its own path in its programs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from logist.core.caches import VOLATILE_CACHES
+from logist.core.lock_files import choose_lock_files
+from logist.errors import StorageError
+from logist.workspace import baseline, beneath, context, names, removal, undoing
+from logist.workspace.context.walking import ignored
+from logist.workspace.git import Git
+from logist.workspace.objects import Tree
+from logist.workspace.scan import CACHE, Rules, scan, scan_whole
+from logist.workspace.snapshot import Snapshot
+
+STAGING = "logist-setup"
+"""Beside the repository: copies are moved into the workspace when they are complete."""
+MOST_LOCK_BYTES = 64 << 20
+"""Of a lock file that is read; a larger one counts by its size and time."""
+MOST_TEXT_BYTES = 16 << 20
+"""Of a file in which a path is rewritten; a larger one is taken for binary."""
+COMPILED = ".pyc"
+"""Python corrects the path in these itself when it loads them."""
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a setup left in a workspace, and what it was made from: setup.json of a job."""
+
+    key: str
+    """Of the lock files and the commands; empty where none has succeeded."""
+    lock_files: dict[str, str]
+    place: str
+    """The workspace it was made in, or for: by path and inode, so that a copied job does not pass for it."""
+    at: str
+    outputs: tuple[str, ...] = ()
+    digest: str = ""
+    """Of the outputs as they were left; empty while they are not all there."""
+    source: str = "commands"
+    """Or `cache`."""
+    seconds: float = 0.0
+    failed: str = ""
+    """Why the last run of the commands failed."""
+    failed_key: str = ""
+    """What it was for; the rest of the stamp is about what is there, which is from before."""
+    log: str = ""
+    """Where in logs/ the output of the commands is."""
+
+    @classmethod
+    def load(cls, path: Path) -> Stamp | None:
+        """None where there is none, or what is there is no stamp: then the setup has to be done again."""
+        try:
+            with (
+                beneath.root(path.parent) as top,
+                beneath.regular(top, [os.fsencode(path.name)]) as descriptor,
+            ):
+                data = b"".join(beneath.exactly(descriptor, os.fstat(descriptor).st_size))
+            fields = json.loads(data)
+            return cls(**{**fields, "outputs": tuple(fields["outputs"])})
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+
+    def is_of(self, root: Path) -> bool:
+        """Whether it is about the workspace that is at `root` now."""
+        try:
+            return self.place == place_of(root)
+        except OSError:
+            return False
+
+    def dump(self) -> bytes:
+        return json.dumps(asdict(self), indent=1).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a setup made: paths as `names.to_json` writes them."""
+
+    outputs: tuple[str, ...]
+    """Caches, and new files that git ignores."""
+    others: tuple[str, ...]
+    """Other files that it changed or made."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Copies of outputs in a directory, each by its number."""
+
+    outputs: tuple[str, ...]
+    places: tuple[str, ...]
+    """How the workspace they come from may be spelled in them."""
+    naming: tuple[str, ...]
+    """Text files and links in the copies that name it."""
+    movable: bool
+    """False: a binary file names it as well."""
+
+
+def place_of(root: Path) -> str:
+    """By which a stamp knows the workspace it belongs to; another one in the same place is not it."""
+    status = os.stat(root, follow_symlinks=False)
+    return f"{os.path.realpath(root)} {status.st_dev}:{status.st_ino}"
+
+
+def setup_outputs(file: Path, root: Path) -> tuple[str, ...]:
+    """The paths that a setup made in this workspace; none where its stamp is of another one."""
+    stamp = Stamp.load(file)
+    return stamp.outputs if stamp is not None and stamp.is_of(root) else ()
+
+
+def lock_files(top: int, rules: Rules, patterns: Sequence[str]) -> dict[str, str]:
+    found = scan(top, rules)
+    by_name = {names.to_json(raw): raw for raw in found.files}
+    return {name: _content(top, by_name[name]) for name in choose_lock_files(by_name, patterns)}
+
+
+def _content(top: int, raw: bytes) -> str:
+    digest = hashlib.sha256()
+    parts = raw.split(b"/")
+    try:
+        with beneath.regular(top, parts) as descriptor:
+            status = os.fstat(descriptor)
+            if status.st_size > MOST_LOCK_BYTES:
+                return f"{status.st_size} {status.st_mtime_ns}"
+            for piece in beneath.exactly(descriptor, status.st_size):
+                digest.update(piece)
+    except OSError as error:
+        if error.errno not in beneath.GONE:
+            raise
+        with beneath.directory(top, parts[:-1]) as parent:
+            return f"link to {names.to_json(beneath.link_target(parent, parts[-1]))}"
+    return digest.hexdigest()
+
+
+def made(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> Made:
+    """What differs from a checkpoint. New files that git ignores are outputs, by the new directory that holds them."""
+    caches = (raw for raw, thing in now.unstored.items() if thing.why == CACHE)
+    outputs = {raw for raw in caches if os.fsdecode(raw.rpartition(b"/")[2]) not in VOLATILE_CACHES}
+    differing = {path for path in now.tree.keys() | before.keys() if now.tree.get(path) != before.get(path)}
+    changed = {names.unstored(path) for path in differing if not names.is_placeholder(path)}
+    new = {raw for raw in changed if names.stored(raw) not in before}
+    hidden = set(map(os.fsencode, ignored(root, map(os.fsdecode, new), tracked)))
+    old = baseline.directories_of(before) | names.parents(changed - hidden)
+    outputs |= {_topmost(raw, old) for raw in hidden}
+    kept = {raw for raw in outputs if not names.parents([raw]) & outputs}
+    return Made(_listed(kept), _listed(changed - hidden))
+
+
+def _topmost(raw: bytes, old: set[bytes] | frozenset[bytes]) -> bytes:
+    """The outermost directory above a path that holds nothing but what is new and ignored, else the path itself."""
+    parts = raw.split(b"/")
+    for count in range(1, len(parts)):
+        above = b"/".join(parts[:count])
+        if above not in old:
+            return above
+    return raw
+
+
+def _listed(paths: Iterable[bytes]) -> tuple[str, ...]:
+    return tuple(sorted(map(names.to_json, paths)))
+
+
+def digest(top: int, outputs: Sequence[str]) -> str:
+    """Of all names, sizes, times and inodes. Only the kernel sets the time of a change, so no change goes unnoticed."""
+    hashed = hashlib.sha256()
+    for output in outputs:
+        for line in _stamps(top, names.from_json(output)):
+            hashed.update(line)
+    return hashed.hexdigest()
+
+
+def _stamps(top: int, raw: bytes) -> Iterator[bytes]:
+    *above, name = raw.split(b"/")
+    try:
+        with beneath.directory(top, above) as parent:
+            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):
+                yield b"%s\0%d %d %d\n" % (raw, status.st_size, status.st_ctime_ns, status.st_ino)
+                return
+            descriptor = beneath.open_directory(parent, name)
+    except OSError as error:
+        if error.errno not in beneath.GONE and not isinstance(error, PermissionError):
+            raise
+        yield b"%s\0missing\n" % raw
+        return
+    try:
+        inside = scan_whole(descriptor, raw)
+    finally:
+        os.close(descriptor)
+    lines = [b"%s\0%o %d %d %d\n" % (p, s.mode, s.size, s.ctime_ns, s.inode) for p, s in inside.files.items()]
+    lines += [b"%s/\n" % path for path in inside.directories]
+    lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in inside.unstored.items()]
+    yield from sorted(lines)
+
+
+def save(top: int, root: Path, outputs: Sequence[str], folder: Path) -> Saved:
+    """Copies outputs of the workspace `root` into `folder`, and looks for what names it in them."""
+    places = _spellings(root)
+    naming: list[str] = []
+    movable = True
+    for number, output in enumerate(outputs):
+        *above, name = names.from_json(output).split(b"/")
+        with beneath.directory(top, above) as parent:
+            _copy(_in(parent, name), os.fsencode(folder / str(number)), parent)
+        for path in _files(os.fsencode(folder / str(number))):
+            named = _names_place(path, places)
+            if named == "binary":
+                movable = False
+            elif named:
+                naming.append(os.fsdecode(os.path.relpath(path, os.fsencode(folder))))
+    return Saved(tuple(outputs), tuple(map(os.fsdecode, places)), tuple(naming), movable)
+
+
+def put(git: Git, top: int, root: Path, saved: Saved, folder: Path) -> tuple[str, ...]:
+    """Copies outputs out of `folder` into the workspace `root`: each appears at once, in place of what is there."""
+    staging = git.git_dir / STAGING
+    removal.remove(staging)
+    staging.mkdir(mode=0o700)
+    for number in range(len(saved.outputs)):
+        _copy(os.fsencode(folder / str(number)), os.fsencode(staging / str(number)))
+    old, new = [os.fsencode(place) for place in saved.places], _spellings(root)
+    if old != new:
+        for named in saved.naming:
+            _rewrite(os.fsencode(staging / named), old, new[0])
+    kept = []
+    with beneath.root(git.git_dir) as beside:
+        for number, output in enumerate(saved.outputs):
+            raw = names.from_json(output)
+            *above, name = raw.split(b"/")
+            try:
+                undoing.remove(top, beside, raw)
+                with beneath.directory(top, above, unlocking=True) as parent:
+                    beneath.make_writable(parent)
+                    os.rename(os.fsencode(staging / str(number)), name, dst_dir_fd=parent)
+            except OSError as error:
+                if error.errno not in beneath.GONE:
+                    raise
+                continue  # its directory is gone: an agent removed that part of the project
+            kept.append(output)
+    removal.remove(staging)
+    return tuple(kept)
+
+
+def _spellings(root: Path) -> list[bytes]:
+    """How a workspace may be spelled: its real path, which is the one to write, as it is configured, and both in URLs."""
+    paths = dict.fromkeys([os.path.realpath(root), str(root)])
+    return [os.fsencode(path) for path in dict.fromkeys([*paths, *map(quote, paths)])]
+
+
+def _in(parent: int, name: bytes) -> bytes:
+    """A name in an opened directory, for another process that gets the descriptor."""
+    return b"/proc/self/fd/%d/%s" % (parent, name)
+
+
+def _copy(source: bytes, target: bytes, *descriptors: int) -> None:
+    """By cp, which is several times as fast as Python, and shares the blocks where the file system can."""
+    done = subprocess.run(
+        ["cp", "-a", "--reflink=auto", "-T", "--", source, target],
+        env={"PATH": os.defpath, "LC_ALL": "C"},
+        pass_fds=descriptors,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        message = f"what the setup made can't be copied: {errors[-1] if errors else f'cp ended with {done.returncode}'}"
+        raise StorageError(
+            message, where=os.fsdecode(target), fix="check the disk, then run the command again"
+        )
+
+
+def _files(path: bytes) -> Iterator[bytes]:
+    """The files and links of a copy."""
+    if os.path.islink(path) or not os.path.isdir(path):
+        yield path
+        return
+    for folder, directories, files in os.walk(path):
+        links = [name for name in directories if os.path.islink(os.path.join(folder, name))]
+        yield from (os.path.join(folder, name) for name in (*files, *links))
+
+
+def _names_place(path: bytes, places: Sequence[bytes]) -> str:
+    """Whether a file names one of these places: `text`, `link`, `binary`, or nothing."""
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
+        return "link" if any(os.readlink(path).startswith(place) for place in places) else ""
+    if not stat.S_ISREG(status.st_mode) or not status.st_size or path.endswith(os.fsencode(COMPILED)):
+        return ""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if all(content.find(place) < 0 for place in places):
+            return ""
+        text = status.st_size <= MOST_TEXT_BYTES and content.find(b"\0") < 0
+        return "text" if text else "binary"
+
+
+def _rewrite(path: bytes, old: Sequence[bytes], new: bytes) -> None:
+    """Puts the new place into a file or link. Its time changes too: else Python would trust what it has compiled."""
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
+        target = _moved(os.readlink(path), old, new)
+        os.unlink(path)
+        os.symlink(target, path)
+        return
+    with open(path, "rb") as file:
+        content = _moved(file.read(), old, new)
+    fresh = path + b".new"
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+    os.rename(fresh, path)
+
+
+def _moved(content: bytes, old: Sequence[bytes], new: bytes) -> bytes:
+    for place in sorted(old, key=len, reverse=True):
+        content = content.replace(place, os.fsencode(quote(new)) if b"%" in place else new)
+    return content

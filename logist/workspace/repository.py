@@ -1,0 +1,31 @@
+"""An empty repository, made without starting git: the few files that `git init` writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_FOLDERS = ("objects", "objects/pack", "refs", "refs/heads")
+
+
+def make(git_dir: Path, *, bare: bool, long_names: bool) -> None:
+    """Makes it, with nothing from the machine's templates and settings. `long_names`: objects are named by SHA-256."""
+    git_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in _FOLDERS:
+        (git_dir / folder).mkdir(mode=0o700)
+    write_file(git_dir / "config", settings(bare=bare, long_names=long_names).encode("ascii"))
+    write_file(git_dir / "HEAD", b"ref: refs/heads/main\n")
+
+
+def settings(*, bare: bool, long_names: bool) -> str:
+    """The content of the file `config`."""
+    version, extensions = (1, "[extensions]\n\tobjectformat = sha256\n") if long_names else (0, "")
+    core = f"\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = {str(bare).lower()}\n"
+    return f"[core]\n{core}{extensions}"
+
+
+def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Makes a new file in a repository."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, mode), "wb") as file:
+        file.write(data)

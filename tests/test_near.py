@@ -118,7 +118,7 @@ def test_a_module_that_comes_or_disappears_changes_as_a_whole() -> None:
 
 
 class Marks(dict[int, int]):
-    """Stands in for `hook.Marks`."""
+    """Takes the place of `hook.Marks`."""
 
     def view(self, module: str) -> Marks:
         assert module == "logist/a.py"

@@ -100,12 +100,15 @@ def choose(
         if mentioning := _mentioning(path, tree, sources, graph):
             choice.unreached.remove(path)
             choice.unknown += [each for each in mentioning if each not in choice.unknown]
-    whole = [path for path in changes if is_test_file(path) and path in tree.files]
+    changed_tests = [path for path in changes if is_test_file(path) and path in tree.files]
     choice.files = sorted(
-        {*collected, *choice.unknown, *whole},
+        {*collected, *choice.unknown, *changed_tests},
         key=lambda path: (_distance(path, changes), min(collected.get(path, [0])), path),
     )
-    taken = {*choice.chosen, *(name for path in {*whole, *choice.unknown} for name in files.get(path, ()))}
+    taken = {
+        *choice.chosen,
+        *(name for path in {*changed_tests, *choice.unknown} for name in files.get(path, ())),
+    }
     choice.spared = [name for path in choice.files for name in files.get(path, ()) if name not in taken]
     return choice
 
@@ -117,7 +120,7 @@ def _is_module(path: str) -> bool:
 def _changed_units(
     tree: Tree, record: Record, changes: Mapping[str, Change], sources: Mapping[str, str], graph: Graph
 ) -> dict[str, list[int]]:
-    """The numbers of the recorded units that each changed file stands for, in whatever version."""
+    """The numbers of the recorded units that changed with each file, in all their versions."""
     numbers: dict[tuple[str, str], list[int]] = {}
     for number, unit in enumerate(record.units):
         numbers.setdefault((unit.path, unit.name), []).append(number)
@@ -129,9 +132,9 @@ def _changed_units(
                 (next(each for each in parents(path) if each == "" or (each, LISTING) in numbers), LISTING)
             )
         if path.startswith("logist/") and path.endswith(".py"):
-            names, whole = graph.uses_of(path)
-            mentioning = "\n".join(sources[each] for each in whole if each in sources)
-            words = names | set(_WORD.findall(mentioning))
+            names, importers = graph.uses_of(path)
+            text = "\n".join(sources[each] for each in importers if each in sources)
+            words = names | set(_WORD.findall(text))
             difference = compare(change.text, sources.get(path), words.__contains__)
             keys |= {(path, unit) for unit in difference.units}
             keys |= {(path, NEEDED)} if difference.level else set()
@@ -158,16 +161,16 @@ def _is_reached(
 
 
 def _mentioning(path: str, tree: Tree, sources: Mapping[str, str], graph: Graph) -> list[str]:
-    """The test files that, or whose helpers, have the file's name in their text; else those of its own directory."""
+    """The test files that, or whose helpers, have the file's name in their text; else those of its directory."""
     name = path.rpartition("/")[2]
     mentions = {each for each, text in sources.items() if name in text and each.startswith("tests/")}
     tests = [each for each in tree.files if is_test_file(each)]
     if name.endswith(".ambr"):  # a snapshot
         folder = path.rpartition("/__snapshots__/")[0]
         mentions.add(f"{folder}/{name.removesuffix('.ambr')}.py")
-    found = [each for each in tests if each in mentions or graph.helpers(each) & mentions]
-    if found or not path.startswith("tests/"):
-        return found
+    mentioning = [each for each in tests if each in mentions or graph.helpers(each) & mentions]
+    if mentioning or not path.startswith("tests/"):
+        return mentioning
     folder = next(folder for folder in parents(path) if any(each.startswith(f"{folder}/") for each in tests))
     return [each for each in tests if each.startswith(f"{folder}/")]
 

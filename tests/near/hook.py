@@ -54,13 +54,14 @@ class Marks:
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Notes the files that are opened, the directories that are listed, and what processes are started with."""
         if event in _READING:
-            if not _is_beside_the_point():
+            if not _is_incidental():
                 self._note(arguments[0], self.files if event == "open" else self.listings)
         elif event in _LINKING:
             self._note(arguments[0], self.files)
         elif event in _STARTING:
+            place = arguments[2] if event == "subprocess.Popen" and arguments[2] else ""
             for each in _words(arguments[_STARTING[event]]):
-                self._note(each, self.files)
+                self._note(os.path.join(os.fsdecode(place), each), self.files)
 
     def _note(self, path: Any, numbers: dict[str, int]) -> None:
         if path is None or isinstance(path, int):
@@ -79,7 +80,7 @@ class Marks:
                 each[number] = 1
 
 
-def _is_beside_the_point() -> bool:
+def _is_incidental() -> bool:
     """Whether the caller of `audit` imports, which the graph of imports knows better, or removes what a test made."""
     caller = sys._getframe(1).f_back
     if caller is None:

@@ -106,9 +106,9 @@ def _git(root: Path, *arguments: str) -> list[str]:
 
 
 def _contents(root: Path, revision: str, paths: Sequence[str]) -> dict[str, bytes]:
-    asked = b"".join(os.fsencode(f"{revision}:./{path}\n") for path in paths)
+    names = b"".join(os.fsencode(f"{revision}:./{path}\n") for path in paths)
     command = ["git", "cat-file", "--batch"]
-    answer = subprocess.run(command, cwd=root, input=asked, capture_output=True, check=True).stdout
+    answer = subprocess.run(command, cwd=root, input=names, capture_output=True, check=True).stdout
     contents = {}
     for path in paths:
         head, _, answer = answer.partition(b"\n")
@@ -173,7 +173,7 @@ def _save(cache: Path, files: Mapping[str, File]) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replaces the file at once, so that nobody reads half of it."""
+    """Replaces the file at once: no reader sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}")
     part.write_bytes(content)

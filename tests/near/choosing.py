@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
 from tests.near.graph import Graph
-from tests.near.record import BELOW, CONTENT, LISTING, NEEDED, Record, as_mask, is_current, parents
+from tests.near.record import BELOW, CONTENT, LISTING, NEEDED, OUTSIDE, Record, as_mask, is_current, parents
 from tests.near.sources import LEVEL, compare
 from tests.near.tree import Change, Tree, is_test_file
 
@@ -49,7 +49,7 @@ class Choice:
     deep: int = 0
     """Tests marked `deep` that import what changed, and are left out."""
     in_doubt: int = 0
-    """Tests chosen only since what is known of them is old, or they failed or were skipped, and may reach the change."""
+    """Tests chosen only since what is known of them is old, or they failed or were skipped, or start another Python."""
     unreached: list[str] = field(default_factory=list)
     """Files that changed and that no test is known to reach."""
 
@@ -73,6 +73,7 @@ def choose(
     masks = _changed_units(tree, record, changes, sources, graph)
     changed = as_mask(number for numbers in masks.values() for number in numbers)
     drifted = as_mask(_drifted_units(tree, tree.before(changes), record, importers))
+    outside = as_mask(number for number, unit in enumerate(record.units) if unit.name == OUTSIDE)
 
     choice = Choice()
     collected: dict[str, list[int]] = {}
@@ -82,7 +83,8 @@ def choose(
             continue
         for name in names:
             units, seconds = record.tests[name]
-            is_in_doubt = units & drifted or (name in record.doubtful and path in importers)
+            may_reach_more = name in record.doubtful or units & outside
+            is_in_doubt = units & drifted or (may_reach_more and path in importers)
             if units & changed or is_in_doubt:
                 choice.chosen.append(name)
                 choice.seconds += seconds

@@ -29,6 +29,7 @@ class Marks:
         self.first: dict[str, int] = layout["units"]
         self.files: dict[str, int] = layout["files"]
         self.listings: dict[str, int] = layout["listings"]
+        self.outside: int = layout["outside"]
         self.maps = maps
         self.size: int = layout["size"]
 
@@ -60,8 +61,12 @@ class Marks:
             self._note(arguments[0], self.files)
         elif event in _STARTING:
             place = arguments[2] if event == "subprocess.Popen" and arguments[2] else ""
-            for each in _words(arguments[_STARTING[event]]):
+            words = _words(arguments[_STARTING[event]])
+            for each in words:
                 self._note(os.path.join(os.fsdecode(place), each), self.files)
+            has_hook = sys.executable in words and "-S" not in words
+            if not has_hook and any(each.startswith(("logist.", "tests.")) for each in words):
+                self._set(self.outside)
 
     def _note(self, path: Any, numbers: dict[str, int]) -> None:
         if path is None or isinstance(path, int):
@@ -76,8 +81,11 @@ class Marks:
         except (TypeError, ValueError, OSError):
             return
         if number is not None:
-            for each in self.maps:
-                each[number] = 1
+            self._set(number)
+
+    def _set(self, number: int) -> None:
+        for each in self.maps:
+            each[number] = 1
 
 
 def _is_incidental() -> bool:

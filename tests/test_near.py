@@ -118,7 +118,7 @@ def test_a_module_that_comes_or_disappears_changes_as_a_whole() -> None:
 
 
 class Marks(dict[int, int]):
-    """Stands in for `hook.Marks`."""
+    """Takes the place of `hook.Marks`."""
 
     def view(self, module: str) -> Marks:
         assert module == "logist/a.py"
@@ -186,6 +186,7 @@ FILES = {
     "logist/forked.py": "import os\n\ndef child(): os._exit(0)\n",
     "logist/wide.py": "def set_up(): return 6\n",
     "logist/lonely.py": 'import sys\n\nif __name__ == "__main__":\n    sys.exit(7)\n',
+    "logist/outer.py": 'import sys\n\nif __name__ == "__main__":\n    sys.exit(8)\n',
     "tests/__init__.py": "",
     "tests/conftest.py": "",
     "tests/helper.py": "from logist.plain import called\n\nCALLED = called()\n",
@@ -226,6 +227,14 @@ FILES = {
         def test_starts_without_a_site():
             command = [sys.executable, "-I", "-S", str(ROOT / "logist" / "lonely.py")]
             assert subprocess.run(command, env={}).returncode == 7
+        """,
+    "tests/test_outer.py": """
+        import os, subprocess, sys
+        from pathlib import Path
+
+        def test_starts_another_python():
+            command = [os.path.realpath(sys.executable), "-m", "logist.outer"]  # what the environment was made with
+            assert subprocess.run(command, cwd=Path(__file__).parent.parent, env={}).returncode == 8
         """,
     "tests/test_state.py": """
         import pytest
@@ -332,6 +341,7 @@ def change(root: Path, path: str, old: str, new: str) -> None:
         ("logist/killed.py", "    os.kill(", "    print(); os.kill(", {"kills"}),
         ("logist/forked.py", "os._exit(0)", "os._exit(9)", {"forks"}),
         ("logist/lonely.py", "sys.exit(7)", "sys.exit(9)", {"starts_without_a_site"}),
+        ("logist/outer.py", "sys.exit(8)", "sys.exit(9)", {"starts_another_python"}),
         ("data/one.txt", "1", "9", {"opens"}),
         ("tests/helper.py", "called()", "9", {"helps"}),
         ("tests/test_uses.py", "== 3", "== 9", {"uses"}),
@@ -349,6 +359,7 @@ def change(root: Path, path: str, old: str, new: str) -> None:
         "a process that is killed",
         "a fork that exits",
         "a program that starts without a site",
+        "a program of another Python",
         "a file that is read",
         "a helper of tests",
         "a test",
@@ -436,7 +447,7 @@ def test_a_run_takes_the_chosen_tests_alone_and_records_them_again(recorded: Pat
         assert names(recorded) == {"uses"}
         ran = near(recorded)
         assert ran.returncode == 1
-        assert "1 of 15 recorded tests, in 1 files" in ran.stderr
+        assert "1 of 16 recorded tests, in 1 files" in ran.stderr
     finally:
         git(recorded, "reset", "--quiet", "--hard", "HEAD")
 

@@ -115,8 +115,8 @@ def _explain(choice: Choice, record: Record) -> None:
     )
     if choice.in_doubt:
         _say(
-            f"{choice.in_doubt} of them in doubt: they failed or were skipped, or what they reach has changed;"
-            " scripts/test --near --record renews the record"
+            f"{choice.in_doubt} of them in doubt: they failed or were skipped, or start another Python, or what they"
+            " reach has changed since; scripts/test --near --record renews the record"
         )
     if choice.deep:
         _say(f"{choice.deep} tests marked `deep` import it too and are left out: scripts/test --near --deep")

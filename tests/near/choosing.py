@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
 from tests.near.graph import Graph
-from tests.near.record import BELOW, CONTENT, LISTING, NEEDED, Record, as_mask, is_current, parents
+from tests.near.record import BELOW, CONTENT, LISTING, NEEDED, OUTSIDE, Record, as_mask, is_current, parents
 from tests.near.sources import LEVEL, compare
 from tests.near.tree import Change, Tree, is_test_file
 
@@ -49,7 +49,7 @@ class Choice:
     deep: int = 0
     """Tests marked `deep` that import what changed, and are left out."""
     in_doubt: int = 0
-    """Tests chosen only since what is known of them is old, or they failed or were skipped, and may reach the change."""
+    """Tests chosen only since what is known of them is old, or they failed or were skipped, or start another Python."""
     unreached: list[str] = field(default_factory=list)
     """Files that changed and that no test is known to reach."""
 
@@ -72,7 +72,8 @@ def choose(
     importers = graph.importers([path for path in changes if _is_module(path)])
     masks = _changed_units(tree, record, changes, sources, graph)
     changed = as_mask(number for numbers in masks.values() for number in numbers)
-    drifted = as_mask(_drifted_units(tree, record, importers)) if changes else 0
+    drifted = as_mask(_drifted_units(tree, tree.before(changes), record, importers))
+    outside = as_mask(number for number, unit in enumerate(record.units) if unit.name == OUTSIDE)
 
     choice = Choice()
     collected: dict[str, list[int]] = {}
@@ -82,7 +83,8 @@ def choose(
             continue
         for name in names:
             units, seconds = record.tests[name]
-            is_in_doubt = units & drifted or (name in record.doubtful and path in importers)
+            may_reach_more = name in record.doubtful or units & outside
+            is_in_doubt = units & drifted or (may_reach_more and path in importers)
             if units & changed or is_in_doubt:
                 choice.chosen.append(name)
                 choice.seconds += seconds
@@ -100,12 +102,15 @@ def choose(
         if mentioning := _mentioning(path, tree, sources, graph):
             choice.unreached.remove(path)
             choice.unknown += [each for each in mentioning if each not in choice.unknown]
-    whole = [path for path in changes if is_test_file(path) and path in tree.files]
+    changed_tests = [path for path in changes if is_test_file(path) and path in tree.files]
     choice.files = sorted(
-        {*collected, *choice.unknown, *whole},
+        {*collected, *choice.unknown, *changed_tests},
         key=lambda path: (_distance(path, changes), min(collected.get(path, [0])), path),
     )
-    taken = {*choice.chosen, *(name for path in {*whole, *choice.unknown} for name in files.get(path, ()))}
+    taken = {
+        *choice.chosen,
+        *(name for path in {*changed_tests, *choice.unknown} for name in files.get(path, ())),
+    }
     choice.spared = [name for path in choice.files for name in files.get(path, ()) if name not in taken]
     return choice
 
@@ -117,7 +122,7 @@ def _is_module(path: str) -> bool:
 def _changed_units(
     tree: Tree, record: Record, changes: Mapping[str, Change], sources: Mapping[str, str], graph: Graph
 ) -> dict[str, list[int]]:
-    """The numbers of the recorded units that each changed file stands for, in whatever version."""
+    """The numbers of the recorded units that changed with each file, in all their versions."""
     numbers: dict[tuple[str, str], list[int]] = {}
     for number, unit in enumerate(record.units):
         numbers.setdefault((unit.path, unit.name), []).append(number)
@@ -129,9 +134,9 @@ def _changed_units(
                 (next(each for each in parents(path) if each == "" or (each, LISTING) in numbers), LISTING)
             )
         if path.startswith("logist/") and path.endswith(".py"):
-            names, whole = graph.uses_of(path)
-            mentioning = "\n".join(sources[each] for each in whole if each in sources)
-            words = names | set(_WORD.findall(mentioning))
+            names, importers = graph.uses_of(path)
+            text = "\n".join(sources[each] for each in importers if each in sources)
+            words = names | set(_WORD.findall(text))
             difference = compare(change.text, sources.get(path), words.__contains__)
             keys |= {(path, unit) for unit in difference.units}
             keys |= {(path, NEEDED)} if difference.level else set()
@@ -140,10 +145,11 @@ def _changed_units(
     return changed
 
 
-def _drifted_units(tree: Tree, record: Record, importers: set[str]) -> Iterator[int]:
-    """The recorded units that are different today, and whose tests may therefore reach the change today."""
+def _drifted_units(tree: Tree, before: Tree, record: Record, importers: set[str]) -> Iterator[int]:
+    """The recorded units that were different before the change already; so their tests may reach the change today."""
     for number, unit in enumerate(record.units):
-        if not is_current(unit, tree) and (not _is_module(unit.path) or unit.path in importers):
+        is_known = is_current(unit, before) or is_current(unit, tree)
+        if not is_known and (not _is_module(unit.path) or unit.path in importers):
             yield number
 
 
@@ -157,16 +163,16 @@ def _is_reached(
 
 
 def _mentioning(path: str, tree: Tree, sources: Mapping[str, str], graph: Graph) -> list[str]:
-    """The test files that, or whose helpers, have the file's name in their text; else those of its own directory."""
+    """The test files that, or whose helpers, have the file's name in their text; else those of its directory."""
     name = path.rpartition("/")[2]
     mentions = {each for each, text in sources.items() if name in text and each.startswith("tests/")}
     tests = [each for each in tree.files if is_test_file(each)]
     if name.endswith(".ambr"):  # a snapshot
         folder = path.rpartition("/__snapshots__/")[0]
         mentions.add(f"{folder}/{name.removesuffix('.ambr')}.py")
-    found = [each for each in tests if each in mentions or graph.helpers(each) & mentions]
-    if found or not path.startswith("tests/"):
-        return found
+    mentioning = [each for each in tests if each in mentions or graph.helpers(each) & mentions]
+    if mentioning or not path.startswith("tests/"):
+        return mentioning
     folder = next(folder for folder in parents(path) if any(each.startswith(f"{folder}/") for each in tests))
     return [each for each in tests if each.startswith(f"{folder}/")]
 

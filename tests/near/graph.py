@@ -41,16 +41,16 @@ class Graph:
         return later
 
     def uses_of(self, module: str) -> tuple[set[str], set[str]]:
-        """The names that other modules import from this one, and the paths of those that import it as a whole."""
+        """The names that other modules import from this one, and the paths of those that import the module itself."""
         name = module_name(module)
-        names, whole = set(), set()
+        names, importers = set(), set()
         for path, imports in self._imports.items():
             for each in imports if path != module else ():
                 if each.name == name or (each.name.endswith("*") and name.startswith(each.name[:-1])):
-                    whole.add(path)
+                    importers.add(path)
                 elif each.name.startswith(f"{name}."):
                     names.add(each.name.removeprefix(f"{name}.").partition(".")[0])
-        return names, whole
+        return names, importers
 
     def importers(self, modules: Iterable[str]) -> set[str]:
         """Those that could reach one of `modules` by any chain of imports, these included."""
@@ -95,8 +95,8 @@ class Graph:
             folders = path.split("/")[:-1]
             conftests = ("/".join([*folders[: n + 1], "conftest.py"]) for n in range(len(folders)))
             targets["top"].update(each for each in conftests if each in self._imports)
-        for found in targets.values():
-            found.discard(path)
+        for paths in targets.values():
+            paths.discard(path)
         return targets
 
     def _find(self, each: Import) -> Iterator[str]:
@@ -111,9 +111,9 @@ class Graph:
             yield from self._loaded_for(str(places[-2]), parts[-1])
 
     def _loaded_for(self, package: str, name: str) -> Iterator[str]:
-        """What a package that loads its names when they are asked for imports for this one."""
+        """The module that a package with lazy names imports for this one."""
         later = [each for each in self._imports[package] if each.how != "top"]
         named = [each for each in later if each.name.endswith(f".{name}")]
         for each in named or later:
-            if found := self._paths.get(each.name.rpartition(".")[0] if named else each.name):
-                yield found
+            if path := self._paths.get(each.name.rpartition(".")[0] if named else each.name):
+                yield path

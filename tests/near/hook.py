@@ -29,6 +29,7 @@ class Marks:
         self.first: dict[str, int] = layout["units"]
         self.files: dict[str, int] = layout["files"]
         self.listings: dict[str, int] = layout["listings"]
+        self.outside: int = layout["outside"]
         self.maps = maps
         self.size: int = layout["size"]
 
@@ -54,13 +55,18 @@ class Marks:
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Notes the files that are opened, the directories that are listed, and what processes are started with."""
         if event in _READING:
-            if not _is_importing():
+            if not _is_incidental():
                 self._note(arguments[0], self.files if event == "open" else self.listings)
         elif event in _LINKING:
             self._note(arguments[0], self.files)
         elif event in _STARTING:
-            for each in _words(arguments[_STARTING[event]]):
-                self._note(each, self.files)
+            place = arguments[2] if event == "subprocess.Popen" and arguments[2] else ""
+            words = _words(arguments[_STARTING[event]])
+            for each in words:
+                self._note(os.path.join(os.fsdecode(place), each), self.files)
+            has_hook = sys.executable in words and "-S" not in words
+            if not has_hook and any(each.startswith(("logist.", "tests.")) for each in words):
+                self._set(self.outside)
 
     def _note(self, path: Any, numbers: dict[str, int]) -> None:
         if path is None or isinstance(path, int):
@@ -75,15 +81,22 @@ class Marks:
         except (TypeError, ValueError, OSError):
             return
         if number is not None:
-            for each in self.maps:
-                each[number] = 1
+            self._set(number)
+
+    def _set(self, number: int) -> None:
+        for each in self.maps:
+            each[number] = 1
 
 
-def _is_importing() -> bool:
-    """Whether the caller of `audit` is an import: the graph of imports knows better what that is for."""
+def _is_incidental() -> bool:
+    """Whether the caller of `audit` imports, which the graph of imports knows better, or removes what a test made."""
     caller = sys._getframe(1).f_back
-    name = caller.f_code.co_filename if caller else ""
-    return name.startswith("<frozen importlib") or name.endswith("/_pytest/assertion/rewrite.py")
+    if caller is None:
+        return False
+    name = caller.f_code.co_filename
+    is_import = name.startswith("<frozen importlib") or "/importlib/" in name
+    is_removal = caller.f_code.co_name.startswith("_rmtree")
+    return is_import or is_removal or name.endswith("/_pytest/assertion/rewrite.py")
 
 
 class _All:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tests.near.sources import LEVEL
 from tests.near.tree import Tree, write
 
-_FORMAT = (3, sys.version_info[:2])
+_FORMAT = (4, sys.version_info[:2])
 
 CONTENT = ""
 """The unit of a file as it is on disk: of who reads it, and of the tests in it."""
@@ -20,6 +20,8 @@ LISTING = "/"
 """The unit of a directory: of who lists it."""
 NEEDED = "<needed>"
 """The unit of a module: of whom it was imported for, in whichever process and test that happened first."""
+OUTSIDE = "<outside>"
+"""The unit of a process that runs modules of the checkout and notes nothing, with another Python say."""
 BELOW = "/*"
 """The unit of a directory: of who opens it, or hands it to another program."""
 
@@ -106,6 +108,7 @@ def tree_units(tree: Tree) -> list[Unit]:
     folders = {parent for path in tree.files for parent in parents(path)}
     units += [Unit(folder, LISTING, "") for folder in sorted(folders)]
     units += [Unit(folder, BELOW, "") for folder in sorted(folders - {""})]
+    units.append(Unit("", OUTSIDE, ""))
     units += [Unit(unit.path, NEEDED, unit.digest) for unit in units if unit.name == LEVEL]
     return units
 
@@ -118,7 +121,7 @@ def parents(path: str) -> list[str]:
 
 def is_current(unit: Unit, tree: Tree) -> bool:
     """Whether the unit is in this tree as it was when it was recorded."""
-    if unit.name in (LISTING, BELOW):
+    if unit.name in (LISTING, BELOW, OUTSIDE):
         return True
     file = tree.files.get(unit.path)
     if file is None:

@@ -21,6 +21,7 @@ from tests.near.record import (
     CONTENT,
     LISTING,
     NEEDED,
+    OUTSIDE,
     Reached,
     Record,
     Unit,
@@ -106,7 +107,7 @@ class _Completing:
         later: dict[str, dict[str, set[str]]] = {}
         functions: dict[str, list[int]] = {}
         for number, unit in enumerate(record.units):
-            if unit.name in (LISTING, BELOW) or not is_current(unit, tree):
+            if unit.name in (LISTING, BELOW, OUTSIDE) or not is_current(unit, tree):
                 continue
             if unit.name == LEVEL:
                 self._levels[unit.path] = 1 << number
@@ -174,6 +175,7 @@ def _layout(tree: Tree, cache: Path, units: Sequence[Unit]) -> dict[str, Any]:
             if unit.name in (CONTENT, BELOW) and not unit.path.startswith("tests/near/")
         },
         "listings": {places[unit.path]: number for number, unit in numbered if unit.name == LISTING},
+        "outside": next(number for number, unit in numbered if unit.name == OUTSIDE),
         "code": dict(_marked_code(tree, cache)),
     }
 

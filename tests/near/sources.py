@@ -144,13 +144,13 @@ def mark(source: str, name: str, path: str) -> CodeType:
 
 
 def _insert(body: list[ast.stmt], start: int, text: str) -> None:
-    beside = body[min(start, len(body) - 1)] if body else None
-    for statement in reversed(ast.parse(text).body):
+    line = body[min(start, len(body) - 1)].lineno if body else 1  # a traceback shows the line of the source
+    statements = ast.parse(text).body
+    for statement in statements:
         for node in ast.walk(statement):
             if "lineno" in node._attributes:
-                line = beside.lineno if beside else 1
                 node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
-        body.insert(start, statement)
+    body[start:start] = statements
 
 
 def _comes_first(statement: ast.stmt) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import marshal
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,20 @@ class File(NamedTuple):
     """Of a Python file."""
 
 
+class Change(NamedTuple):
+    """How a file differs from a commit."""
+
+    is_new: bool
+    is_gone: bool
+    content: bytes | None
+    """What it was in that commit; None if it was not there."""
+
+    @property
+    def text(self) -> str | None:
+        """The same as text."""
+        return None if self.content is None else self.content.decode("utf-8", "replace")
+
+
 @dataclass(frozen=True)
 class Tree:
     """Every file of the checkout that git does not ignore, by its path from the root."""
@@ -41,6 +55,14 @@ class Tree:
         if files != known:
             _save(cache, files)
         return tree
+
+    def before(self, changes: Mapping[str, Change]) -> Tree:
+        """The tree without these changes."""
+        files = {path: file for path, file in self.files.items() if path not in changes}
+        for path, change in changes.items():
+            if change.content is not None:
+                files[path] = _file_of(path, change.content, (0, 0))
+        return Tree(self.root, files)
 
     def modules(self) -> Iterator[tuple[str, str, Outline]]:
         """Path, dotted name and outline of each module of the product and of the tests."""
@@ -59,24 +81,13 @@ def is_test_file(path: str) -> bool:
     return path.startswith("tests/") and path.endswith(".py") and path.rpartition("/")[2].startswith("test_")
 
 
-class Change(NamedTuple):
-    """How a file differs from a commit."""
-
-    is_new: bool
-    is_gone: bool
-    text: str | None
-    """What a Python file was in that commit; None if it was not there."""
-
-
 def changed_files(root: Path, revision: str) -> dict[str, Change]:
     """The files that differ from the commit, untracked ones too."""
     fields = _git(root, "diff", "--name-status", "--no-renames", "-z", revision)
     letters = dict(zip(fields[1::2], fields[::2], strict=True)) | dict.fromkeys(_git(root, *_UNTRACKED), "A")
+    contents = _contents(root, revision, [path for path, letter in letters.items() if letter != "A"])
     return {
-        path: Change(
-            letter == "A", letter == "D", _text(root, revision, path) if path.endswith(".py") else None
-        )
-        for path, letter in letters.items()
+        path: Change(letter == "A", letter == "D", contents.get(path)) for path, letter in letters.items()
     }
 
 
@@ -94,10 +105,17 @@ def _git(root: Path, *arguments: str) -> list[str]:
     return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
 
 
-def _text(root: Path, revision: str, path: str) -> str | None:
-    show = ["git", "show", f"{revision}:./{path}"]
-    done = subprocess.run(show, cwd=root, capture_output=True, check=False)
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+def _contents(root: Path, revision: str, paths: Sequence[str]) -> dict[str, bytes]:
+    names = b"".join(os.fsencode(f"{revision}:./{path}\n") for path in paths)
+    command = ["git", "cat-file", "--batch"]
+    answer = subprocess.run(command, cwd=root, input=names, capture_output=True, check=True).stdout
+    contents = {}
+    for path in paths:
+        head, _, answer = answer.partition(b"\n")
+        kind, _, size = head.partition(b" ")[2].partition(b" ")
+        if kind == b"blob":  # a submodule has no content here
+            contents[path], answer = answer[: int(size)], answer[int(size) + 1 :]
+    return contents
 
 
 def _read(root: Path, path: str, known: File | None) -> File | None:
@@ -113,10 +131,13 @@ def _read(root: Path, path: str, known: File | None) -> File | None:
     name = digest(content)
     if known is not None and known.digest == name:
         return known._replace(stamp=stamp)
+    return _file_of(path, content, stamp)
+
+
+def _file_of(path: str, content: bytes, stamp: tuple[int, int]) -> File:
     is_python = path.endswith(".py")
-    return File(
-        stamp, name, outline(content.decode("utf-8", "replace"), module_name(path)) if is_python else None
-    )
+    text = content.decode("utf-8", "replace")
+    return File(stamp, digest(content), outline(text, module_name(path)) if is_python else None)
 
 
 def _load(cache: Path) -> dict[str, File]:
@@ -152,7 +173,7 @@ def _save(cache: Path, files: Mapping[str, File]) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replaces the file at once, so that nobody reads half of it."""
+    """Replaces the file at once: no reader sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}")
     part.write_bytes(content)

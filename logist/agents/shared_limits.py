@@ -174,12 +174,13 @@ def _use(jobs_dir: Path, job_id: str, parent: str | None, asking: str) -> _Use:
     job = JobDir(jobs_dir / job_id, job_id)
     if not job.path.is_dir():
         return _Use(waiting=1)
-    # The calls first: what is recorded meanwhile is then counted twice for a moment, and never not at all.
+    # In this order: what is recorded meanwhile is then counted twice for a moment, and never not at all.
+    is_at_work = job.holder() is not None
     calls = inflight.Exchanges() if job_id == asking else job.exchanges()
     account = _accounts.of(job)
     if parent is not None and account.state.parent != parent:
         return _Use()  # another job that has its name
-    in_flight = _in_flight(job, calls) if calls and not _is_recorded(calls, account) else _Use()
+    in_flight = _in_flight(calls, is_at_work) if calls and not _is_recorded(calls, account) else _Use()
     is_busy = account.settled or bool(account.state.children) or in_flight.calls_out is not NOTHING
     own = replace(in_flight, recorded=account.ever, waiting=0 if is_busy else 1)
     return _sum([own, _below(jobs_dir, account, asking)]) if account.state.children else own
@@ -219,8 +220,11 @@ def _is_recorded(calls: inflight.Exchanges, account: _Account) -> bool:
     return recorded and (after is None or after in account.outcomes)
 
 
-def _in_flight(job: JobDir, calls: inflight.Exchanges) -> _Use:
-    """What calls have cost that are not recorded yet, the last at its worst case while it has no answer."""
+def _in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
+    """What calls have cost that are not recorded yet, the last at its worst case while it has no answer.
+
+    `is_at_work`: whether a command or a courier was at work on their job before they were read.
+    """
     try:
         answered = [
             Usage.model_validate(each.response["usage"]) for each in calls if each.response is not None
@@ -230,7 +234,7 @@ def _in_flight(job: JobDir, calls: inflight.Exchanges) -> _Use:
         worst = totals.spending(spent + int(reserved or 0), runs=1)
     except (KeyError, TypeError, ValueError) as error:
         raise inflight.damaged(calls.folder, "the record of an exchange makes no sense") from error
-    if job.holder() is not None:
+    if is_at_work:
         return _Use(calls_out=worst)
     if not any(each.sent for each in calls):
         return _Use()  # its command was killed before anything left: the next one asks anew

@@ -259,8 +259,9 @@ OPENED: list[str] = []
 WATCH = {"on": False}
 
 
-def _audited(event: str, args: tuple[object, ...]) -> None:
-    if WATCH["on"] and (event == "open" or event.startswith(("socket.", "subprocess.", "os.exec"))):
+def _audited(event: str, args: tuple[object, ...], watch: dict[str, bool] = WATCH) -> None:
+    # As a default: at the end of the interpreter the hook is still called, and the module's names are gone.
+    if watch["on"] and (event == "open" or event.startswith(("socket.", "subprocess.", "os.exec"))):
         OPENED.append(str(args[0]) if event == "open" else event)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import tarfile
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -264,6 +266,28 @@ def test_a_call_counts_at_its_worst_case_until_its_outcome_is_recorded(bench: Ma
     shared = family(b, second)
     assert (spent(shared.unsettled), spent(shared.calls_out)) == (nothing, nothing)
     assert spent(shared.used) == (1_500_000, 2)  # the plan, and the call in doubt
+
+
+def test_a_command_that_ends_while_its_call_is_counted_has_used_its_run(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench()
+    first, second = given_away(b, "a", "b")
+    job = left_in_flight(b, first)[0]
+    at_work = ExitStack()
+    read = JobDir.entries
+
+    def reads_just_before_the_end(self: JobDir) -> Iterator[Json]:
+        yield from read(self)
+        if self.id == first:
+            at_work.close()
+
+    monkeypatch.setattr(shared_limits, "_accounts", shared_limits._Accounts())  # so that it reads again
+    monkeypatch.setattr(JobDir, "entries", reads_just_before_the_end)
+    with at_work:
+        at_work.enter_context(job.lock(command="test", since="now"))
+        assert spent(family(b, second).calls_out) == (1_500_000, 1)
+        assert job.holder() is None
 
 
 def test_a_call_that_is_recorded_and_whose_files_are_left_counts_once(bench: MakeBench) -> None:

@@ -14,6 +14,7 @@ from logist.agents.sandbox import Confinement
 from logist.core.model import MAX_DEPTH, State
 from logist.errors import LogistError
 from logist.jobs.project import Project
+from logist.jobs.session import read_current_state
 from logist.jobs.setup_cache import SetupCache
 from logist.store import JobDir
 from logist.workspace.prepared import Stamp
@@ -107,7 +108,7 @@ def _source_of(project: Project, state: State) -> Path | None:
         if source is not None or parent is None:
             break
         try:
-            above = project.job(parent).read_state() or {}
+            above = read_current_state(project.job(parent))
         except LogistError:
             break
         source, parent = above.get("source"), above.get("parent")

@@ -95,6 +95,28 @@ def test_the_history(desk: Desk, plant: Callable[[Path], None]) -> None:
     assert "warning: " in ran.err
 
 
+@pytest.mark.parametrize("plant", [pipe, pytest.param(link_to_device, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config",
+        *(
+            pytest.param(name, marks=pytest.mark.deep)
+            for name in ("packed-refs", "objects/pack/pack-1.idx", "refs/heads/checkpoints")
+        ),
+    ],
+)
+def test_the_repository_of_checkpoints(desk: Desk, name: str, plant: Callable[[Path], None]) -> None:
+    """git itself opens these, and would wait for a pipe, or read a device, for ever."""
+    desk.create()
+    plant(desk.job() / "git" / name)
+    (desk.job() / "git/objects/pack/pack-1.pack").touch()
+    ran = limited(desk, "job", "verify", "j1")
+    assert (ran.code, "not a regular file" in ran.out + ran.err) == (10, True), ran
+    ran = limited(desk, "job", "fork", "j1")
+    assert (ran.code, "not a regular file" in ran.err) == (10, True), ran
+
+
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from logist.regular_files import read_regular
 from logist.store import files
 from logist.workspace import Workspace, beneath, prepared, removal
 
@@ -114,7 +115,7 @@ class SetupCache:
         A clone may bring along a directory of jobs: its copies do not pass, as their inodes and times are others.
         """
         try:
-            described = json.loads((folder / _DESCRIPTION).read_bytes())
+            described = json.loads(read_regular(folder / _DESCRIPTION))
             digest = described.pop("digest")
             lists = {name: tuple(described[name]) for name in ("outputs", "places", "naming")}
             saved = prepared.Saved(**lists, movable=described["movable"] is True)

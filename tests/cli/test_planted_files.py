@@ -171,6 +171,15 @@ def test_a_large_state_takes_no_quadratic_time(desk: Desk) -> None:
     assert limited(desk, "job", "list").out.startswith("j1\tPENDING")
 
 
+def test_a_link_in_a_repository_makes_no_file_elsewhere(desk: Desk, tmp_path: Path) -> None:
+    desk.create()
+    clock = desk.job() / "git" / "logist-clock"
+    clock.symlink_to(tmp_path / "elsewhere")
+    (desk.job() / "workspace" / "new.txt").write_text("x", "utf-8")
+    ran = limited(desk, "job", "step", "j1")
+    assert (ran.code, "logist-clock" in ran.err, (tmp_path / "elsewhere").exists()) == (1, True, False)
+
+
 def test_doctor_and_a_pipe_in_the_place_of_the_branch_of_checkpoints(desk: Desk) -> None:
     desk.create()
     pipe(desk.job() / "git" / "refs" / "heads" / "checkpoints")

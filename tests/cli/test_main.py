@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -336,3 +337,18 @@ def test_a_stop_is_a_document_too(number: int, code: int, tmp_path: Path) -> Non
     os.close(writer)
     assert waiting.returncode == code
     assert json.loads(out)["diagnostics"][0]["code"] == "stopped"
+
+
+@pytest.mark.parametrize("platform", ["win32", "cygwin"])
+def test_native_windows_is_refused_in_one_line(platform: str) -> None:
+    """Before anything is imported that Windows does not have."""
+    code = (
+        f"import sys; sys.platform = {platform!r}\n"
+        "for name in ('fcntl', 'grp', 'pwd', 'resource', 'termios'): sys.modules[name] = None\n"
+        "from logist.__main__ import main"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (8, "")
+    assert done.stderr == (
+        "error: Logist does not run on native Windows: use WSL2 (Windows Subsystem for Linux)\n"
+    )

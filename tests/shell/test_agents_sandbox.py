@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -658,6 +658,16 @@ def test_the_means_are_found_by_trying() -> None:
     assert found.details
     assert json.dumps(found.details)
     assert found.kind in KINDS
+
+
+@pytest.mark.parametrize("mode", ["auto", "required", "off"])
+def test_elsewhere_than_on_linux_no_program_is_started(
+    monkeypatch: pytest.MonkeyPatch, mode: Literal["auto", "required", "off"]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert sandbox.means("/nonexistent").details == ("the sandbox works on Linux only",)
+    with pytest.raises(Refused, match="run on Linux only"):
+        sandbox.choose(mode)
 
 
 class TestTrial:

@@ -9,22 +9,37 @@ import click
 from logist.cli.glance import status_span
 from logist.cli.options import Amount, jobs_dir_option, json_option
 from logist.cli.output import Output, Span, warnings
+from logist.cli.shell_values import complete_directory, complete_file, complete_role, complete_workflow
 from logist.config.environment import Environment
 
 
 @click.command("create")
-@click.argument("spec_file", metavar="[SPEC]", required=False)
+@click.argument("spec_file", metavar="[SPEC]", required=False, shell_complete=complete_file)
 @click.option("--prompt", metavar="TEXT", help="What is to be done.")
 @click.option(
-    "--file", "prompt_file", metavar="FILE", help="A file with the prompt, or - for standard input."
+    "--file",
+    "prompt_file",
+    metavar="FILE",
+    help="A file with the prompt, or - for standard input.",
+    shell_complete=complete_file,
 )
-@click.option("--workflow", metavar="FILE", help="A workflow to follow: a file, FILE#NAME, or a name.")
+@click.option(
+    "--workflow",
+    metavar="FILE|NAME",
+    help="A workflow to follow: a file, FILE#NAME, or a name.",
+    shell_complete=complete_workflow,
+)
 @click.option("--input", "input_", metavar="JSON", help="What the workflow is given, or @FILE.")
 @click.option("--id", "job_id", metavar="ID", help="The job's id  [default: made from the title]")
 @click.option("--title", metavar="TEXT", help="One line that names the job.")
 @click.option("--task-type", metavar="TYPE", help="What kind of task it is.")
-@click.option("--role", metavar="NAME", help="Who does it.")
-@click.option("--repo", metavar="PATH", help="The git repository the workspace starts from.")
+@click.option("--role", metavar="NAME", help="Who does it.", shell_complete=complete_role)
+@click.option(
+    "--repo",
+    metavar="PATH",
+    help="The git repository the workspace starts from.",
+    shell_complete=complete_directory,
+)
 @click.option("--no-repo", is_flag=True, help="Start from an empty workspace.")
 @click.option("--draft", is_flag=True, help="Make it, but don't start it.")
 @click.option("--review/--no-review", default=None, help="Whether a reviewer looks at the work.")

@@ -6,6 +6,7 @@ import click
 
 from logist.cli.options import Amount, job_id, job_options, wait_option
 from logist.cli.output import Output
+from logist.cli.shell_values import complete_answered_interaction, complete_file, complete_role
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -13,11 +14,27 @@ from logist.errors import UsageError
 @click.command("poststep")
 @job_options
 @wait_option
-@click.option("--response-file", metavar="FILE", help="A file with the answer, or - for standard input.")
+@click.option(
+    "--response-file",
+    metavar="FILE",
+    help="A file with the answer, or - for standard input.",
+    shell_complete=complete_file,
+)
 @click.option("--response-string", metavar="TEXT", help="The answer itself.")
 @click.argument("dash", metavar="[-]", required=False, type=click.Choice(["-"]))
-@click.option("--from-history", type=int, metavar="N", help="The answer of interaction N.")
-@click.option("--role", metavar="NAME", help="Whose answer it is  [default: the role whose turn it is]")
+@click.option(
+    "--from-history",
+    type=int,
+    metavar="N",
+    help="The answer of interaction N.",
+    shell_complete=complete_answered_interaction,
+)
+@click.option(
+    "--role",
+    metavar="NAME",
+    help="Whose answer it is  [default: the role whose turn it is]",
+    shell_complete=complete_role,
+)
 @click.option("--charge", type=Amount(), metavar="CENTS", help="What the answer has cost.")
 @click.option("--dry-run", is_flag=True, help="Say what would happen; write nothing.")
 @click.pass_obj

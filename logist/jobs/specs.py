@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -30,6 +30,7 @@ from logist.jobs.project import Project
 from logist.regular_files import read_regular
 from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file
+from logist.workspace import Workspace, names
 
 TITLE_LENGTH = 60
 MADE_AGAIN = "logist doctor --fix makes it again from the history"
@@ -207,6 +208,21 @@ def _review(project: Project, spec: JobSpec) -> JsonObject:
     }
 
 
+def require_inside(files: Iterable[str]) -> None:
+    """Raises UsageError for a path that can't be one of a file in the workspace."""
+    for path in files:
+        if names.given(path) is None:
+            fix = "name it as in the workspace: src/app.py"
+            raise UsageError(f"{path!r} is not a path inside the workspace", where="files", fix=fix)
+
+
+def file_warnings(project: Project, workspace: Workspace, files: Iterable[str]) -> tuple[str, ...]:
+    """The `files` of a spec that no prompt can show, each with the reason."""
+    most = project.settings.context.max_file_bytes
+    read_files = (workspace.read_file(path, most) for path in files)
+    return tuple(f"files: no prompt can show {file.path}: {file.note}" for file in read_files if file.note)
+
+
 def merge_warnings(project: Project, spec: JobSpec, state: State, flow: Workflow | None) -> tuple[str, ...]:
     """That the job's work will be merged though neither a person nor a command accepts it; () if that is not so."""
     reviewed = flow is None or any(step.review for step in flow.steps)
@@ -321,6 +337,8 @@ def edit(
     known(project, spec)
     if ("task_type",) in changes:
         sound(project, spec)
+    if ("files",) in changes:
+        require_inside(spec.files)
     replace_file(job.spec_file, edited.encode("utf-8"))
     return spec
 

@@ -18,6 +18,7 @@ VARIABLE = "_LOGIST_COMPLETE"
 def completion(ctx: click.Context, shell: str) -> Output:
     """Print a completion script for a shell.
 
+    It completes commands, options, files, names of roles, models and agents, and the jobs that take a command.
     As in `eval "$(logist completion bash)"` in ~/.bashrc, the same with zsh in ~/.zshrc, or
     `logist completion fish > ~/.config/fish/completions/logist.fish`.
     """

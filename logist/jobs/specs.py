@@ -46,18 +46,33 @@ _REASONS = {
 }
 
 
-def read(job: JobDir, *, draft: bool = False, say: Callable[[str], None] = lambda text: None) -> JobSpec:
+def read(
+    job: JobDir,
+    *,
+    draft: bool = False,
+    accept_slips: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> JobSpec:
     """job.yaml as it stands; InvalidFile with file, line and field when it does not validate.
 
-    A key that only a newer Logist knows stays in the file and is told to `say`: a person may have meant another.
+    An unknown key may be from a newer Logist: it stays in the file, and `say` gets a message. One that is spelled
+    almost like a known key is an error, because the job would run without the limit or the review that it means.
+    With `accept_slips`, for those who only show the job, it is an unknown key like any other.
     """
     document = documents.read(job.spec_file)
+    if not accept_slips:
+        _refuse_slips(document)
     unknown = documents.unknown_keys(JobSpec, document)
     for problem in unknown.values():
         say(f"left out: {problem}")
     spec = documents.checked(JobSpec, documents.without(document, unknown))
     _whole(spec, job, draft=draft)
     return spec
+
+
+def _refuse_slips(document: documents.Document) -> None:
+    for problem in documents.misspelled_keys(JobSpec, document).values():
+        raise problem
 
 
 def asked(
@@ -332,6 +347,7 @@ def edit(
     for path, problem in unknown.items():
         if any(changed[: len(path)] == path for changed in changes):
             raise problem
+    _refuse_slips(document)
     spec = documents.checked(JobSpec, documents.without(document, unknown))
     _whole(spec, job, draft=draft)
     known(project, spec)

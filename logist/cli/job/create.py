@@ -36,7 +36,7 @@ from logist.config.environment import Environment
     "--criteria",
     multiple=True,
     metavar="TEXT",
-    help="What the reviewer holds the work against; repeatable.",
+    help="A requirement that the reviewer checks the work against; repeatable.",
 )
 @click.option(
     "--files",

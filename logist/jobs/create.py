@@ -69,7 +69,7 @@ def create(
     specs.known(project, spec)
     specs.sound(project, spec)
     if child is None:  # a part of a job takes the files of a spec that was accepted long ago
-        specs.require_inside(spec.files)
+        specs.require_inside(project, spec.files)
     clean = JobSpec.model_validate(specs.redacted_values(project, spec.model_dump(exclude_unset=True)))
     if clean != spec:
         spec, text = clean, ""  # a secret is nobody's comment

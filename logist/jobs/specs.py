@@ -223,12 +223,13 @@ def _review(project: Project, spec: JobSpec) -> JsonObject:
     }
 
 
-def require_inside(files: Iterable[str]) -> None:
+def require_inside(project: Project, files: Iterable[str]) -> None:
     """Raises UsageError for a path that can't be one of a file in the workspace."""
     for path in files:
         if names.given(path) is None:
             fix = "name it as in the workspace: src/app.py"
-            raise UsageError(f"{path!r} is not a path inside the workspace", where="files", fix=fix)
+            shown = project.redacted(path)
+            raise UsageError(f"{shown!r} is not a path inside the workspace", where="files", fix=fix)
 
 
 def file_warnings(project: Project, workspace: Workspace, files: Iterable[str]) -> tuple[str, ...]:
@@ -354,7 +355,7 @@ def edit(
     if ("task_type",) in changes:
         sound(project, spec)
     if ("files",) in changes:
-        require_inside(spec.files)
+        require_inside(project, spec.files)
     replace_file(job.spec_file, edited.encode("utf-8"))
     return spec
 

@@ -196,9 +196,6 @@ def test_values(jobs: Desk) -> None:
         "role validate ./": ["file,./"],
     }.items():
         assert completed(jobs, f"logist {words}") == offered, words
-
-
-def test_the_selected_job_has_the_numbers(jobs: Desk) -> None:
     assert jobs("job", "select", "stuck").code == 0
     assert completed(jobs, "logist job history --raw ") == ["2"]
 
@@ -233,6 +230,7 @@ def test_every_file_and_directory_is_completed() -> None:
     assert offered > 20
 
 
+@pytest.mark.deep_beyond(4)
 @pytest.mark.parametrize(
     "words",
     [
@@ -244,7 +242,7 @@ def test_every_file_and_directory_is_completed() -> None:
         "logist job step --role ",
         "logist job approve ",
         "logist job history j1 --raw ",
-        pytest.param("every", marks=pytest.mark.deep),
+        "every",
     ],
 )
 def test_completing_loads_nothing_heavy(desk: Desk, words: str) -> None:

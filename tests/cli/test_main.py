@@ -107,6 +107,7 @@ def test_the_version_after_a_command(desk: Desk) -> None:
     assert "--version" not in desk("job", "status", "--help").out
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("args", [["preview", "j2"], ["history", "j1", "--raw", "2"]])
 def test_raw_text_ends_its_line_on_a_terminal_only(desk: Desk, args: list[str]) -> None:
     desk.script(answer("?"))

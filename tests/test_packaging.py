@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+from logist.jobs.workspace_code import LOGIST
 from tests.support import ROOT
 
 ANSWER = {
@@ -94,6 +95,7 @@ def test_the_distribution_has_a_name_that_is_no_other_projects(dist: Dist) -> No
         )
         metadata = email.message_from_bytes(archive.read(names["METADATA"]))
     assert metadata["Name"] == "logist-jobs"
+    assert LOGIST == "logist_jobs"
     assert "litellm" in metadata.get_all("Provides-Extra", [])
     assert metadata["Requires-Python"] == ">=3.11"
     classifiers = metadata.get_all("Classifier", [])

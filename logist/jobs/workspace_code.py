@@ -21,7 +21,8 @@ from logist.workspace.prepared import Stamp
 NODE_PROGRAMS = "node_modules/.bin"
 NAMED = 5
 """Packages that a note names."""
-LOGIST = "logist"
+LOGIST = "logist_jobs"
+"""The distribution, as its `.dist-info` is named; the package `logist` of another project has no place here."""
 LOGIST_PARTS = ("logist", "schemas", "roles", "fixtures")
 """Of a checkout of Logist that is installed: what its pytest plugin needs."""
 
@@ -124,7 +125,7 @@ def _of_logist(code: OutsideCode) -> list[str]:
 
     pytest loads its plugin in every run, and ends where it can't be imported.
     """
-    if code.ecosystem != "Python" or code.name.casefold() != LOGIST:
+    if code.ecosystem != "Python" or code.name.replace("-", "_").casefold() != LOGIST:
         return []
     parts = [code.place / name for name in LOGIST_PARTS]
     return [str(part) for part in parts if part.is_dir()]

@@ -107,7 +107,7 @@ def _warned(ended: Ended | None) -> tuple[Diagnostic, ...]:
 
 
 def _waiting(held: HeldUp) -> Diagnostic:
-    return Diagnostic("warning", "waiting", held.waits, held.job_id, f"logist job status {held.job_id}")
+    return Diagnostic("warning", "waiting", held.waits, held.job_id, f"logist job status --job {held.job_id}")
 
 
 def _diagnostic(error: LogistError, job: str = "") -> Diagnostic:

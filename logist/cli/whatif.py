@@ -241,7 +241,7 @@ def _notes(elsewhere: list[Tried]) -> Iterator[Diagnostic]:
     anyway = [tried.name for tried in elsewhere if tried.differs_anyway]
     if anyway:
         message = f"{counted(len(anyway), 'job')} would have ended elsewhere today without the change too"
-        yield Diagnostic("warning", "differs_anyway", message, anyway[0], "logist replay says why")
+        yield Diagnostic("warning", "differs_anyway", message, anyway[0], "'logist replay' shows why")
     notes = [(tried.name, note) for tried in elsewhere if tried.run for note in tried.run.notes]
     for name, note in notes[:SHOWN]:
         yield Diagnostic("info", "note", note, name)

@@ -32,7 +32,7 @@ from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file
 
 TITLE_LENGTH = 60
-MADE_AGAIN = "logist doctor --fix makes it again from the history"
+MADE_AGAIN = "'logist doctor --fix' makes it again from the history"
 UNMAPPED = "implement"
 """Does the tasks of a type that neither the config nor a role names."""
 TASK_TYPE = "task_type "

@@ -172,7 +172,7 @@ def test_a_refusal_of_today_says_why() -> None:
         "state_after",
         "SUSPENDED",
         "refused",
-        "a job that is REVIEW_REQUIRED takes no approve (logist job step)",
+        "can't approve: the job is REVIEW_REQUIRED (logist job step --job JOB)",
     )
 
 

@@ -58,7 +58,7 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
     Without SPEC the job is what --prompt or --file says, or what its workflow says.
     """
     from logist.cli import context, given_spec
-    from logist.core.machine import next_command
+    from logist.core.steward import next_command
     from logist.jobs.create import create as create_job
 
     project = context.project(environment, jobs_dir)
@@ -72,7 +72,7 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         "path": str(made.job.path),
         "status": state.status.value,
         "title": state.title,
-        "next_command": next_command(state.place(), job_id),
+        "next_command": next_command(state, job_id),
     }
     lines = (
         (Span(job_id, "bold"), " is ", status_span(state.status.value)),

@@ -36,7 +36,7 @@ def fork(
     """
     from logist.cli.context import project
     from logist.cli.glance import status_span
-    from logist.core.machine import next_command
+    from logist.core.steward import next_command
     from logist.jobs.forking import fork as make
 
     chosen = job_id(environment, job_argument, job_option)
@@ -49,7 +49,7 @@ def fork(
         "status": state.status.value,
         "title": state.title,
         "usage": state.usage.model_dump(mode="json"),
-        "next_command": next_command(state.place(), name),
+        "next_command": next_command(state, name),
     }
     lines = (
         (Span(name, "bold"), " is ", status_span(state.status.value)),

@@ -25,7 +25,7 @@ def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: s
     """
     from logist.cli.context import project
     from logist.cli.glance import status_span
-    from logist.core.machine import next_command
+    from logist.core.steward import next_command
     from logist.jobs.importing import import_history
 
     file = Path(utf8(path, "the path", "rename it"))
@@ -39,7 +39,7 @@ def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: s
         "interactions": made.interactions,
         "imported": made.sha256,
         "notes": list(made.notes),
-        "next_command": next_command(state.place(), name),
+        "next_command": next_command(state, name),
     }
     plural = "" if made.interactions == 1 else "s"
     lines = (

@@ -26,7 +26,7 @@ def drawing(found: Followed) -> list[Line]:
 
     job = (Span(found.job_id, "bold"), " is ", glance.status_span(found.state.status.value))
     state = found.state
-    advised = advice.next_command(state.status.value, found.stuck_kind, found.job_id, state.awaiting)
+    advised = advice.answer(state.model_dump(mode="json"), found.job_id, running=found.running)
     onward = (Span(f"next: {following.next_command(found, advised)}", "dim"),)
     return [(*job, f": {_flat(found.flow.name)}"), "", *graph_lines(found.flow, found.marks), "", onward]
 

@@ -209,7 +209,9 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
     lines += [line for limit in data["limits"] for line in _limit_lines(limit, data["id"])]
     if data["shares_limits_of"]:
         above = data["shares_limits_of"]
-        lines.append(f"  the limits of {above} hold for all its jobs together: logist job status {above}")
+        lines.append(
+            f"  the limits of {above} hold for all its jobs together: logist job status --job {above}"
+        )
     if data["last"]:
         last = data["last"]
         lines.append(f"  last: #{last['sequence']} {last['role']} {last['action']}: {_flat(last['summary'])}")

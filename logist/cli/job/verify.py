@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Changes of the workspace that are printed; --json has more."""
+DIFFERS = "state.json: "
+"""How a problem begins that only a comparison with the whole history shows."""
 
 
 @click.command("verify")
@@ -52,7 +54,7 @@ def verify(
     checkpoint of it, is a warning. No secret is shown: only its kind, length and first characters.
     """
     if every and not secrets:
-        fix = "logist doctor --deep verifies every job"
+        fix = "'logist doctor --deep' verifies every job"
         raise UsageError("--all goes with --secrets", where="--all", fix=fix)
     if secrets:
         from logist.cli.job import leaked
@@ -131,9 +133,12 @@ def _error(job: JobDir, problem: Problem) -> Diagnostic:
 
 def _advice(job: JobDir, found: Verified) -> Diagnostic:
     """What to do next; nothing that loses a byte."""
+    from logist.jobs.finding import FIX, FIX_DEEP
+
     ending = found.proof.ending
     fixable = ("state.json", "the directory 'workspace'")
     if all(each == ending or each.message.startswith(fixable) for each in found.problems):
-        return Diagnostic("info", "note", "mend it: logist doctor --deep --fix")
+        deep = any(each.message.startswith(DIFFERS) for each in found.problems)
+        return Diagnostic("info", "note", f"to repair it: {FIX_DEEP if deep else FIX}")
     copy = f"cp -a {quote(str(job.path))} {quote(str(job.path))}.copy"
     return Diagnostic("info", "note", f"keep a copy before you mend anything by hand: {copy}")

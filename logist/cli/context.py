@@ -58,6 +58,18 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
     )
 
 
+def outside_project(environment: Environment, jobs_dir: str | None, job: str) -> tuple[Diagnostic, ...]:
+    """A note for who made a job where no project is: where it is, and how to have it in a project."""
+    home, source = environment.find_home(Path(here()))
+    if source != "user" or jobs_dir or environment.has_jobs_dir():
+        return ()
+    message = (
+        f"there is no project here, so the job {job} is in {home / 'jobs'}; to make a project of this directory "
+        "instead: logist init, then make the job again"
+    )
+    return (Diagnostic("info", "outside_project", message),)
+
+
 def powers(environment: Environment, roles: Roles) -> dict[str, Any]:
     """What the project around the current directory says of programs; nothing for a home of one's own."""
     home, source = environment.find_home(Path(here()))

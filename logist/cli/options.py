@@ -56,11 +56,48 @@ def listing_options(command: F) -> F:
     return lines(json_option(command))
 
 
+def _jobs_dir(callback: Callable[..., str | None] | None) -> Callable[[F], F]:
+    text = "Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]"
+    return click.option("--jobs-dir", metavar="DIR", help=text, callback=callback)
+
+
+def _require_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """UsageError for a directory that was named and does not exist: a typing error must not look like "no jobs"."""
+    if ctx.resilient_parsing:  # the shell completes a line that is not finished
+        return value
+    environment: Environment = ctx.obj
+    if not (value or environment.has_jobs_dir()):
+        return value
+    path = environment.jobs_dir_name(value, here())
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        source = "--jobs-dir" if value else "$LOGIST_JOBS_DIR"
+        fix = f"check {source}; only 'logist job create' and 'logist job import' make it"
+        raise UsageError("the directory of the jobs does not exist", where=path, fix=fix) from None
+    except OSError:
+        pass  # who reads it says what is wrong
+    return value
+
+
+def _require_named_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The same for a command that reads paths too, and may not need the directory that the environment names."""
+    return _require_jobs_dir(ctx, param, value) if value else value
+
+
 def jobs_dir_option(command: F) -> F:
     """--jobs-dir: where the jobs lie."""
-    return click.option(
-        "--jobs-dir", metavar="DIR", help="Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]"
-    )(command)
+    return _jobs_dir(_require_jobs_dir)(command)
+
+
+def recorded_jobs_dir_option(command: F) -> F:
+    """The same for a command that reads either jobs or paths."""
+    return _jobs_dir(_require_named_jobs_dir)(command)
+
+
+def new_jobs_dir_option(command: F) -> F:
+    """The same for a command that makes a job: it makes the directory too."""
+    return _jobs_dir(None)(command)
 
 
 def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli import render
-from logist.cli.options import complete_workflow, jobs_dir_option, json_flag, utf8
+from logist.cli.options import complete_workflow, json_flag, recorded_jobs_dir_option, utf8
 from logist.cli.output import Diagnostic, Line, Output, Span
 from logist.cli.progress import Progress
 from logist.config.environment import Environment
@@ -62,7 +62,7 @@ SHOWN = 5
     type=click.Choice(["same"]),
     help="Exit code 9 if a job would have ended elsewhere.",
 )
-@jobs_dir_option
+@recorded_jobs_dir_option
 @json_flag
 @click.option("--jsonl", "as_lines", is_flag=True, help="One JSON object a history, as each is done.")
 @click.pass_obj

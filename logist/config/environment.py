@@ -91,6 +91,10 @@ class Environment:
             return os.path.abspath(os.path.join(cwd, named))
         return os.path.join(self.home_name(cwd)[0], "jobs")
 
+    def has_jobs_dir(self) -> bool:
+        """Whether $LOGIST_JOBS_DIR says where the jobs lie."""
+        return self._get("LOGIST_JOBS_DIR") is not None
+
     def user_config_dir(self) -> Path:
         """The user's own config.yaml and roles/."""
         return _path(os.path.join(self._xdg("XDG_CONFIG_HOME", ".config"), "logist"))

@@ -394,7 +394,7 @@ READS = {"history"}
 class TestAdvice:
     """A refusal names a command that helps, and the machine takes that command."""
 
-    def takes(self, here: Place | None, name: str, one: EffectiveSpec, doubt: str | None = None) -> None:
+    def takes(self, here: Place | None, name: str, one: EffectiveSpec, rest: str = "") -> None:
         """Refused unless the job takes the command."""
         if name in READS or (name == "run" and here and here.status is Status.WAITING):
             return  # it looks for children, and waits if they are not there
@@ -404,7 +404,9 @@ class TestAdvice:
             who, action = STEPS[here.status], Action.COMPLETED
         elif name != "poststep":
             action = Action(name)
-        next_place(here, Event(who, action, back_to=EARLIER, doubt=doubt), one)
+        doubt = next((word for word in machine.DOUBTS if f"--{word.replace('_', '-')}" in rest), None)
+        event = Event(who, action, back_to=EARLIER, doubt=doubt, to_review="--review" in rest)
+        next_place(here, event, one)
 
     def follow(self, advice: str, here: Place | None, one: EffectiveSpec) -> None:
         for name, rest in re.findall(r"logist job (\w+)([^,]*)", advice):
@@ -414,7 +416,7 @@ class TestAdvice:
                 one = one.model_copy(update=changes)
             else:
                 name = "override" if "--override" in rest else name
-                self.takes(here, name, one, "assume_paid" if "--assume-paid" in rest else None)
+                self.takes(here, name, one, rest)
 
     @pytest.mark.parametrize("status", STATUSES)
     def test_the_fix_of_a_refusal_is_taken(self, status: str) -> None:

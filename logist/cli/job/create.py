@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from logist.cli.glance import status_span
-from logist.cli.options import Amount, jobs_dir_option, json_option
+from logist.cli.options import Amount, json_option, new_jobs_dir_option
 from logist.cli.output import Output, Span, warnings
 from logist.config.environment import Environment
 
@@ -48,7 +48,7 @@ from logist.config.environment import Environment
     "--max-attempts", type=click.IntRange(min=1), metavar="N", help="Attempts at a step before it is STUCK."
 )
 @click.option("--rank", type=int, metavar="N", help="Place in the queue; lower runs earlier.")
-@jobs_dir_option
+@new_jobs_dir_option
 @json_option
 @click.pass_obj
 def create(environment: Environment, /, jobs_dir: str | None, **options: Any) -> Output:
@@ -80,4 +80,5 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         (Span(f"next: {data['next_command']}", "dim"),),
     )
     diagnostics = warnings(made.warnings, "uncommitted") + warnings(made.merge_warnings, "unchecked_merge")
-    return Output(data, lines, diagnostics + context.unused_permissions(environment))
+    diagnostics += context.unused_permissions(environment)
+    return Output(data, lines, diagnostics + context.outside_project(environment, jobs_dir, job_id))

@@ -147,13 +147,16 @@ def next_command(found: Followed, advised: str) -> str:
 
 def commands(found: Followed) -> list[tuple[str, str]]:
     """What a person may do here, and what each means."""
-    job, here = f"--job {found.job_id}", found.state.step
+    job, here = found.job_id, found.state.step
     if found.state.awaiting == "manual":
         return [
-            (f"logist job approve {job} --output '{{...}}'", "it is done; steps after it read the output"),
-            (f'logist job reject {job} --note "..."', "it can't be done: the job is STUCK"),
+            (
+                f"logist job approve --job {job} --output '{{...}}'",
+                "it is done; steps after it read the output",
+            ),
+            (f'logist job reject --job {job} --note "..."', "it can't be done: the job is STUCK"),
         ]
-    again = f"logist job resubmit {job}"
+    again = f"logist job resubmit --job {job}"
     if found.stuck_kind is StuckKind.NO_BRANCH:
         return [
             (f'{again} --note "..."', f"do {here} again"),

@@ -260,7 +260,7 @@ def _plan_lines(data: State) -> Iterator[Line]:
 
 
 def _first(data: State) -> Line:
-    unmerged = data["resting"] == "SUCCESS" and data["next_command"].startswith("logist job merge")
+    unmerged = data["resting"] == "SUCCESS" and " merge " in data["next_command"]
     what = data["stuck_kind"] or data["awaiting"] or ("not merged" if unmerged else None)
     return Span(data["id"], "bold"), " is ", glance.status_span(data["status"]), f" ({what})" if what else ""
 

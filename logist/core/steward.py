@@ -94,9 +94,9 @@ def decide(
     return next_place(here, event, spec)
 
 
-def next_command(state: State, job: str) -> str:
-    """The command that answers the state that `job` is in."""
-    return advice.answer(state.model_dump(mode="json"), job)
+def next_command(state: State, job: str, *, running: bool = False) -> str:
+    """The command that answers the state that `job` is in; `running`: an agent is at work on it."""
+    return advice.answer(state.model_dump(mode="json"), job, running=running)
 
 
 def overrides(kind: Kind, command: JsonObject) -> bool:

@@ -203,9 +203,9 @@ def test_the_sandbox_of_this_machine(desk: Desk) -> None:
 
 
 def test_what_is_not_there_yet(desk: Desk) -> None:
-    found = checks(desk, "--jobs-dir", "later/jobs")
-    assert "is not there yet" in found["jobs"]["message"]
-    assert not (desk.place / "later").exists()
+    desk.jobs.rmdir()
+    assert "is not there yet" in checks(desk)["jobs"]["message"]
+    assert not desk.jobs.exists()
 
 
 class Mounts:

@@ -158,7 +158,7 @@ def test_one_bad_state_hides_no_other_job(three: Desk, bad: str | dict[str, obje
         ["stuck", "STUCK"],
         ["draft", "DRAFT"],
     ]
-    assert ran.err == f"warning: {three.job('new')}: {why} (logist job verify --job new)\n"
+    assert ran.err == f"warning: {three.job('new')}: {why} (logist doctor --fix)\n"
     assert three.tree() == before
     assert ids(three, "--status", "?") == ["new"]
 

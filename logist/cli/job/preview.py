@@ -60,7 +60,8 @@ def preview(
         # The job is not halted yet: once the limit is raised, there is nothing to resume.
         answer = advice.raise_limit(found.limit.value, found.job or chosen)
         return _nothing(chosen, found.limit.value, found.reason, answer)
-    return _nothing(chosen, state.status.value, found.reason, next_command(state, chosen))
+    answer = next_command(state, chosen, running=here.job(chosen).running())
+    return _nothing(chosen, state.status.value, found.reason, answer)
 
 
 def _nothing(chosen: str, status: str, reason: str, fix: str) -> Output:

@@ -12,7 +12,7 @@ from logist.cli import glance
 from logist.cli.options import here, job_id, job_options
 from logist.cli.output import Diagnostic, Line, Output, Span, warnings
 from logist.config.environment import Environment
-from logist.core import amounts, plans
+from logist.core import advice, amounts, plans
 from logist.core.ids import is_job_id
 from logist.errors import LogistError
 from logist.store.settled import settled
@@ -141,6 +141,8 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         holder and resting in glance.RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
     )
     listed = glance.row(chosen, state, running=bool(asked))
+    if asked and holder and holder["courier_alone"]:  # its terminal is gone: a step waits for it, and records
+        listed["next_command"] = advice.answer(state, chosen)
     return {
         **listed,
         "resting": resting,

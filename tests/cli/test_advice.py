@@ -17,7 +17,7 @@ import logist
 from logist.cli.main import root
 from tests import support
 from tests.cli.desk import Desk, answer, command
-from tests.cli.faults import asked
+from tests.cli.faults import asked, restate
 
 WITHOUT_JOB = {"create", "list", "import", "select"}
 """Commands below `logist job` that are about no job, or name it otherwise."""
@@ -299,3 +299,46 @@ def runs(sat: Sat, chain: list[tuple[str, ...]]) -> None:
             ran,
         )
     assert support.tree(sat.desk.job("other")) == other, chain
+
+
+def test_after_a_limit_is_raised_the_advice_is_to_resume(desk: Desk) -> None:
+    HALTED(desk)
+    assert ", then: logist job resume --job j2" in desk("job", "status", "j2").out
+    raised = desk("job", "config", "j2", "--set", "limits.max_allowed_iterations=5")
+    for ran in (raised, desk("job", "status", "j2"), desk("job", "step", "j2")):
+        assert "next: logist job resume --job j2\n" in ran.out
+    assert desk("job", "list", "--json").json["data"][0]["next_command"] == "logist job resume --job j2"
+
+
+def test_a_limit_that_the_next_step_would_reach_is_only_raised(desk: Desk) -> None:
+    """The job is not halted yet, so there is nothing to resume."""
+    desk.create("j2", "--max-allowed-iterations", "0")
+    advised = desk("job", "preview", "j2", "--json").json["data"]["next_command"]
+    assert advised == "logist job config --job j2 --set limits.max_allowed_iterations=N"
+
+
+READERS = ("status", "show", "history", "step", "approve", "preview", "replay", "fork", "merge")
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "sealed"])
+def test_a_damaged_state_has_one_remedy(desk: Desk, damage: str) -> None:
+    desk.create("j1")
+    desk("job", "step", "j1")
+    data = (desk.job() / "state.json").read_bytes()
+    if damage == "sealed":  # its checksum holds, and still it is nothing that Logist wrote
+        restate({"rank": "first"})(desk)
+    else:
+        damaged = data[:99] if damage == "cut" else data.replace(b'"rank": 0', b'"rank": 7')
+        (desk.job() / "state.json").write_bytes(damaged)
+    (desk.job() / "damaged-on-purpose").touch()
+    remedy = "logist doctor --fix"
+    runs = [
+        desk(*words, "--json") for words in (("job", "list"), ("doctor",), ("job", "verify", "j1"), ("run",))
+    ]
+    runs += [desk("job", name, "j1", "--json") for name in READERS]
+    fixes = {each["fix"] for ran in runs for each in ran.json["diagnostics"] if each["fix"]}
+    fixes |= {check["fix"] for check in runs[1].json["data"]["checks"] if check["check"] == "job j1"}
+    assert fixes == {remedy}
+    assert f"to repair it: {remedy}\n" in desk("job", "verify", "j1").err
+    assert desk("doctor", "--fix").code == 0
+    assert (desk.job() / "state.json").read_bytes() == data

@@ -172,14 +172,15 @@ def test_what_waits_counts_though_other_jobs_were_run(desk: Desk) -> None:
 
 def test_a_watch_that_is_ended_says_what_waits(desk: Desk) -> None:
     is_stuck(desk, "j1")
+    desk.script(answer())
     desk.create("j2", "--no-review")
     watching = desk.started("run", "--watch", "--json", stdout=subprocess.PIPE)
-    assert watching.stdout is not None
-    while desk.state("j2")["status"] != "APPROVAL_REQUIRED":
+    while desk.state("j2")["status"] == "PENDING":
         assert watching.poll() is None
     watching.send_signal(signal.SIGTERM)
-    data = json.loads(watching.stdout.read())["data"]
-    assert watching.wait() == 143
+    out, _ = watching.communicate()
+    data = json.loads(out)["data"]
+    assert watching.returncode == 143
     assert {row["job"] for row in data["waiting"]} == {"j1", "j2"}
 
 
@@ -201,7 +202,7 @@ def test_a_job_that_waits_for_a_stuck_one_is_told_though_nothing_is_ready(desk: 
     assert desk("run").code == 3
     again = desk("run")
     assert (again.code, again.out) == (3, "nothing is ready: 1 job waits (1 WAITING)\n")
-    assert again.err == "warning: j1: waiting for 1 of 1 jobs: j1--2-1 (STUCK) (logist job status j1)\n"
+    assert again.err == "warning: j1: waiting for 1 of 1 jobs: j1--2-1 (STUCK) (logist job status --job j1)\n"
     assert desk("job", "step", "j1").code == 3
     told = desk("run", "--json").json["diagnostics"]
     assert [(each["code"], each["target"]) for each in told] == [("waiting", "j1")]

@@ -180,7 +180,9 @@ def test_a_sealed_state_that_nobody_wrote(stuck: Desk, change: dict[str, object]
     file.write_text(json.dumps(state | {"checksum": checksum(state)}), "utf-8")
     ran = stuck("job", "status", "j1", "-v")
     assert (ran.code, ran.out) == (10, "")
-    assert ran.err.startswith(f"error: state.json does not read: {next(iter(change))}")
+    assert ran.err.startswith(
+        f"error: {stuck.job() / 'state.json'}: state.json does not read: {next(iter(change))}"
+    )
     assert ran.err.count("\n") == 1
 
 

@@ -11,7 +11,7 @@ import click
 from logist.cli.options import job_options
 from logist.cli.output import Diagnostic, Output, notes
 from logist.config.environment import Environment
-from logist.errors import Damaged, UsageError
+from logist.errors import Damaged, LogistError, UsageError
 
 if TYPE_CHECKING:
     from logist.core.model import JsonObject
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Changes of the workspace that are printed; --json has more."""
 DIFFERS = "state.json: "
-"""How a problem begins that only a comparison with the whole history shows."""
+"""How a problem begins that a comparison with the whole history shows."""
 
 
 @click.command("verify")
@@ -138,7 +138,19 @@ def _advice(job: JobDir, found: Verified) -> Diagnostic:
     ending = found.proof.ending
     fixable = ("state.json", "the directory 'workspace'")
     if all(each == ending or each.message.startswith(fixable) for each in found.problems):
-        deep = any(each.message.startswith(DIFFERS) for each in found.problems)
-        return Diagnostic("info", "note", f"to repair it: {FIX_DEEP if deep else FIX}")
+        return Diagnostic("info", "note", f"to repair it: {FIX_DEEP if _needs_deep(job, found) else FIX}")
     copy = f"cp -a {quote(str(job.path))} {quote(str(job.path))}.copy"
     return Diagnostic("info", "note", f"keep a copy before you mend anything by hand: {copy}")
+
+
+def _needs_deep(job: JobDir, found: Verified) -> bool:
+    """Whether `doctor` sees the fault only with --deep: state.json reads and verifies, and differs from the history."""
+    from logist.jobs.session import state_of
+
+    if not any(each.message.startswith(DIFFERS) for each in found.problems):
+        return False
+    try:
+        state_of(job, job.load())
+    except LogistError:
+        return False
+    return True

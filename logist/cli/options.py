@@ -56,7 +56,7 @@ def listing_options(command: F) -> F:
     return lines(json_option(command))
 
 
-def _jobs_dir(callback: Callable[..., str | None] | None) -> Callable[[F], F]:
+def _jobs_dir(callback: Callable[..., str | None]) -> Callable[[F], F]:
     text = "Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]"
     return click.option("--jobs-dir", metavar="DIR", help=text, callback=callback)
 
@@ -66,6 +66,7 @@ def _require_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | N
     if ctx.resilient_parsing:  # the shell completes a line that is not finished
         return value
     environment: Environment = ctx.obj
+    environment.named_jobs_dir = value
     if not (value or environment.has_jobs_dir()):
         return value
     path = environment.jobs_dir_name(value, here())
@@ -85,6 +86,13 @@ def _require_named_jobs_dir(ctx: click.Context, param: click.Parameter, value: s
     return _require_jobs_dir(ctx, param, value) if value else value
 
 
+def _note_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The directory may be made; the commands that are printed name it all the same."""
+    if not ctx.resilient_parsing:
+        ctx.obj.named_jobs_dir = value
+    return value
+
+
 def jobs_dir_option(command: F) -> F:
     """--jobs-dir: where the jobs lie."""
     return _jobs_dir(_require_jobs_dir)(command)
@@ -97,7 +105,7 @@ def recorded_jobs_dir_option(command: F) -> F:
 
 def new_jobs_dir_option(command: F) -> F:
     """The same for a command that makes a job: it makes the directory too."""
-    return _jobs_dir(None)(command)
+    return _jobs_dir(_note_jobs_dir)(command)
 
 
 def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

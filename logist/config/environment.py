@@ -51,6 +51,8 @@ class Environment:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
+        self.named_jobs_dir: str | None = None
+        """What --jobs-dir says, for the commands that are printed."""
 
     @classmethod
     def read(cls) -> Environment:

@@ -301,6 +301,25 @@ def runs(sat: Sat, chain: list[tuple[str, ...]]) -> None:
     assert support.tree(sat.desk.job("other")) == other, chain
 
 
+def test_it_is_about_the_jobs_of_the_directory_that_was_named(desk: Desk) -> None:
+    """A job of the same name in the usual directory stays as it is."""
+    desk.create("j2")
+    there = ("--jobs-dir", "other jobs")
+    desk.create("j2", "--draft", *there)
+    usual = support.tree(desk.jobs)
+    refused, status = desk("job", "approve", "j2", *there), desk("job", "status", "j2", *there)
+    wanted = "logist job activate --jobs-dir 'other jobs' --job j2"
+    assert f"({wanted})" in refused.err
+    assert f"next: {wanted}\n" in status.out
+    for words in (("job", "list"), ("job", "status", "j2")):
+        data = desk(*words, *there, "--json").json["data"]
+        assert (data[0] if isinstance(data, list) else data)["next_command"] == wanted
+    assert desk(*shlex.split(wanted)[1:]).code == 0
+    assert desk("run", *there).code == 11
+    assert "(logist job approve --jobs-dir 'other jobs' --job j2, or: " in desk("run", *there).err
+    assert support.tree(desk.jobs) == usual
+
+
 def test_after_a_limit_is_raised_the_advice_is_to_resume(desk: Desk) -> None:
     HALTED(desk)
     assert ", then: logist job resume --job j2" in desk("job", "status", "j2").out

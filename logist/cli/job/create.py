@@ -8,7 +8,7 @@ import click
 
 from logist.cli.glance import status_span
 from logist.cli.options import Amount, json_option, new_jobs_dir_option
-from logist.cli.output import Output, Span, warnings
+from logist.cli.output import Command, Output, Span, warnings
 from logist.config.environment import Environment
 
 
@@ -77,7 +77,7 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
     lines = (
         (Span(job_id, "bold"), " is ", status_span(state.status.value)),
         (Span(f"directory: {made.job.path}", "dim"),),
-        (Span(f"next: {data['next_command']}", "dim"),),
+        (Command(f"next: {data['next_command']}", "dim"),),
     )
     diagnostics = warnings(made.warnings, "uncommitted") + warnings(made.merge_warnings, "unchecked_merge")
     diagnostics += context.unused_permissions(environment)

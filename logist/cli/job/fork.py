@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from logist.cli.options import job_id, job_options, note_option
-from logist.cli.output import Output, Span, notes
+from logist.cli.output import Command, Output, Span, notes
 from logist.config.environment import Environment
 
 
@@ -55,6 +55,6 @@ def fork(
         (Span(name, "bold"), " is ", status_span(state.status.value)),
         (Span(f"forked from {made.origin} at {made.at}", "dim"),),
         (Span(f"directory: {made.job.path}", "dim"),),
-        (Span(f"next: {data['next_command']}", "dim"),),
+        (Command(f"next: {data['next_command']}", "dim"),),
     )
     return Output(data, lines, notes(made.notes))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from logist.cli.options import json_option, new_jobs_dir_option, utf8
-from logist.cli.output import Output, Span, notes, warnings
+from logist.cli.output import Command, Output, Span, notes, warnings
 from logist.config.environment import Environment
 
 
@@ -46,7 +46,7 @@ def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: s
         (Span(name, "bold"), " is ", status_span(state.status.value)),
         (Span(f"imported: {made.interactions:,} interaction{plural} of {file}", "dim"),),
         (Span(f"directory: {made.job.path}", "dim"),),
-        (Span(f"next: {data['next_command']}", "dim"),),
+        (Command(f"next: {data['next_command']}", "dim"),),
     )
     told = notes(made.notes) + warnings(made.differences, "does_not_replay")
     return Output(data, lines, told + outside_project(environment, jobs_dir, name))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from logist.cli import glance
 from logist.cli.job import following
 from logist.cli.job.following import Followed
-from logist.cli.output import Line, Span
+from logist.cli.output import Command, Line, Span
 from logist.core.model import TERMINAL, Status, StuckKind
 from logist.core.steward import next_command
 from logist.jobs import marking
@@ -27,7 +27,7 @@ def drawing(found: Followed) -> list[Line]:
     job = (Span(found.job_id, "bold"), " is ", glance.status_span(found.state.status.value))
     state = found.state
     advised = next_command(state, found.job_id, running=found.running)
-    onward = (Span(f"next: {following.next_command(found, advised)}", "dim"),)
+    onward = (Command(f"next: {following.next_command(found, advised)}", "dim"),)
     return [(*job, f": {_flat(found.flow.name)}"), "", *graph_lines(found.flow, found.marks), "", onward]
 
 
@@ -67,7 +67,7 @@ def lines(found: Followed, *, answered: bool = False) -> Iterator[Line]:
     if commands:
         yield "  what helps:"
     for command, meaning in commands:
-        yield f"    {command.ljust(width)}  ", Span(meaning, "dim")
+        yield Command(f"    {command.ljust(width)}  "), Span(meaning, "dim")
 
 
 def _asked_lines(found: Followed) -> Iterator[Line]:

@@ -10,7 +10,7 @@ import click
 
 from logist.cli import glance
 from logist.cli.options import here, job_id, job_options
-from logist.cli.output import Diagnostic, Line, Output, Span, warnings
+from logist.cli.output import Command, Diagnostic, Line, Output, Span, warnings
 from logist.config.environment import Environment
 from logist.core import advice, amounts, plans
 from logist.core.ids import is_job_id
@@ -224,7 +224,7 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
     if data["note"]:
         lines.append(f"  note for the next agent: {_flat(data['note'])}")
     lines += _more(data) if verbose else []
-    return [*lines, (Span(f"next: {data['next_command']}", "dim"),)]
+    return [*lines, (Command(f"next: {data['next_command']}", "dim"),)]
 
 
 def _reviewed(data: State) -> Iterator[Line]:
@@ -242,7 +242,7 @@ def _reviewed(data: State) -> Iterator[Line]:
     last = data["last"] or {}
     against = last.get("phase") == "reviewer" and last.get("verdict") == "FAIL" and data["attempts"]
     if against and data["resting"] == "PENDING":  # STUCK has it in its next command
-        yield "    ", Span(f'override: logist job approve --job {data["id"]} --override "..."', "dim")
+        yield "    ", Command(f'override: logist job approve --job {data["id"]} --override "..."', "dim")
 
 
 def _plan_lines(data: State) -> Iterator[Line]:
@@ -274,7 +274,7 @@ def _role_lines(data: State) -> Iterator[Line]:
     if data["role_description"]:
         yield f"    {_flat(data['role_description'])}"
     if data["switch_command"]:
-        yield "    ", Span(f"switch: {data['switch_command']}", "dim")
+        yield "    ", Command(f"switch: {data['switch_command']}", "dim")
 
 
 def _question(data: State) -> Iterator[Line]:
@@ -297,7 +297,7 @@ def _limit_lines(limit: State, job: str) -> list[Line]:
     lines: list[Line] = [("  ", Span(f"{_used(limit)} ({limit['percent']} %)", style))]
     if limit["level"] == "reached":
         advised = f"logist job config --job {job} --set limits.{limit['name']}=..."
-        lines.append(("    ", Span(f"raise it: {advised}", "red")))
+        lines.append(("    ", Command(f"raise it: {advised}", "red")))
     return lines
 
 

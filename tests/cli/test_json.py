@@ -156,7 +156,7 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("whatif", pending, ["--schema", "answers.json"], 5),
     ("run", pending, [], 11),
     ("run", unreadable, [], 10),
-    ("run", approvable, [], 0),
+    ("run", approvable, [], 11),
     ("run", badly_configured, [], 5),
     ("job create", pending, ["--id", "j2", "--prompt", "x"], 0),
     ("job create", pending, ["--id", "j1", "--prompt", "x"], 8),

@@ -9,8 +9,8 @@ from logist.cli import glance
 from logist.cli.job import following
 from logist.cli.job.following import Followed
 from logist.cli.output import Command, Line, Span
+from logist.core import advice
 from logist.core.model import TERMINAL, Status, StuckKind
-from logist.core.steward import next_command
 from logist.jobs import marking
 from logist.jobs.marking import Seen
 
@@ -26,7 +26,7 @@ def drawing(found: Followed) -> list[Line]:
 
     job = (Span(found.job_id, "bold"), " is ", glance.status_span(found.state.status.value))
     state = found.state
-    advised = next_command(state, found.job_id, running=found.running)
+    advised = advice.answer(state.model_dump(mode="json"), found.job_id, running=found.running)
     onward = (Command(f"next: {following.next_command(found, advised)}", "dim"),)
     return [(*job, f": {_flat(found.flow.name)}"), "", *graph_lines(found.flow, found.marks), "", onward]
 

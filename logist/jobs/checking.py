@@ -63,8 +63,9 @@ def run(
     in_place = asked.get("agent") == SCRIPTED and not session.job.exchanges()
     back = asked["checkpoint_before"] if in_place else found
     session.job.begin_restore(session.state.revision + 1, back)
+    network = _may_use_network(asked)
     try:
-        prepared = workspace_setup.prepare_for_checks(session, found, network=_may_use_network(asked))
+        prepared = workspace_setup.prepare_for_checks(session, found, network=network)
     except SetupFailed as error:
         if not error.by_agent:
             raise
@@ -79,6 +80,10 @@ def run(
         if now is None or not review.runs_command(now):
             results.append(not_run(name, check, "the config has no command for it any more"))
             continue
+        if (
+            results
+        ):  # the one before may have run code of the agent, which can change the environment's programs
+            prepared = workspace_setup.prepare_again(session, prepared, found, network=network)
         session.project.say(f"running the check {name}")
         check = check.model_copy(update={"command": now.command})
         results.append(_result(session, name, check, now, prepared))

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from logist.core.ids import is_commit
 from logist.core.model import Forked, Interaction, JsonObject, Kind, State, Status
-from logist.errors import LogistError
+from logist.errors import Damaged, LogistError
 from logist.jobs.project import Project
 from logist.jobs.session import interaction_of
 from logist.store import JobDir, Problem, files, list_jobs
@@ -103,6 +103,18 @@ def find_signs(project: Project, job: JobDir, history: History, forks: Forks) ->
     if has_git(project, job):
         yield from _checkpoints(project, job, history, most)
         yield from _merged(job, history)
+
+
+def require_whole(project: Project, job: JobDir, state: State, checksum: str) -> None:
+    """Raises Damaged for a history without its end, `state` being what it gives and `checksum` that of its last entry.
+
+    A step would pay again for what was lost, and whoever writes a state.json would vouch for what is left.
+    """
+    children = {child for entry in job.entries() for child in children_of(entry)}
+    for sign in find_signs(project, job, History(state, checksum, children), Forks(project.jobs_dir)):
+        again = f"to continue with what is left, in a new job: logist job fork --job {job.id} --at {state.revision}"
+        fix = f"put jobHistory.json and state.json back from a backup; {again}"
+        raise Damaged(f"the history has lost its end: {sign.message}", where=str(job.history_file), fix=fix)
 
 
 def has_git(project: Project, job: JobDir) -> bool:

@@ -29,7 +29,9 @@ from logist.workspace import objects, packs, publishing
 
 _CHECKPOINT = re.compile(r"(?P<when>before|after) interaction (?P<number>\d{1,18})")
 """How Logist names the checkpoints of a step."""
-_LOG = re.compile(r"(?:torn-)?(\d+)(?:-\d+)?\.(?:turns\.jsonl|kept\.json|txt)")
+_LOG = re.compile(r"(?:torn-)?(\d+)(?:-\d+)?\.(?:turns\.jsonl|kept\.json|txt|setup\.log)")
+_OF_THE_NEXT = ("torn-", ".setup.log")
+"""Logs that may be of an interaction that nothing came of: a tail that was cut off, and a setup that failed."""
 _KEPT_FILES = re.compile(r"rerun-(\d+)")
 _CHILD = re.compile(r"(?P<parent>.+)--\d+-\d+")
 _FORKED = b'"forked": {'
@@ -144,8 +146,11 @@ def _numbered_files(job: JobDir, last: int, most: int) -> Iterator[Problem]:
         with suppress(OSError):
             names = os.listdir(folder)
         numbered = [(int(match[1]), match[0]) for match in map(pattern.fullmatch, names) if match]
-        # A torn tail is kept before the entry that was cut off is written again.
-        beyond = [each for each in numbered if each[0] > (last + 1 if each[1].startswith("torn-") else most)]
+        beyond = [
+            (number, name)
+            for number, name in numbered
+            if number > (last + 1 if any(part in name for part in _OF_THE_NEXT) else most)
+        ]
         if beyond:
             number, name = max(beyond)
             yield _too_short(f"{folder.name}/{name}", number, last)

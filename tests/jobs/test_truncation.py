@@ -115,6 +115,17 @@ def test_a_history_without_its_state_that_was_not_cut_is_whole(bench: MakeBench)
     assert problems(b) == []
 
 
+def test_the_log_of_a_setup_shows_it(bench: MakeBench) -> None:
+    """That of the next interaction proves nothing: the setup may have failed."""
+    b = stepped(bench([answer()]), 1)
+    (b.folder() / "logs").mkdir(exist_ok=True)
+    (b.folder() / "logs" / "000003.setup.log").touch()
+    assert problems(b) == []
+    (b.folder() / "logs" / "000004.setup.log").touch()
+    (b.folder() / "damaged-on-purpose").touch()
+    assert problems(b) == ["logs/000004.setup.log is of interaction 4, and the history ends with 2"]
+
+
 def test_nothing_is_paid_again_for_a_history_without_its_end(bench: MakeBench) -> None:
     """The first command that opens it would write a state.json, which then vouches for what is left."""
     b = stepped(bench(WORK))
@@ -125,6 +136,7 @@ def test_nothing_is_paid_again_for_a_history_without_its_end(bench: MakeBench) -
     with pytest.raises(Damaged, match=lost):
         deciding.decide(b.project, "j", Kind.CANCEL)
     assert not (b.folder() / "state.json").exists()
+    assert looking.verify(b.project, b.project.job("j")).notes == ()
     made = fork(b.project, "j", 2, new_id="left")
     assert b.state(made.job.id).revision == 3
     b.step(made.job.id)

@@ -153,7 +153,7 @@ def _make_directory(folder: Path) -> None:
         is_directory = stat.S_ISDIR(os.lstat(folder).st_mode)
     if not is_directory:
         raise InvalidFile(
-            "not a directory, or a link to one", where=str(folder), fix="look at it, then remove it"
+            "must be a directory, and not a link to one", where=str(folder), fix="look at it, then remove it"
         )
 
 

@@ -43,12 +43,14 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
         return Output({**data, "trusted": not said}, (f"not trusted any more: {config}",))
     if not said:
         return Output(data, (f"nothing to allow: {config} says nothing of programs",))
-    if not data["trusted"]:
+    asks = not (data["trusted"] or yes)
+    if asks:
         for line in shown:
             render.say(line, environment)
-        if not (yes or render.confirm("run these as you?", environment)):
+        if not render.confirm("run these as you?", environment):
             raise Refused("nothing was allowed", where=str(config), fix="logist trust --yes")
+    if not data["trusted"]:
         known.trust(user, found.path, said)
     unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded_settings(environment).settings) else []
-    lines = (*shown, f"trusted: {config}")
+    lines = (*(() if asks else shown), f"trusted: {config}")
     return Output({**data, "trusted": True}, lines, warnings(unchecked, "unchecked_merge"))

@@ -1,6 +1,6 @@
 """Files that people write, YAML or JSON: read with positions, checked against a model, edited in place."""
 
-from logist.documents.checking import checked, faults, nearest, unknown_keys, without
+from logist.documents.checking import checked, faults, misspelled_keys, nearest, unknown_keys, without
 from logist.documents.editing import dumped, edited
 from logist.documents.reading import MAX_BYTES, MAX_DEPTH, Document, content, opened, parse, read, text
 
@@ -13,6 +13,7 @@ __all__ = [
     "dumped",
     "edited",
     "faults",
+    "misspelled_keys",
     "nearest",
     "opened",
     "parse",

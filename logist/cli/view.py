@@ -124,8 +124,8 @@ def _setup(entry: Interaction) -> list[str]:
     setup = entry.request.metadata.get("setup")
     if not isinstance(setup, dict) or "seconds" not in setup:
         return []
-    how = "from the cache" if setup.get("source") == "cache" else "by its commands"
-    return [f"setup: {how}, {setup['seconds']} s"]
+    how = "copied from the cache" if setup.get("source") == "cache" else "done"
+    return [f"setup: {how} in {setup['seconds']} s"]
 
 
 def _tools(entry: Interaction) -> list[str]:

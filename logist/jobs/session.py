@@ -161,12 +161,21 @@ def changing(
             session = load(project, job, lock)
             newer.refuse_to_move(session.state)
             if session.behind:
+                if job.read_state() is None:
+                    _require_whole_history(session)
                 # A command that is refused, or has nothing to do, records nothing; yet `run` and `list` read this.
                 session.write_state()
             yield session
     finally:
         if session is not None and session.became_stuck:  # the lock is free: the hook may resolve the job
             hooks.on_stuck(project, job, session.state)
+
+
+def _require_whole_history(session: Session) -> None:
+    """Raises Damaged where state.json is missing, and other files know of more interactions than the history has."""
+    from logist.jobs import truncation  # noqa: PLC0415 - it reads interactions with this module
+
+    truncation.require_whole(session.project, session.job, session.state, str(session.position.hash))
 
 
 def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:

@@ -249,6 +249,13 @@ class Workspace:
             _require(self.git.git_dir, _NO_GIT)
             return objects.checkpoints(self.git)
 
+    def holds_any(self, commit: str, paths: Sequence[str]) -> bool:
+        """Whether a checkpoint holds one of these files."""
+        with self._storage():
+            _require(self.git.git_dir, _NO_GIT)
+            stored = {names.stored(os.fsencode(path)) for path in paths}
+            return not stored.isdisjoint(objects.tree(self.git, commit))
+
     def patch(
         self,
         before: str,

@@ -80,4 +80,5 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         (Span(f"next: {data['next_command']}", "dim"),),
     )
     diagnostics = warnings(made.warnings, "uncommitted") + warnings(made.merge_warnings, "unchecked_merge")
-    return Output(data, lines, diagnostics + context.unused_permissions(environment))
+    diagnostics += context.unused_permissions(environment) + context.untrusted(project)
+    return Output(data, lines, diagnostics)

@@ -43,7 +43,7 @@ def preview(
     The prompt goes to standard output as it is; who would be asked and why, where, at what cost,
     and a table of the prompt's parts, with what was cut to keep its budget, to standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
     """
-    from logist.cli.context import project
+    from logist.cli.context import project, untrusted
     from logist.core.model import Phase
     from logist.core.step import StepPlan
     from logist.jobs.planning import Choice
@@ -54,7 +54,8 @@ def preview(
     here = project(environment, jobs_dir, agent)
     state, found = look(here, chosen, Choice(role, model, strict=strict))
     if isinstance(found, StepPlan):
-        return _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
+        planned = _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
+        return planned._replace(diagnostics=planned.diagnostics + untrusted(here))
     status = getattr(found, "limit", state.status).value
     stuck = state.stuck
     kind, reviewing = (stuck.kind.value, stuck.phase is Phase.REVIEWER) if stuck else (None, False)

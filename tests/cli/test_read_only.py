@@ -45,7 +45,7 @@ LOOKS: dict[str, list[list[str]]] = {
 }
 """The commands that only look, with each way to call them."""
 CHANGES = {
-    *("init", "demo", "run"),
+    *("init", "demo", "run", "config set", "config unset"),
     *(
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")

@@ -255,7 +255,7 @@ def test_who_merges_without_a_person_is_not_weakened_by_a_project(
 def test_a_job_that_merges_by_itself_is_merged_only_with_trust(desk: Desk, user: dict[str, str]) -> None:
     """The config merges nothing by itself here; the job does, and the project's config takes the approval away."""
     repository = support.make_repository(desk.place / "repo")
-    desk.script(answer(files={"new.txt": "x"}), answer())
+    desk.script(answer(files={"new.txt": "x"}), answer(command(output={"verdict": "PASS"})))
     desk.create("j1", "--repo", "repo")
     assert desk("job", "config", "j1", "--set", "auto_merge=true", env=user).code == 0
     desk.settings("approval: none\n")

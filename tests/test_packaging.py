@@ -71,6 +71,7 @@ def test_the_sdist_holds_what_the_wheel_needs(dist: Dist) -> None:
     assert not [name for name in held if name.startswith((".", "requirements")) and name != ".gitignore"]
 
 
+@pytest.mark.deep
 def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(dist: Dist) -> None:
     with zipfile.ZipFile(dist.wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}

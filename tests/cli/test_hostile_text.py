@@ -248,7 +248,7 @@ def test_on_a_terminal(desk: Desk, name: str) -> None:
     assert found == []
 
 
-@pytest.mark.deep_beyond(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", HERE)
 def test_in_a_pipe_and_as_json(desk: Desk, name: str) -> None:
     text = CLASSES[name]
@@ -271,6 +271,7 @@ def test_in_a_pipe_and_as_json(desk: Desk, name: str) -> None:
     assert found == []
 
 
+@pytest.mark.deep
 def test_with_colours_only_ours_reach_the_terminal(desk: Desk) -> None:
     text = CLASSES[ALL]
     made(desk, text)

@@ -318,7 +318,7 @@ def test_an_output_can_not_pass_for_a_line_of_ours(cli: RunLogist) -> None:
     assert "next: b" not in cli("job", "show", "j").out.splitlines()
 
 
-@pytest.mark.deep_beyond(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stop_is_a_document_too(number: int, code: int, tmp_path: Path) -> None:
     run_as_process("init", cwd=tmp_path)

@@ -84,6 +84,7 @@ def test_doctor_and_a_huge_choice(desk: Desk) -> None:
     assert (ran.code, "current_job names no job" in ran.out) == (0, True)
 
 
+@pytest.mark.deep
 @PLANTED
 def test_the_history(desk: Desk, plant: Callable[[Path], None]) -> None:
     desk.create()
@@ -95,6 +96,7 @@ def test_the_history(desk: Desk, plant: Callable[[Path], None]) -> None:
     assert "warning: " in ran.err
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
@@ -142,6 +144,7 @@ def test_a_pipe_in_the_place_of_a_lock_hides_no_other_job(desk: Desk) -> None:
     assert "j1: not a regular file" in ran.err
 
 
+@pytest.mark.deep
 def test_a_large_state_takes_no_quadratic_time(desk: Desk) -> None:
     desk.create()
     state = desk.state() | {"more": "x" * 40_000_000}  # 40 MB took over a minute in pieces of 64 KB

@@ -106,7 +106,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return world
 
 
-@pytest.mark.deep_beyond(8)
+@pytest.mark.deep_beyond(2)
 @pytest.mark.parametrize("args", [*WHOLE, *HALF, ["--help"], ["--version"], ["job", "--help"]], ids=" ".join)
 def test_a_command_that_only_looks_changes_nothing(world: World, args: list[str]) -> None:
     ran = traced(world, *args)
@@ -172,5 +172,6 @@ class TestFsyncs:
             yield world
             assert len(server.requests) == 1
 
+    @pytest.mark.deep
     def test_of_a_paid_step(self, paid: World) -> None:
         assert 7 <= self.counted(paid) <= FSYNCS

@@ -47,6 +47,7 @@ def data(desk: Desk, *args: str) -> Any:
     return found["setup"]
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     "setup", [TOOL, [TOOL], [["sh", "-c", TOOL]], {"commands": [TOOL], "rerun": "never"}]
 )
@@ -96,6 +97,7 @@ def test_a_failure_is_shown_and_the_exit_code_says_so(desk: Desk) -> None:
     assert "setup failed: " in desk("job", "show", "j1").out
 
 
+@pytest.mark.deep
 def test_what_is_shown_of_one_that_is_done(desk: Desk) -> None:
     config(desk, TOOL)
     create(desk)
@@ -113,6 +115,7 @@ def test_what_is_shown_of_one_that_is_done(desk: Desk) -> None:
     assert data(desk, "show")["source"] == "commands"
 
 
+@pytest.mark.deep
 def test_a_watching_queue_leaves_a_job_alone_whose_setup_fails(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +126,7 @@ def test_a_watching_queue_leaves_a_job_alone_whose_setup_fails(
     assert asked_in(Left(project), project, 50) == [1, 14, 39]
 
 
+@pytest.mark.deep
 def test_a_kill_in_the_middle_leaves_nothing_half_made(desk: Desk) -> None:
     config(
         desk, f"mkdir .venv; touch .venv/half; echo x > stray.txt; {TOOL}; exec sleep 600", "tool; ls .venv"
@@ -153,6 +157,7 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.deep
 def test_a_merge_does_not_bring_it_along(desk: Desk) -> None:
     repo = support.make_repository(desk.place / "repo")
     (repo / ".gitignore").write_text("*.log\n", "utf-8")

@@ -102,6 +102,7 @@ class TestCommand:
 class TestAtWork:
     """P37: a switch on a job with an agent at work stops the run, and only if a person says so."""
 
+    @pytest.mark.deep
     def test_p37_without_a_terminal_it_takes_yes(self, desk: Desk) -> None:
         with Slow({"text": command()}) as server:
             desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
@@ -122,7 +123,7 @@ class TestAtWork:
         assert len(server.requests) == 1
         assert (shown(desk)["role"], shown(desk)["status"]) == ("Planner", "STUCK")
 
-    @pytest.mark.deep_beyond(1)
+    @pytest.mark.deep
     @pytest.mark.parametrize(
         ("reply", "kinds"), [("n\n", ["create"]), ("y\n", ["create", "recover", "role"])]
     )
@@ -190,6 +191,7 @@ class TestShown:
         assert GREEN in roles
         assert desk("role", "show", "Planner", env=COLORED).out.startswith(f"{BLUE}: ")
 
+    @pytest.mark.deep
     @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
     def test_p39_who_wants_it_plain_gets_it_plain(self, desk: Desk, env: dict[str, str]) -> None:
         desk.create("j1", "--role", "Planner")

@@ -94,6 +94,7 @@ def test_show(desk: Desk, folder: Path, snapshot: SnapshotAssertion) -> None:
     assert desk.shown(desk("workflow", "show", "Letter", "--prompts")) == snapshot
 
 
+@pytest.mark.deep
 def test_show_on_a_terminal_has_colours_and_fits_and_is_ascii_where_that_shows_no_more(
     desk: Desk, folder: Path
 ) -> None:

@@ -159,6 +159,7 @@ def test_nothing_drifts_in_any_form_of_prompt(fields: dict[str, Any], status: St
     assert drifts(one, before, asked(one, before, given=given), today()) == []
 
 
+@pytest.mark.deep_beyond(4)
 @pytest.mark.parametrize("tokens", [560, 1300])
 @pytest.mark.parametrize("template", [None, *TEMPLATES])
 def test_nothing_drifts_where_the_prompt_was_cut(tokens: int, template: str | None) -> None:

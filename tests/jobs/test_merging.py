@@ -232,6 +232,7 @@ class Desk(NamedTuple):
         specs.edit(self.bench.project, self.bench.project.job("j"), {(key,): value}, draft=False)
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -111,7 +111,7 @@ def test_a_program_that_claims_what_it_did_not_do(bench: MakeBench) -> None:
     assert b.history()[-1].response.warnings == ["evidence is not there: made.txt"]
 
 
-@pytest.mark.deep_beyond(2)
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     ("body", "kind", "code"),
     [
@@ -133,6 +133,7 @@ def test_how_a_program_fails(bench: MakeBench, body: str, kind: ErrorKind, code:
     assert result.state.status is Status.PENDING
 
 
+@pytest.mark.deep
 def test_a_rejected_command_line_takes_no_attempt_and_costs_nothing(bench: MakeBench) -> None:
     b = made(bench, "sys.exit('error: unknown option --model')")
     for _ in range(4):
@@ -165,6 +166,7 @@ READ_ONLY = Permissions(can_read_files=True)
 SHELL = Permissions(can_read_files=True, can_execute_commands=True)
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("may", [READ_ONLY, SHELL])
 def test_what_a_program_may_not_change_is_undone(bench: MakeBench, may: Permissions) -> None:
     tries = [WRITES, 'pathlib.Path("kept.txt").unlink()', 'os.symlink("/etc", "there")']
@@ -204,6 +206,7 @@ def test_a_hook_that_an_agent_planted_is_gone_for_the_next(bench: MakeBench) -> 
     assert not (git.parent / "hooked").exists()
 
 
+@pytest.mark.deep
 def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> None:
     with Loopback({"text": command()}) as server:
         b = program(paid(bench(), server.url), f"{WRITES}; time.sleep(299)")
@@ -230,6 +233,7 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
     assert not [line for line in processes() if script in line]
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("mode", ["auto", "required", "off"])
 def test_a_machine_without_a_sandbox(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch, mode: Literal["auto", "required", "off"]

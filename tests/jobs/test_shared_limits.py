@@ -125,6 +125,7 @@ def test_a_replay_judges_the_halt_by_what_it_has_booked(bench: MakeBench) -> Non
     assert sorted(b.state(child).status for child in b.children()) == ["CANCELED", "SUCCESS", "SUCCESS"]
 
 
+@pytest.mark.deep
 def test_no_run_too_many_where_several_work_at_once(bench: MakeBench) -> None:
     b = bench()
     names = [f"part {number}" for number in range(8)]
@@ -183,6 +184,7 @@ def test_a_job_yaml_that_is_made_again_shares_the_limits_too(bench: MakeBench, t
     assert b.state(child).limits.max_allowed_iterations == 9
 
 
+@pytest.mark.deep
 def test_jobs_within_jobs_share_the_limits_of_the_topmost(bench: MakeBench) -> None:
     b = bench(settings={"max_concurrent_agents": 1})
     steps = {
@@ -367,6 +369,7 @@ class Dearest(Loopback):
         return {"usage": {"input": prompt, "output": most}, **step}
 
 
+@pytest.mark.deep
 def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, *"abcd")
@@ -401,6 +404,7 @@ def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
 LISTS = {"calls": [{"name": "list_directory", "args": {}}], "usage": {"input": 100, "output": 4000}}
 
 
+@pytest.mark.deep
 def test_a_model_that_finds_no_room_for_its_next_turn_goes_on_from_there(bench: MakeBench) -> None:
     b = bench()
     (child,) = given_away(b, "a")
@@ -434,6 +438,7 @@ def begun(b: Bench, job_id: str, cents: int) -> JobDir:
     return job
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(("cents", "asked"), [(0, 1), (1, 0)])
 def test_a_turn_that_a_killed_courier_had_begun_is_reserved_again(
     bench: MakeBench, cents: int, asked: int

@@ -79,7 +79,7 @@ FLOWS: dict[str, tuple[dict[str, str], str, bool]] = {
 }  # fmt: skip
 
 
-@pytest.mark.deep_beyond(3)
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(("written", "role", "fine"), FLOWS.values(), ids=FLOWS)
 def test_p48_what_is_refused_at_load_is_what_is_refused_at_run(
     bench: MakeBench, tmp_path: Path, written: dict[str, str], role: str, fine: bool

@@ -118,6 +118,7 @@ def test_changes_are_asked_for_and_the_circle_leads_to_a_merge(bench: MakeBench)
     assert b.children() == ["j--4-1", "j--4-2", "j--10-1"]
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("retry", [False, None, 0, ""])
 def test_a_pull_request_that_is_not_tried_again_is_closed(bench: MakeBench, retry: Any) -> None:
     b = bench()

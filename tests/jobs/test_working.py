@@ -126,6 +126,7 @@ def test_completed_without_any_change_is_said_to_people_and_to_the_reviewer(benc
     assert not any("no file was changed" in line for line in entry_lines(entry) if isinstance(line, str))
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     ("permissions", "steps", "unchanged"),
     [
@@ -257,6 +258,7 @@ def test_the_cost_limit_stands_before_each_turn(bench: MakeBench) -> None:
     assert error.kind is ErrorKind.LIMIT
 
 
+@pytest.mark.deep
 def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> None:
     steps = [
         turn(call("execute_command", command="touch made.txt")),
@@ -278,6 +280,7 @@ def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> N
     assert (b.project.job("j").workspace / "made.txt").exists()
 
 
+@pytest.mark.deep
 def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) -> None:
     steps = [
         *(turn(call("create_file", path=f"{number}.txt", content="x")) for number in range(7)),
@@ -307,6 +310,7 @@ def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) ->
     assert not [line for line in processes() if "sleep 301" in line]
 
 
+@pytest.mark.deep
 def test_a_decision_on_a_half_done_answer_books_it(bench: MakeBench) -> None:
     steps = [turn(call("execute_command", command="touch started; sleep 302")), END]
     with Loopback(*steps) as server:
@@ -341,7 +345,7 @@ def processes() -> list[str]:
     return found
 
 
-@pytest.mark.deep_beyond(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("says", ["retry", "assume_paid"])
 def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: str) -> None:
     with Loopback(*DOUBT) as server:
@@ -360,7 +364,7 @@ def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: 
     assert [change.path for change in answer.observed.changes] == ["made.txt"]  # type: ignore[union-attr]
 
 
-@pytest.mark.deep_beyond(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("changed", ["note", "file", "spec", "role"])
 def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: str) -> None:
     note = "Mind the tests." if changed == "note" else None

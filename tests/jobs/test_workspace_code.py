@@ -68,6 +68,7 @@ def checked(
 TEST = ["python3", "-c", "import shop; assert shop.price() == 1, shop.price()"]
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("code", [WRONG, RIGHT])
 def test_an_editable_install_of_the_checkout_does_not_judge_the_work(

@@ -133,6 +133,7 @@ def test_other_lock_files_or_commands_are_another_setup(bench: MakeBench, tmp_pa
     assert site.ran() == 4
 
 
+@pytest.mark.deep
 def test_a_failure_stops_the_job_before_anybody_is_asked(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK], check="tool")
     site.set(commands=("mkdir .venv; touch half.txt; echo why it fails >&2; exit 3",))
@@ -172,6 +173,7 @@ def test_why_it_failed(bench: MakeBench, tmp_path: Path, commands: Any, why: str
     assert why in raised.value.message
 
 
+@pytest.mark.deep
 def test_what_it_changes_beside_goes_back_and_what_git_ignores_stays(
     bench: MakeBench, tmp_path: Path
 ) -> None:
@@ -211,6 +213,7 @@ def test_an_agent_can_not_change_the_program_that_judges_it(bench: MakeBench, tm
     assert b.state().status is Status.APPROVAL_REQUIRED
 
 
+@pytest.mark.deep
 def test_it_is_done_again_when_an_agent_has_changed_a_lock_file(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [answer(files={"requirements.txt": "two"}), PASSES], check="tool")
     b = site.create()
@@ -246,6 +249,7 @@ def test_without_network_the_environment_from_before_is_used_and_the_check_says_
     assert (found["reason"] in b.history()[-1].request.prompt, site.ran()) == (True, 1)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("rerun", "network", "runs"), [("auto", False, False), ("auto", True, True), ("always", False, True)])  # fmt: skip
 def test_who_makes_it_run_again(
     bench: MakeBench, tmp_path: Path, rerun: str, network: bool, runs: bool
@@ -260,6 +264,7 @@ def test_who_makes_it_run_again(
     assert (site.ran() == 2, bool(prepared.note)) == (runs, not runs)
 
 
+@pytest.mark.deep
 def test_what_was_never_set_up_and_may_not_be_is_told(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK, PASSES, WORK], check="true", rerun="never")
     site.set(commands=())
@@ -286,6 +291,7 @@ def test_a_workspace_that_begins_empty_is_set_up_when_there_is_something(
     assert (outcome(b)["output"], site.ran()) == ("the tool of ., with one", 1)
 
 
+@pytest.mark.deep
 def test_what_an_agent_began_and_can_not_be_set_up_goes_back_to_it(bench: MakeBench, tmp_path: Path) -> None:
     bad, good = (answer(files={"requirements.txt": text}) for text in ("bad", "one"))
     site = Site(bench, tmp_path, [bad, PASSES, good, PASSES], check="tool")
@@ -299,6 +305,7 @@ def test_what_an_agent_began_and_can_not_be_set_up_goes_back_to_it(bench: MakeBe
     assert (outcome(b)["outcome"], b.state().attempts) == ("passed", 1)
 
 
+@pytest.mark.deep
 def test_a_lock_file_that_an_agent_broke_goes_back_to_it(bench: MakeBench, tmp_path: Path) -> None:
     broken = answer(files={"requirements.txt": "bad"})
     corrected = answer(files={"requirements.txt": "one"})
@@ -320,6 +327,7 @@ def test_a_lock_file_that_an_agent_broke_goes_back_to_it(bench: MakeBench, tmp_p
     assert site.ran() == 3 * 2  # what was not run is tried once more after the review
 
 
+@pytest.mark.deep
 def test_an_answer_waits_while_the_setup_fails(bench: MakeBench, tmp_path: Path) -> None:
     """The network is down, say: the work is not to blame, and is neither lost nor asked for again."""
     site = Site(bench, tmp_path, [], check="tool")
@@ -350,6 +358,7 @@ def test_where_nothing_can_be_put_back_the_check_says_so(bench: MakeBench, tmp_p
     assert outcome(b)["reason"] == workspace_setup.CHANGED
 
 
+@pytest.mark.deep
 def test_going_back_keeps_or_makes_it_again(bench: MakeBench, tmp_path: Path) -> None:
     two = answer(files={"requirements.txt": "two"})
     site = Site(bench, tmp_path, [two, PASSES, two, PASSES, WORK, PASSES], check="tool")
@@ -378,6 +387,7 @@ def test_a_fork_and_children_get_a_copy(bench: MakeBench, tmp_path: Path) -> Non
     assert (b.workspace("forked") / ".venv" / "bin" / "tool").exists()
 
 
+@pytest.mark.deep
 def test_children_get_a_copy_of_what_their_parent_has(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [], check="tool")
     b = site.bench
@@ -392,6 +402,7 @@ def test_children_get_a_copy_of_what_their_parent_has(bench: MakeBench, tmp_path
     assert b".venv" not in git.run("ls-tree", "-r", "--name-only", last)
 
 
+@pytest.mark.deep
 def test_a_stop_ends_it_and_the_next_step_begins_it_again(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK, PASSES], check="tool")
     site.set(commands=("mkdir -p .venv; touch .venv/half; touch stray.txt; exec sleep 60",))
@@ -409,6 +420,7 @@ def test_a_stop_ends_it_and_the_next_step_begins_it_again(bench: MakeBench, tmp_
     assert not (b.workspace() / "stray.txt").exists()
 
 
+@pytest.mark.deep
 def test_a_copy_that_does_not_fit_another_place_is_for_its_own_job(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [answer(files={".venv/binary": "gone"}), PASSES], check="cat .venv/binary")
     site.set(commands=(INSTALL, "printf '\\0%s' $PWD > .venv/binary"))
@@ -422,6 +434,7 @@ def test_a_copy_that_does_not_fit_another_place_is_for_its_own_job(bench: MakeBe
     assert site.ran() == 4
 
 
+@pytest.mark.deep
 def test_a_copy_that_came_with_a_clone_is_not_used(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK], check="tool")
     b = site.create()

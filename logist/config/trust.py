@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from logist import documents
 from logist.config.locking import locked
 from logist.config.settings import Loaded, Settings, merges_alone
-from logist.core.model import Role
+from logist.core.model import CHECKS, Role
 from logist.errors import InvalidFile, LogistError
 
 FieldPath = tuple[str, ...]
@@ -216,7 +216,7 @@ def _claims_of_config(loaded: Loaded) -> Iterable[Claim]:
         file = loaded.sources.get(".".join(path), "")
         before = below.get(path, MISSING)
         if file in loaded.project_files and before != value and not _is_harmless(path):
-            yield Claim(path, value, file, _effect(path, value, before, loaded.settings))
+            yield Claim(path, value, file, _effect(path, value, loaded))
 
 
 def _claims_of_roles(settings: Settings, roles: Iterable[tuple[Role, Path]]) -> Iterable[Claim]:
@@ -238,8 +238,8 @@ def _is_harmless(path: FieldPath) -> bool:
     )
 
 
-def _effect(path: FieldPath, value: Any, below: object, settings: Settings) -> Effect | None:
-    """What a value can bring about; `below`: the one that holds without the project."""
+def _effect(path: FieldPath, value: Any, loaded: Loaded) -> Effect | None:
+    """What a value can bring about."""
     match path:
         case ("agent",):
             return None if _is_harmless_agent(value) else Effect.RUN
@@ -253,22 +253,21 @@ def _effect(path: FieldPath, value: Any, below: object, settings: Settings) -> E
             return None if value in ("normal", "strict") else Effect.MERGE
         case ("review", "auto_merge"):
             return None if value is False else Effect.MERGE
-        case ("review", "checks", _, field):
-            return _effect_of_check(field, value, below)
+        case ("review", "checks", name, field):
+            return _effect_of_check(field, value, name, loaded.below)
         case ("models", name, field) if field in ADDRESS:
-            return (
-                None if _stays_here(name, settings) or (field, value) == ("api_key_env", None) else Effect.RUN
-            )
+            no_key = (field, value) == ("api_key_env", None)
+            return None if no_key or _stays_here(name, loaded.settings) else Effect.RUN
     return Effect.RUN
 
 
-def _effect_of_check(field: str, value: Any, below: object) -> Effect | None:
-    stricter = {"enabled": True, "severity": "error", "command": None}
-    if field not in stricter or (field == "command" and value is not None):
+def _effect_of_check(field: str, value: Any, name: str, below: Settings) -> Effect | None:
+    """Only a check that the user's own config sets can be taken away from the user."""
+    stricter = {"enabled": True, "severity": "error"}
+    if field not in (*stricter, "command") or (field == "command" and value is not None):
         return Effect.RUN
-    if below is MISSING:  # one more check takes nothing away from the user's
-        return None
-    return None if value == stricter[field] and field != "command" else Effect.MERGE
+    is_own = below.review.checks.get(name) != CHECKS.get(name)
+    return Effect.MERGE if is_own and (field == "command" or value != stricter[field]) else None
 
 
 def _is_harmless_agent(name: str) -> bool:

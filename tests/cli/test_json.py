@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
-from logist.cli.main import JOB, ROLE, ROOT, WORKFLOW
+from logist.cli.main import CONFIG, JOB, ROLE, ROOT, WORKFLOW
 from logist.resources import resource
 from tests import support
 from tests.cli.desk import Desk, answer, command
@@ -21,7 +21,7 @@ BARE = {"workflow next"}
 """Prints its data alone, as a protocol of other tools has it; a failure is told as by every command."""
 COMMANDS = (
     *(name for name in ROOT if name not in ("config", "job", "role", "workflow")),
-    "config show",
+    *(f"config {name}" for name in CONFIG),
     *(f"job {name}" for name in JOB),
     *(f"role {name}" for name in ROLE),
     *(f"workflow {name}" for name in WORKFLOW),

@@ -236,6 +236,7 @@ def test_a_record_of_an_earlier_version_is_asked_again_with_the_reason(
         "approval: null\n",
         "review: {checks: {security: {enabled: false}}}\n",
         "review: {checks: {security: {severity: warning}}}\n",
+        "review: {checks: {security: {command: null}}}\n",
     ],
 )
 def test_who_merges_without_a_person_is_not_weakened_by_a_project(
@@ -243,7 +244,7 @@ def test_who_merges_without_a_person_is_not_weakened_by_a_project(
 ) -> None:
     folder = Path(user["XDG_CONFIG_HOME"]) / "logist"
     folder.mkdir(parents=True)
-    own = "review: {mode: yolo}\napproval: end\n"
+    own = "review: {mode: yolo, checks: {security: {command: 'true'}}}\napproval: end\n"
     (folder / "config.yaml").write_text(own, "utf-8")
     desk.create()
     desk.settings(text)

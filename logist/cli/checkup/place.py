@@ -122,7 +122,6 @@ def _config(environment: Environment, home: Home) -> Iterator[Finding]:
         loaded = load_settings(home.path, environment.user_config_dir())
         trust = context.trust_of(environment, loaded, context.known_roles(environment))
         trust.require_to_run()
-        trust.require_to_merge()
     except LogistError as error:
         yield invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
         return

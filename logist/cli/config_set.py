@@ -11,6 +11,7 @@ import click
 
 from logist.cli.options import here, json_option, utf8, yaml_value
 from logist.cli.output import Diagnostic, Line, Output, Span, warnings
+from logist.cli.shell_values import complete_setting
 from logist.config.environment import Environment
 from logist.errors import LogistError, UsageError
 
@@ -27,7 +28,7 @@ def _options(command: F) -> F:
 
 
 @click.command("set")
-@click.argument("key")
+@click.argument("key", shell_complete=complete_setting)
 @click.argument("value")
 @_options
 @click.pass_obj
@@ -45,7 +46,7 @@ def set_(environment: Environment, key: str, value: str, user: bool, dry_run: bo
 
 
 @click.command("unset")
-@click.argument("key")
+@click.argument("key", shell_complete=complete_setting)
 @_options
 @click.pass_obj
 def unset(environment: Environment, key: str, user: bool, dry_run: bool) -> Output:

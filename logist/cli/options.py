@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from logist.config.environment import Environment, beside
+from logist.cli.shell_values import complete_agent, complete_directory, complete_job
+from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
 from logist.regular_files import read_regular
-from logist.store.listing import job_ids
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,49 +56,11 @@ def listing_options(command: F) -> F:
 def jobs_dir_option(command: F) -> F:
     """--jobs-dir: where the jobs lie."""
     return click.option(
-        "--jobs-dir", metavar="DIR", help="Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]"
+        "--jobs-dir",
+        metavar="DIR",
+        help="Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]",
+        shell_complete=complete_directory,
     )(command)
-
-
-def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Ids of jobs, for the shell's completion."""
-    found = Environment.read().jobs_dir_name(ctx.params.get("jobs_dir"), here())
-    return [job_id for job_id in job_ids(found) if job_id.startswith(incomplete)]
-
-
-def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of roles, for the shell's completion; by their files, since reading those takes long."""
-    from logist.resources import resource
-
-    environment = Environment.read()
-    folders = (str(resource("roles")), *(f"{layer}/roles" for layer in _layers(environment)))
-    names = {name.rpartition(".")[0] for folder in folders for name in _names(folder)}
-    return sorted(name for name in names if name.startswith(incomplete))
-
-
-def complete_workflow(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[str] | list[CompletionItem]:
-    """Names of workflows, for the shell's completion, by their files; where none fits, any file."""
-    from click.shell_completion import CompletionItem
-
-    layers = _layers(Environment.read())
-    names = {name.rpartition(".")[0] for layer in layers for name in _names(f"{layer}/workflows")}
-    fitting = sorted(name for name in names if name and name.startswith(incomplete))
-    return fitting or [CompletionItem(incomplete, type="file")]
-
-
-def _layers(environment: Environment) -> list[str]:
-    """The user's and the project's directories, as plain strings: making paths takes long."""
-    home = environment.home_name(here())[0]
-    return [str(environment.user_config_dir()), *filter(None, [beside(home)]), home]
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def job_named(command: F) -> F:
@@ -127,7 +86,7 @@ def agent_option(command: F) -> F:
     text = (
         "litellm, the name of an agent program (codex, claude, ...), or scripted:PATH for archived answers."
     )
-    return click.option("--agent", metavar="AGENT", help=text)(command)
+    return click.option("--agent", metavar="AGENT", help=text, shell_complete=complete_agent)(command)
 
 
 def note_option(*, required: bool = False, read: bool = True) -> Callable[[F], F]:

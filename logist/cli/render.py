@@ -309,7 +309,9 @@ def _write(stream: TextIO, text: str) -> None:
 def _write_raw(text: str) -> None:
     """The bytes as they are, in UTF-8; for the eyes of a terminal, without what could steer it."""
     if sys.stdout.isatty():
-        _write(sys.stdout, clean(text))
+        shown = clean(text)
+        # Else the shell's prompt, or a message, follows on the same line.
+        _write(sys.stdout, shown if shown.endswith("\n") or not shown else f"{shown}\n")
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))

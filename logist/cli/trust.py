@@ -44,12 +44,14 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
     data = {"config": str(home), "powers": project.powers, "trusted": project.is_allowed()}
     if not project.powers:
         return Output(data, (f"nothing to allow: {home} sets nothing that needs it",))
-    if not data["trusted"]:
+    asks = not (data["trusted"] or yes)
+    if asks:
         for line in shown:
             render.say(line, environment)
-        if not (yes or render.confirm("allow this?", environment)):
+        if not render.confirm("allow this?", environment):
             raise Refused("nothing was allowed", where=str(home), fix="logist trust --yes")
+    if not data["trusted"]:
         project.allow()
     unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded.settings) else []
-    lines = (*shown, f"trusted: {home}")
+    lines = (*(() if asks else shown), f"trusted: {home}")
     return Output({**data, "trusted": True}, lines, warnings(unchecked, "unchecked_merge"))

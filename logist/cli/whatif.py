@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli import render
-from logist.cli.options import complete_workflow, jobs_dir_option, json_flag, utf8
+from logist.cli.options import jobs_dir_option, json_flag, utf8
 from logist.cli.output import Diagnostic, Line, Output, Span
 from logist.cli.progress import Progress
+from logist.cli.shell_values import complete_workflow
 from logist.config.environment import Environment
 from logist.core.amounts import counted, dollars
 from logist.errors import ReplayDiffers, UsageError

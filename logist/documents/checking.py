@@ -17,6 +17,9 @@ from logist.errors import InvalidFile
 Checked = TypeVar("Checked", bound=BaseModel)
 Path = tuple[str | int, ...]
 
+_SLIP = 0.8
+"""How alike two words are that differ by a letter or two."""
+
 _KINDS = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -83,6 +86,15 @@ def unknown_keys(model: type[BaseModel], document: Document) -> dict[Path, Inval
     """The keys that the model does not have, by path, each with what `checked` would say of it."""
     unknown = [each for each in _problems(model, document) if each["type"] == "extra_forbidden"]
     return {_real_path(document.data, one): _invalid(model, document, [one]) for one in unknown}
+
+
+def misspelled_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
+    """Those of `unknown_keys` that are spelled almost like a key of the model: slips, and nothing new."""
+    return {
+        path: problem
+        for path, problem in unknown_keys(model, document).items()
+        if difflib.get_close_matches(str(path[-1]).lower(), _known_keys(model, path[:-1]), n=1, cutoff=_SLIP)
+    }
 
 
 def without(document: Document, keys: Iterable[Path]) -> Document:

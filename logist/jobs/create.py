@@ -35,6 +35,8 @@ class Created:
     warnings: tuple[str, ...]
     merge_warnings: tuple[str, ...] = ()
     """What a person should know about the merge of its work."""
+    file_warnings: tuple[str, ...] = ()
+    """The `files` of the spec that no prompt can show."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ def create(
         raise UsageError("a job needs a prompt", where="prompt", fix="--prompt TEXT, a spec file, or --draft")
     specs.known(project, spec)
     specs.sound(project, spec)
+    if child is None:  # a part of a job takes the files of a spec that was accepted long ago
+        specs.require_inside(project, spec.files)
     clean = JobSpec.model_validate(specs.redacted_values(project, spec.model_dump(exclude_unset=True)))
     if clean != spec:
         spec, text = clean, ""  # a secret is nobody's comment
@@ -82,6 +86,7 @@ def create(
     with JobDir.creating(project.jobs_dir, job_id) as job:
         workspace = project.workspace(job)
         start = workspace.populate_from(child.git_dir, child.commit) if child else workspace.populate(source)
+        file_warnings = () if child else specs.file_warnings(project, workspace, effective.files)
         entry = Interaction(
             sequence=1,
             timestamp=project.clock.timestamp(),
@@ -112,6 +117,7 @@ def create(
         state,
         sources.no_commits(source) if empty else sources.warnings(source),
         specs.merge_warnings(project, spec, state, flow),
+        file_warnings,
     )
 
 

@@ -29,6 +29,8 @@ def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], obje
         recorded = session.record(*changed) if changed else []
         decides_merge = any(path[0] in DECIDES_MERGE for path in changes)
         warned = specs.merge_warnings(project, asked, session.state, spec.workflow) if decides_merge else ()
+        if ("files",) in changes:
+            warned += specs.file_warnings(project, project.workspace(session.job), spec.files)
         return Result(job_id, session.state, (*settled, *recorded), warnings=warned)
 
 

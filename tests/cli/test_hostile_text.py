@@ -83,7 +83,7 @@ def made(desk: Desk, text: str) -> None:
         "prompt": f"Do {said}",
         "description": said,
         "tags": [said],
-        "files": [said],
+        "files": [f"x{for_json(file)}"],
     }
     spec |= {"acceptance_criteria": [said], "task_type": said, "role": "Worker"}
     (desk.place / "spec.json").write_text(json.dumps(spec), "utf-8")

@@ -49,6 +49,78 @@ def test_a_wrong_word_is_one_line(desk: Desk, args: list[str], message: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (["staus"], "`logist status` or `logist stats`"),
+        (["Status", "j1"], "`logist status` or `logist stats`"),
+        (["jobs", "list"], "`logist job`"),
+        (["job", "staus"], "`logist job status`"),
+        (["workflow", "lst"], "`logist workflow list`"),
+        (["help"], "`logist --help`"),
+        (["job", "help"], "`logist job --help`"),
+        (["job", "init"], "`logist init`"),
+        (["validate"], "`logist role validate` or `logist workflow validate`"),
+    ],
+)
+def test_a_mistyped_command_names_the_one_that_was_meant(desk: Desk, args: list[str], meant: str) -> None:
+    ran = desk(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert f". Did you mean {meant}? (logist" in ran.err
+
+
+def test_a_word_like_no_command_gets_no_advice(desk: Desk) -> None:
+    assert desk("xyzzy").err == "error: No such command 'xyzzy'. (logist --help)\n"
+
+
+def test_the_commands_of_a_job_work_without_the_word_job(desk: Desk) -> None:
+    assert set(JOB) & set(ROOT) == {"config", "replay", "role", "run"}, "the help of logist names these"
+    for name in sorted(set(JOB) - set(ROOT)):
+        assert desk(name, "--help").out == desk("job", name, "--help").out.replace("logist job", "logist", 1)
+    desk.create()
+    assert desk("status", "j1") == desk("job", "status", "j1")
+    assert desk("list", "--json") == desk("job", "list", "--json")
+    assert desk("cancel", "j1", "--note").err.endswith("(logist cancel --help)\n")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--no-color", "job", "status", "j1"],
+        ["job", "--no-color", "status", "j1"],
+        ["job", "status", "j1", "--no-color"],
+        ["status", "--no-color", "j1"],
+        ["job", "status", "j2", "--no-color"],
+        ["job", "status", "--foo", "--no-color"],
+    ],
+)
+def test_no_color_works_anywhere(desk: Desk, args: list[str]) -> None:
+    desk.create()
+    ran = desk(*args, env={"FORCE_COLOR": "1"})
+    assert "\x1b[" not in ran.out + ran.err
+    without = desk(*[word for word in args if word != "--no-color"], env={"FORCE_COLOR": "1"})
+    assert "\x1b[" in without.out + without.err
+    assert without.code == ran.code
+
+
+def test_the_version_after_a_command(desk: Desk) -> None:
+    assert desk("job", "status", "--version") == desk("--version")
+    assert "--version" not in desk("job", "status", "--help").out
+
+
+@pytest.mark.deep_beyond(1)
+@pytest.mark.parametrize("args", [["preview", "j2"], ["history", "j1", "--raw", "2"]])
+def test_raw_text_ends_its_line_on_a_terminal_only(desk: Desk, args: list[str]) -> None:
+    desk.script(answer("?"))
+    desk.create("j1")
+    desk.create("j2")
+    desk("job", "step", "j1")
+    exact = desk("job", *args).out
+    last = exact.rpartition("\n")[2]
+    assert last
+    assert f"{last}\n" in desk.on_terminal("job", *args, env={"NO_COLOR": "1"})
+
+
+@pytest.mark.parametrize(
     ("args", "help_of"),
     [
         (["whatif", "--set"], "logist whatif"),

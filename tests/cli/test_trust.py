@@ -95,6 +95,17 @@ def test_it_holds_when_allowed_and_only_as_it_was(desk: Desk, user: dict[str, st
     assert desk("run", env=user).code == 5
 
 
+def test_each_line_is_printed_once(desk: Desk, user: dict[str, str]) -> None:
+    desk.settings(POWERS[0])
+    line = 'on_stuck: "touch pwned"\n'
+    trusted = f"trusted: {desk.home}\n"
+    assert desk("trust", "--yes", env=user) == (0, line + trusted, "")
+    assert desk("trust", env=user) == (0, line + trusted, "")
+    assert desk("trust", "--revoke", env=user).code == 0
+    refused = desk("trust", env=user)
+    assert (refused.code, refused.out, refused.err.count(line)) == (8, "", 1)
+
+
 def test_it_is_for_one_place(desk: Desk, user: dict[str, str], tmp_path: Path) -> None:
     desk.settings(POWERS[0])
     assert desk("trust", "--yes", env=user).code == 0

@@ -9,6 +9,7 @@ import click
 
 from logist.cli.options import here, job_options
 from logist.cli.output import Line, Output, Span, notes, warnings
+from logist.cli.shell_values import complete_directory
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -30,6 +31,7 @@ KINDS = {
     "--fixture",
     metavar="DIR",
     type=click.Path(),
+    shell_complete=complete_directory,
     required=True,
     help="Write a fixture to DIR, which is made.",
 )

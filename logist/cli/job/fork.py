@@ -6,6 +6,7 @@ import click
 
 from logist.cli.options import job_id, job_options, note_option
 from logist.cli.output import Output, Span, notes
+from logist.cli.shell_values import complete_interaction
 from logist.config.environment import Environment
 
 
@@ -15,6 +16,7 @@ from logist.config.environment import Environment
     type=int,
     metavar="N",
     help="The last interaction that the new job has too  [default: the last there is]",
+    shell_complete=complete_interaction,
 )
 @click.option("--id", "new_id", metavar="ID", help="The new job's id  [default: JOB-fork-1, JOB-fork-2, ...]")
 @job_options

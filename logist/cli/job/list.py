@@ -9,6 +9,7 @@ import click
 from logist.cli import glance
 from logist.cli.options import here, jobs_dir_option, listing_options
 from logist.cli.output import Diagnostic, Output, Table, warnings
+from logist.cli.shell_values import complete_tag
 from logist.config.environment import Environment
 from logist.errors import Damaged, LogistError
 from logist.store.listing import Glance, glances
@@ -31,7 +32,7 @@ Row = dict[str, Any]
     metavar="STATUS",
     help="Only those in this status; may be given more than once.",
 )
-@click.option("--tag", metavar="TAG", help="Only those with this tag.")
+@click.option("--tag", metavar="TAG", help="Only those with this tag.", shell_complete=complete_tag)
 @jobs_dir_option
 @listing_options
 @click.pass_obj

@@ -9,6 +9,7 @@ import click
 
 from logist.cli.options import agent_option, job_id, job_options
 from logist.cli.output import Diagnostic, Output, notes
+from logist.cli.shell_values import complete_model, complete_role
 from logist.config.environment import Environment
 from logist.core import advice, amounts
 
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
 
 
 @click.command("preview")
-@click.option("--role", metavar="NAME", help="Who would be asked, instead of the role whose turn it is.")
-@click.option("--model", metavar="NAME", help="The model for this one step.")
+@click.option(
+    "--role",
+    metavar="NAME",
+    help="Who would be asked, instead of the role whose turn it is.",
+    shell_complete=complete_role,
+)
+@click.option("--model", metavar="NAME", help="The model for this one step.", shell_complete=complete_model)
 @click.option("--user", is_flag=True, help="Only the part about the work, not the role's instructions.")
 @click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
 @agent_option

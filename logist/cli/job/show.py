@@ -46,7 +46,8 @@ def show(
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
     state = state_of(job, job.load())
-    spec = specs.read(job, draft=True).model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    asked = specs.read(job, draft=True, accept_slips=True)
+    spec = asked.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     answers = [entry_row(entry) for entry in interactions(job) if entry.kind == "ask"]
     data = {
         "job": job.id,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from logist.cli.options import complete_role, here, json_option, utf8
+from logist.cli.options import here, json_option, utf8
 from logist.cli.output import Output, notes
+from logist.cli.shell_values import complete_directory, complete_role
 from logist.config.environment import Environment
 from logist.errors import Refused, UsageError
 
@@ -34,7 +35,9 @@ LONGEST = 100
     default="yaml",
     help="How the file is written  [default: yaml]",
 )
-@click.option("--to", metavar="DIR", help="Where to put it  [default: .logist/roles]")
+@click.option(
+    "--to", metavar="DIR", help="Where to put it  [default: .logist/roles]", shell_complete=complete_directory
+)
 @json_option
 @click.pass_obj
 def new(

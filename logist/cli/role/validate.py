@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import complete_role, here, json_option, utf8
+from logist.cli.options import here, json_option, utf8
 from logist.cli.output import Diagnostic, Output
+from logist.cli.shell_values import complete_role_or_file
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("validate")
-@click.argument("names", metavar="[FILE|NAME]...", nargs=-1, shell_complete=complete_role)
+@click.argument("names", metavar="[FILE|NAME]...", nargs=-1, shell_complete=complete_role_or_file)
 @json_option
 @click.pass_obj
 def validate(environment: Environment, names: tuple[str, ...]) -> Output:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import complete_workflow, here, json_option, utf8
+from logist.cli.options import here, json_option, utf8
 from logist.cli.output import Diagnostic, Output
+from logist.cli.shell_values import complete_directory, complete_file
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, Refused, UsageError
 
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 
 
 @click.command("import")
-@click.argument("name", metavar="FILE", shell_complete=complete_workflow)
+@click.argument("name", metavar="FILE", shell_complete=complete_file)
 @click.option("--name", "new_name", metavar="NAME", help="What it is called from now on.")
-@click.option("--to", metavar="DIR", help="Where to put it  [default: .logist/workflows]")
+@click.option(
+    "--to",
+    metavar="DIR",
+    help="Where to put it  [default: .logist/workflows]",
+    shell_complete=complete_directory,
+)
 @click.option("--force", is_flag=True, help="Put it in the place of one that is there.")
 @json_option
 @click.pass_obj

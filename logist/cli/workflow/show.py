@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import complete_workflow, json_option
+from logist.cli.options import json_option
 from logist.cli.output import Line, Output, Span, Table
+from logist.cli.shell_values import complete_workflow
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 
 from logist.cli.shell_values import complete_agent, complete_directory, complete_job
 from logist.config.environment import Environment
-from logist.errors import UsageError
+from logist.errors import InvalidFile, UsageError
 from logist.regular_files import read_regular
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -179,6 +179,20 @@ def utf8(text: str, what: str, fix: str) -> str:
     if shown != text:
         raise UsageError(f"{what} is not UTF-8 text", where=shown, fix=fix)
     return text
+
+
+def yaml_value(text: str) -> Any:
+    """A YAML scalar or flow collection, JSON too; whatever is neither is taken as the text it is."""
+    from logist import documents
+
+    if "\n" in text:
+        return text
+    try:
+        value = documents.parse(f"value: {text}\n", "VALUE").data["value"]
+    except InvalidFile:
+        return text
+    plain = isinstance(value, str) and text[:1] not in ("'", '"')
+    return text if plain else value
 
 
 def here() -> str:

@@ -64,6 +64,7 @@ def run(
     from logist.jobs.queue import exit_code, held_up, is_left_behind
 
     project = context.project(environment, jobs_dir, agent)
+    project.trust.require_to_run()
     shown = _Shown(environment, quiet=as_json)
     _rounds(project, parallel or project.settings.max_concurrent_agents, watch, shown)
     rows = [_row(end, shown.steps[end.job_id]) for end in shown.ended.values()]

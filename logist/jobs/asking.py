@@ -131,6 +131,7 @@ def by_courier(session: Session, asked: JsonObject, *, begun: bool = False) -> N
     at work, and the next command harvests: Stopped. Stopped too before anything was sent.
     """
     project, job = session.project, session.job
+    project.trust.require_to_run()  # also where a command other than a step goes on with what was half done
     if project.stopping():
         raise Stopped("stopped before anything was sent", exit_code=project.stopping())
     project.workspace(job).disarm()

@@ -59,6 +59,7 @@ def run(
         return [not_run(name, check, STOPPING) for name, check in due.items()]
     if not due:
         return []
+    session.project.trust.require_to_run()  # what was answered is on disk, and is judged once the user allows it
     # Of an agent in place a crash leaves no trace of the ask: its changes go with it.
     in_place = asked.get("agent") == SCRIPTED and not session.job.exchanges()
     back = asked["checkpoint_before"] if in_place else found

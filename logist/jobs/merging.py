@@ -66,6 +66,8 @@ def merge(
         session = load(project, project.job(job_id))
         target = _target(session, repository)
         return Merged(_result(session, []), publishing.publish(_work(session), target, mode, patch=patch))
+    if by_itself:
+        project.trust.require_to_merge()
     with changing(project, job_id, "job merge", wait=wait) as session:
         settled = settling.settle_first(session, then_refuse=True)
         if by_itself:

@@ -71,6 +71,7 @@ def do_step(project: Project, job_id: str, choice: Choice) -> Result:
 
 
 def _stepped(project: Project, job_id: str, choice: Choice) -> Result:
+    project.trust.require_to_run()  # before anything is written or paid for
     with changing(
         project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
     ) as session:
@@ -215,6 +216,7 @@ def poststep(
 
 
 def _poststepped(project: Project, job_id: str, answer: Answer, choice: Choice) -> Result:
+    project.trust.require_to_run()  # it may run checks
     with changing(project, job_id, "job poststep", wait=choice.wait, wait_for_courier=True) as session:
         unsent = settling.is_unsent(session)
         settled = settling.settle(session)

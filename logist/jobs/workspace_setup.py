@@ -268,6 +268,7 @@ class _Setup:
         return self._prepared(stamp)
 
     def _run(self, checkpoint: str, *, touched: bool, guarded: bool) -> Prepared:
+        self.project.trust.require_to_run()
         began = self.project.clock.monotonic()
         before, first = self.stamp, self.session.state.start_checkpoint
         if guarded:  # if it is cut off, the next command puts the workspace back

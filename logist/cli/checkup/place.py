@@ -121,7 +121,8 @@ def _ignores_case(folder: Path) -> bool:
 def _config(environment: Environment, home: Home) -> Iterator[Finding]:
     try:
         loaded = load_settings(home.path, environment.user_config_dir())
-        context.require_trust(environment, context.known_roles(environment))
+        trust = context.trust_of(environment, loaded, context.known_roles(environment))
+        trust.require_to_run()
     except LogistError as error:
         yield invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
         return

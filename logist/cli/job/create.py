@@ -121,5 +121,6 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         *warnings(made.merge_warnings, "unchecked_merge"),
         *context.unused_permissions(environment),
         *context.outside_project(environment, jobs_dir, job_id),
+        *context.untrusted(project),
     )
     return Output(data, lines, diagnostics)

@@ -49,7 +49,7 @@ def preview(
     The prompt goes to standard output as it is; who would be asked and why, where, at what cost,
     and a table of the prompt's parts, with what was cut to keep its budget, to standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
     """
-    from logist.cli.context import project
+    from logist.cli.context import project, untrusted
     from logist.core.limits import Halt
     from logist.core.step import StepPlan
     from logist.core.steward import next_command
@@ -61,7 +61,8 @@ def preview(
     here = project(environment, jobs_dir, agent)
     state, found = look(here, chosen, Choice(role, model, strict=strict))
     if isinstance(found, StepPlan):
-        return _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
+        planned = _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
+        return planned._replace(diagnostics=planned.diagnostics + untrusted(here))
     if isinstance(found, Halt):
         # The job is not halted yet: once the limit is raised, there is nothing to resume.
         answer = advice.raise_limit(found.limit.value, found.job or chosen)

@@ -51,6 +51,8 @@ class Environment:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
+        self.named_jobs_dir: str | None = None
+        """What --jobs-dir says, for the commands that are printed."""
 
     @classmethod
     def read(cls) -> Environment:
@@ -92,6 +94,10 @@ class Environment:
         """The option, else $LOGIST_JOBS_DIR, as an absolute path; None where neither says where the jobs lie."""
         named = option or self._get("LOGIST_JOBS_DIR")
         return os.path.abspath(os.path.join(cwd, named)) if named else None
+
+    def has_jobs_dir(self) -> bool:
+        """Whether $LOGIST_JOBS_DIR says where the jobs lie."""
+        return self._get("LOGIST_JOBS_DIR") is not None
 
     def user_config_dir(self) -> Path:
         """The user's own config.yaml and roles/."""

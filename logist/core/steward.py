@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from logist.core import data, review, routing
-from logist.core.event import Action, Event, Who
+from logist.core import advice, data, review, routing
+from logist.core.event import ANY_JOB, Action, Event, Who
 from logist.core.machine import next_place
 from logist.core.model import (
     HALTED,
@@ -56,6 +56,7 @@ def decide(
     routed: Routed | None = None,
     *,
     sent_back: bool = False,
+    job: str = ANY_JOB,
 ) -> Place:
     """Where `command`, an interaction of `kind` that no agent made, leads.
 
@@ -63,8 +64,8 @@ def decide(
     takes over from whom, which moves the job nowhere; of `approve`, whether it overrides a review, and who
     carries out the plan that it approves; of `spawn` and `collect`, the children and what was
     gathered. `back_to` is the place before interaction `to` of a restep; `routed` is where the workflow leads,
-    if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it.
-    Raises Refused, UsageError.
+    if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it. `job` is
+    the id for the commands that a refusal names. Raises Refused, UsageError.
     """
     if kind in STANDING:
         assert here is not None
@@ -88,8 +89,14 @@ def decide(
         fault=str(command.get("fault") or ""),
         gathered=command["gathered"] if command.get("gathered") in GATHERED else "reached",
         fits=not command.get("conflicts"),
+        job=job,
     )
     return next_place(here, event, spec)
+
+
+def next_command(state: State, job: str, *, running: bool = False) -> str:
+    """The command that answers the state that `job` is in; `running`: an agent is at work on it."""
+    return advice.answer(state.model_dump(mode="json"), job, running=running)
 
 
 def overrides(kind: Kind, command: JsonObject) -> bool:

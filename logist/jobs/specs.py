@@ -33,7 +33,7 @@ from logist.store import JobDir, replace_file
 from logist.workspace import Workspace, names
 
 TITLE_LENGTH = 60
-MADE_AGAIN = "logist doctor --fix makes it again from the history"
+MADE_AGAIN = "'logist doctor --fix' makes it again from the history"
 UNMAPPED = "implement"
 """Does the tasks of a type that neither the config nor a role names."""
 TASK_TYPE = "task_type "

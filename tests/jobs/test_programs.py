@@ -19,6 +19,7 @@ from logist.agents.programs.errand import ProgramErrand
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
 from logist.agents.protocol import Ask
 from logist.config import trust
+from logist.config.settings import load_settings
 from logist.core import money
 from logist.core.model import (
     ErrorKind,
@@ -214,7 +215,7 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
         said = whole | {"agent": "fake"}
         (b.project.home / "config.yaml").write_text(json.dumps(said), "utf-8")
         user = b.project.home.parent / "user" / "logist"
-        trust.trust(user, b.project.home, trust.powers(said))
+        trust.read_trust(user, b.project.home, load_settings(b.project.home, user)).allow()
         stepper = step_as_process(b, XDG_CONFIG_HOME=str(user.parent))
         workspace = b.project.job("j").workspace
         waiting_for((workspace / "made.txt").exists)

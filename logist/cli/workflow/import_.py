@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -131,4 +132,4 @@ def _unusable(name: str, errors: list[str]) -> list[Diagnostic]:
         return []
     more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
     message = f"`{name}` can't be used here yet: {errors[0]}{more}"
-    return [Diagnostic("warning", InvalidFile.code, message, None, "logist workflow validate")]
+    return [Diagnostic("warning", InvalidFile.code, message, None, f"logist workflow validate {quote(name)}")]

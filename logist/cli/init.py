@@ -38,7 +38,7 @@ CONFIG = """\
 def init(environment: Environment) -> Output:
     """Make a .logist directory here: settings, roles, jobs. What is there already stays as it is."""
     home = Path(here()) / PROJECT_DIRECTORY
-    require_local(Path(environment.named_jobs_dir(None, here()) or home))
+    require_local(Path(environment.chosen_jobs_dir(None, here()) or home))
     made = [name for name in ("", "roles", "jobs") if _make(home / name)]
     files = {".gitignore": IGNORED, "config.yaml": CONFIG}
     made += [name for name, text in files.items() if _write(home / name, text)]

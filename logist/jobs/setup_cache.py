@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from logist.errors import InvalidFile, LogistError
-from logist.regular_files import read_regular
 from logist.store import files
 from logist.workspace import Workspace, beneath, prepared, removal
 
@@ -122,7 +121,7 @@ class SetupCache:
         A clone may bring along a directory of jobs: its copies do not pass, as their inodes and times are others.
         """
         try:
-            described = json.loads(read_regular(folder / _DESCRIPTION))
+            described = json.loads(files.read_bytes(folder / _DESCRIPTION) or b"null")
             digest = described.pop("digest")
             lists = {name: tuple(described[name]) for name in ("outputs", "places", "naming")}
             saved = prepared.Saved(**lists, movable=described["movable"] is True)

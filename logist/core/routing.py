@@ -9,6 +9,7 @@ from typing import Any
 from logist.core import condition
 from logist.core.event import Onward
 from logist.core.model import END, Edge, JsonObject, Step, StepType, Workflow
+from logist.core.rules import TODAY, Rules
 
 DEFAULT = "default"
 MOST_CIRCLES = 1000
@@ -32,6 +33,8 @@ class Facts:
     """How often each decision was taken before."""
     suggestion: str | None = None
     """The successor that an agent has named; it counts where no condition holds, and only if it is one."""
+    rules: Rules = TODAY
+    """Those that decisions are taken by."""
 
     @property
     def roots(self) -> Collection[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from logist.core.model import EffectiveSpec, JsonObject, State, StepType
+from logist.core.model import EffectiveSpec, JsonObject, State, Step, StepType, Workflow
 
 FIELDS = ("title", "prompt", "description", "acceptance_criteria", "task_type", "tags")
 """Of the task, each under its own name."""
@@ -39,11 +40,23 @@ def of(
         "output": last,
         "steps": {name: {"output": value} for name, value in outputs.items()},
     }
+    if state and spec.workflow and (step := spec.workflow.step(step_id or state.step)):
+        found |= rounds(spec.workflow, step, state.visits or {})
     if spec.parent is not None:
         found["parentId"] = spec.parent
     if gathered is not None:
         found["aggregatedResults"] = [{"output": each} for each in gathered]
     return found
+
+
+def rounds(flow: Workflow, step: Step, visits: Mapping[str, int]) -> JsonObject:
+    """The number of the current round of each loop around a step, by its name; `visits` counts each decision's."""
+    return {name: visits.get(loop, 0) + _asks_after(flow, loop) for name, loop in step.rounds.items()}
+
+
+def _asks_after(flow: Workflow, decision: str) -> bool:
+    step = flow.step(decision)
+    return step is not None and step.asks_after
 
 
 def in_place_of_children(spec: EffectiveSpec, step_id: str, output: Any) -> list[Any] | None:

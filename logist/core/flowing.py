@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from logist.core import steward
+from logist.core import routing, steward
 from logist.core.model import (
     ExitAction,
     Interaction,
@@ -64,11 +64,8 @@ def _anew(after: State) -> dict[str, Any]:
 
 
 def _visited(after: State, entry: Interaction) -> dict[str, Any]:
-    taken = [told["decision"] for told in entry.route if isinstance(told.get("decision"), str)]
-    visits = dict(after.visits or {})
-    for decision in taken:
-        visits[decision] = visits.get(decision, 0) + 1
-    return {"visits": visits} if taken else {}
+    taken = any(isinstance(told.get("decision"), str) for told in entry.route)
+    return {"visits": routing.count_visits(after.visits or {}, entry.route)} if taken else {}
 
 
 def _answered(after: State, entry: Interaction) -> dict[str, Any]:

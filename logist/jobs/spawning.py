@@ -214,7 +214,7 @@ def _planned(
     for index, item in enumerate(items):
         number, total = index + 1, len(items)
         single = step.step_type is StepType.SUBFLOW
-        own = {} if single else {step.item_variable: item, "index": index, "total": total}
+        own = {} if single else _own(step, item, index, total, found)
         mapped = {} if single else _mapped(step, {**found, **own})
         prompt, missed = _rendered(step, {**found, **own})
         warnings += missed
@@ -230,6 +230,18 @@ def _planned(
             }
         )
     return children
+
+
+def _own(step: Step, item: Any, index: int, total: int, found: JsonObject) -> JsonObject:
+    """What a child of a foreach has that the others don't have, and the rounds of the loops around the foreach."""
+    names = {step.index_variable: index, step.number_variable: index + 1}
+    return {
+        **{name: found[name] for name in step.rounds},
+        **{name: value for name, value in names.items() if name},
+        step.item_variable: item,
+        "index": index,
+        "total": total,
+    }
 
 
 def _too_large(children: Sequence[JsonObject], given: JsonObject) -> str:

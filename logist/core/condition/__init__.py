@@ -2,7 +2,7 @@
 
 A condition comes in one of these forms; the first that fits is taken:
 
-1. An object: `{"var": "output.score", "gte": 80}`, with `and`, `or`, `not` (see `objects`). `{}` and `true` always
+1. An object: `{"var": "output.score", "gte": 80}`, with `and`, `or`, `not`, `unless` (see `objects`). `{}` and `true` always
    hold, `false` never.
 2. `field:v1,v2`: a name or path, a colon, values. A field of `output`, or a path with a known root, is one of them.
 3. An expression: outside quotes it has a comparison, `&&`, `||`, a leading `!`, `? :`, `in [` or a call; or it goes

@@ -64,7 +64,7 @@ TESTS: dict[str, Test] = {
     "exists": lambda value, wanted: (value is not paths.MISSING) is wanted,
 }
 """The operators that need a `var`."""
-LOGIC = ("and", "or", "not")
+LOGIC = ("and", "or", "not", "unless")
 KEYS = ("var", *TESTS, *LOGIC)
 
 _SIGNS = {"equals": "=", "not_equals": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}

@@ -57,6 +57,7 @@ def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[Problem
     yield from graph_checks.graph_problems(workflow, places)
     for step in workflow.steps:
         yield from _fields(step, ROOTS | {*around.roots}, places)
+        yield from _rounds(workflow, step, places)
         yield from _roles(step, around, places)
         for field, form in (("when", step.when), ("confirm", step.confirm)):
             if form is not None:
@@ -76,13 +77,33 @@ def _fields(step: Step, given: Collection[str], places: Places) -> Iterator[Prob
             yield problem("error", "missing", message, place, "as in itemsPath: output.files")
         else:
             yield from _path(step.items_path, step, given, place)
-        if step.item_variable in roots.TASK_FIELDS | ROOTS:
-            message = f"the item can't be called `{step.item_variable}`: that name means something else"
-            yield problem("error", "bad_name", message, places.of(step.id, "itemVariable"), "call it `item`")
+        yield from _names_of_item(step, places)
     yield from _unread(step, places)
     if step.step_type == StepType.SUBFLOW and not step.subflow:
         message = f"subflow `{step.id}` has no `subflowId`: it has to name another workflow"
         yield problem("error", "missing", message, places.of(step.id, "subflowId"))
+
+
+def _names_of_item(step: Step, places: Places) -> Iterator[Problem]:
+    if step.item_variable in roots.TASK_FIELDS | ROOTS:
+        message = f"the item can't be called `{step.item_variable}`: that name means something else"
+        yield problem("error", "bad_name", message, places.of(step.id, "itemVariable"), "call it `item`")
+    for field, name in (("indexVariable", step.index_variable), ("numberVariable", step.number_variable)):
+        if name in roots.TASK_FIELDS | ROOTS | {step.item_variable}:
+            message = f"`{field}` can't be `{name}`: that name means something else"
+            yield problem("error", "bad_name", message, places.of(step.id, field), "choose another name")
+
+
+def _rounds(workflow: Workflow, step: Step, places: Places) -> Iterator[Problem]:
+    place = places.of(step.id, "rounds")
+    for name, loop in step.rounds.items():
+        decision = workflow.step(loop)
+        if name in roots.TASK_FIELDS | ROOTS:
+            message = f"the round of `{loop}` can't be called `{name}`: that name means something else"
+            yield problem("error", "bad_name", message, place, "choose another name")
+        if decision is None or decision.step_type != StepType.DECISION:
+            message = f"`rounds` of `{step.id}` names `{loop}`, which is no decision"
+            yield problem("error", "unknown_step", message, place, "name the decision that leads back")
 
 
 _OF_A_PROMPT = {
@@ -163,8 +184,7 @@ def _within(workflow: Workflow, inside: Nested, around: Around, places: Places) 
     leads = _leading(workflow, inside)
     for name, inner in inside.subflows.items():
         step = leads[name]
-        item = [step.item_variable] if step.step_type == StepType.FOREACH else []
-        given = replace(around, roots=(*around.roots, *roots.known(workflow), *item))
+        given = replace(around, roots=(*around.roots, *roots.known(workflow), *roots.of_item(step)))
         for found in _own(inner, given, Places()):
             if found.severity == "error":
                 message = f"in the workflow `{name}`: {found.message}"

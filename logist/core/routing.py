@@ -10,7 +10,7 @@ from typing import Any
 from logist.core import condition, data
 from logist.core.event import Onward
 from logist.core.model import END, Edge, JsonObject, Step, StepType, Workflow
-from logist.core.rules import TODAY, Rules
+from logist.core.rules import TODAY, Rule, Rules
 
 DEFAULT = "default"
 MOST_CIRCLES = 1000
@@ -61,7 +61,8 @@ def after(flow: Workflow, step_id: str, facts: Facts) -> Routed:
 def holds(form: Any, facts: Facts) -> condition.Verdict:
     """What a condition says of the data; one that does not compile does not hold."""
     try:
-        return condition.compiled(form, facts.roots).judge(facts.data)
+        javascript = Rule.JAVASCRIPT_ORDER in facts.rules
+        return condition.compiled(form, facts.roots, javascript=javascript).judge(facts.data)
     except condition.ConditionError as error:
         return condition.Verdict(False, error=str(error))
 

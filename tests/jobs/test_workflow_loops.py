@@ -23,7 +23,7 @@ def loop(name: str, body: list[Json], **fields: Any) -> Json:
 
 def prompts(b: Bench, job_id: str = "j") -> list[tuple[str, str]]:
     """The steps that an agent did, each with the last line of the workflow's own prompt for it."""
-    asked = [entry for entry in b.history(job_id) if entry.kind is Kind.ASK and entry.request]
+    asked = [entry for entry in b.history(job_id) if entry.kind is Kind.ASK]
     return [(str(entry.step), own_line(entry.request.prompt)) for entry in asked]
 
 

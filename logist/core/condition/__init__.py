@@ -18,7 +18,8 @@ So `Yes` and `approved` are words, `output` is a path, `output.x` is a path, `a.
 Expressions are JavaScript's where a branch needs it, with these differences, all on the side of asking a person:
 
 - `==` is `===`, `!=` is `!==`; values of different types are never equal, lists and objects are equal by what they hold.
-- `<`, `>` and arithmetic between different types, or on null, are errors. So is a missing field. An error counts as
+- `<`, `>` between paths and constants are JavaScript's: `"85" >= 80` holds. Where that makes no number of a text, and
+  for arithmetic between different types, or on null, it is an error. So is a missing field. An error counts as
   not taken and is recorded; only `&&` and `||` absorb it: `output.a > 1 || output.b` is true when `output.b` is.
   Hence `!output.x` is not taken where `x` is missing.
 - null and undefined are one: `output.x === null` asks whether nothing stands there, and is no error.

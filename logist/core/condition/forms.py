@@ -41,8 +41,8 @@ _ITEM = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]*?))\s*(?:,|$)""", re.DOTA
 class Reading:
     """One condition on its way to a program."""
 
-    def __init__(self, known_roots: Collection[str]) -> None:
-        self.slots = Slots()
+    def __init__(self, known_roots: Collection[str], *, javascript: bool = True) -> None:
+        self.slots = Slots(javascript=javascript)
         self._roots = known_roots
         self._parts = 0
 
@@ -77,7 +77,7 @@ class Reading:
 
     def _unless(self, form: Any, depth: int) -> str:
         """Whether a condition does not hold; unlike `not`, also where it can't be judged."""
-        inner = Reading(self._roots)
+        inner = Reading(self._roots, javascript=self.slots.javascript)
         inner._parts = self._parts
         text = inner.program(form, depth)
         self._parts = inner._parts
@@ -129,7 +129,7 @@ class Reading:
         self.slots.reads[path] = None
 
         def take(data: Any) -> bool:
-            value = paths.lookup(data, path)
+            value = self.slots.lookup(data, path)
             if value is paths.MISSING:
                 raise Unusable(f"`{named(path)}` is missing")
             return any(values.alike(value, choice) for choice in choices)

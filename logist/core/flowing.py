@@ -108,7 +108,7 @@ def _approved(after: State, before: State, entry: Interaction) -> dict[str, Any]
 def _in_place_of_children(entry: Interaction) -> dict[str, Any]:
     """What a steward gave for a step that other jobs do: the entry says it in their form."""
     results = entry.command.get("results")
-    return {"results": results} if isinstance(results, list) else {}
+    return {"results": results, "result_items": None} if isinstance(results, list) else {}
 
 
 def _last(
@@ -139,7 +139,7 @@ def _given(after: State, step: str, output: Any) -> dict[str, Any]:
 def _spawned(after: State, before: State, entry: Interaction) -> dict[str, Any]:
     children = _children(entry.command)
     if entry.command.get("fault"):
-        return {"results": None, "children": [], "spawned": None}
+        return {"results": None, "result_items": None, "children": [], "spawned": None}
     spawned = Spawned(
         sequence=entry.sequence,
         step=before.step,
@@ -149,9 +149,10 @@ def _spawned(after: State, before: State, entry: Interaction) -> dict[str, Any]:
         output_of=before.output_of,
     )
     if not children:
-        return {**_given(after, before.step, []), "results": [], "children": [], "spawned": spawned}
+        nothing: dict[str, Any] = {"results": [], "result_items": None, "children": []}
+        return {**_given(after, before.step, []), **nothing, "spawned": spawned}
     ids = [str(child.get("id")) for child in children]
-    return {"children": ids, "spawned": spawned, "results": None, "forced": None}
+    return {"children": ids, "spawned": spawned, "results": None, "result_items": None, "forced": None}
 
 
 def _collected(after: State, before: State, entry: Interaction) -> dict[str, Any]:
@@ -172,6 +173,7 @@ def _collected(after: State, before: State, entry: Interaction) -> dict[str, Any
         "last": _last(entry, who, said, output if single else None, list(evidence), list(missing)),
         "artefacts": list(dict.fromkeys([*after.artefacts, *evidence])),
         "results": results,
+        "result_items": steward.gathered_items(entry.command),
         "children": [],
         "forced": None,
     }

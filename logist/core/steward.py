@@ -129,7 +129,7 @@ def routed(
     if nothing_to_give or (kind is Kind.COLLECT and command.get("gathered") == "reached"):
         results = gathered(command)
         output = results[0] if command.get("single") and results else results
-        return _after(flow, state, spec, rules, output, results)
+        return _after(flow, state, spec, rules, output, results, gathered_items(command))
     return None
 
 
@@ -143,6 +143,14 @@ def given(state: State, command: JsonObject) -> Any:
 def gathered(command: JsonObject) -> list[Any]:
     """What the children that succeeded, and whose work is not left out, gave, in the order of the items."""
     return [child.get("output") for child in fitting(command)]
+
+
+def gathered_items(command: JsonObject) -> list[JsonObject] | None:
+    """The item and the index of each of these results; None where a collect of an earlier version has none."""
+    children = fitting(command)
+    if not all("index" in child for child in children):
+        return None
+    return [{"item": child.get("item"), "index": child["index"]} for child in children]
 
 
 def fitting(command: JsonObject) -> list[JsonObject]:
@@ -181,6 +189,7 @@ def _after(
     rules: Rules,
     output: Any,
     results: list[Any] | None = None,
+    items: list[JsonObject] | None = None,
 ) -> Routed:
-    found = data.of(spec, state, state.step, output, results)
+    found = data.of(spec, state, state.step, output, results, items)
     return routing.after(flow, state.step, Facts(found, state.visits or {}, state.suggested, rules))

@@ -214,6 +214,15 @@ LINT: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
+def test_lint_recommends_migrate_only_for_what_it_moves() -> None:
+    (leading,) = lint(flow(task("a", prompt="**Agent's Role:** Be very kind.\n\nJudge it.")))
+    (inside,) = lint(flow(task("a", prompt="Judge it.\n\n**Agent's Role:** Be very kind.")))
+    assert (leading.fix, inside.fix) == (
+        "move it to agentRole: logist workflow migrate",
+        "move it to agentRole by hand",
+    )
+
+
 @pytest.mark.parametrize(("step", "wanted"), LINT.values(), ids=LINT)
 def test_lint(step: dict[str, Any], wanted: list[str]) -> None:
     found = lint(flow(step))

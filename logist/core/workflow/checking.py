@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from logist.core import paths
 from logist.core.condition import ROOTS, ConditionError, compiled
+from logist.core.ids import is_job_id
 from logist.core.model import Execution, Step, StepType, Workflow
 from logist.core.workflow import graph_checks, roots
 from logist.core.workflow.delegating import Delegates, delegation_problems
@@ -58,6 +60,7 @@ def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[Problem
     for step in workflow.steps:
         yield from _fields(step, ROOTS | {*around.roots}, places)
         yield from _rounds(workflow, step, places)
+        yield from _await_tag(step, places)
         yield from _roles(step, around, places)
         for field, form in (("when", step.when), ("confirm", step.confirm)):
             if form is not None:
@@ -104,6 +107,25 @@ def _rounds(workflow: Workflow, step: Step, places: Places) -> Iterator[Problem]
         if decision is None or decision.step_type != StepType.DECISION:
             message = f"`rounds` of `{step.id}` names `{loop}`, which is no decision"
             yield problem("error", "unknown_step", message, place, "name the decision that leads back")
+
+
+TAG = "foreach:"
+"""What the tag of a foreach's children begins with; the id of the job that waits for them follows."""
+_ACTION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+
+
+def _await_tag(step: Step, places: Places) -> Iterator[Problem]:
+    """Whether a job could have the tag that a join waits for; what a template becomes is not known here."""
+    if not step.await_tag or step.step_type != StepType.JOIN:
+        return
+    first = _ACTION.search(step.await_tag)
+    known = step.await_tag[: first.start()] if first else step.await_tag
+    fits = TAG.startswith(known) or known.startswith(TAG) if first else is_job_id(known.removeprefix(TAG))
+    if not fits or (first is None and not known.startswith(TAG)):
+        message = f"no job has the tag `{step.await_tag}` that join `{step.id}` waits for"
+        yield problem(
+            "error", "await_tag", message, places.of(step.id, "awaitTag"), "write foreach:{{parentId}}"
+        )
 
 
 _OF_A_PROMPT = {

@@ -69,6 +69,11 @@ FOUND: dict[str, tuple[list[Any], list[str]]] = {
     "another item": ([each(prompt="{{item.x}}", itemVariable="file"), JOIN], ["warning unknown_name"]),
     "a broken template": ([task("a", prompt="{{if output.x}}")], ["error template"]),
     "the tag of a join": ([each(), {**JOIN, "awaitTag": "foreach:{{parentId}}"}], []),
+    "the tag of a join, by an id": ([each(), {**JOIN, "awaitTag": "foreach:notes"}], []),
+    "the tag of a join, by a template": ([each(), {**JOIN, "awaitTag": "{{input.tag}}"}], []),
+    "a tag that no job has": ([each(), {**JOIN, "awaitTag": "batch:{{parentId}}"}], ["error await_tag"]),
+    "a tag without an id": ([each(), {**JOIN, "awaitTag": "foreach:"}], ["error await_tag"]),
+    "a tag of another kind": ([each(), {**JOIN, "awaitTag": "reviews"}], ["error await_tag"]),
     "a subflow without a name": ([{"id": "s", "stepType": "subflow"}], ["error missing"]),
     "a subflow that is not there": (
         [{"id": "s", "stepType": "subflow", "subflowId": "x"}],

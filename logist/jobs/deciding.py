@@ -86,6 +86,7 @@ def decide(
             reason=_why(after, note),
             route=routed.route if routed else [],
             usage=used.usage,
+            step=session.state.step if kind is Kind.APPROVE else after.step,  # the step that is approved
         )
         waited_for = session.state.children
         recorded = session.record(*changed, entry)

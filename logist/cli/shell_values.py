@@ -98,6 +98,7 @@ SETTINGS = (
     "tools.disabled",
     "tools.max_result_chars",
     "tools.max_turns",
+    "tools.max_unknown_calls",
     "tools.require_approval",
     "workspace.caches",
     "workspace.max_checkpoint_bytes",

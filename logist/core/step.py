@@ -50,6 +50,7 @@ CUT_SHORT = {
     "content_filter": "the provider's content filter cut the answer off",
     "broken_encoding": exit_command.NOT_UTF8,
     "turns": "the agent called for tools in its last turn, and did not end",
+    "unknown_tools": "the agent kept calling tools that do not exist",
 }
 
 

@@ -176,7 +176,7 @@ def _deed(entry: Interaction) -> str:
 
 
 def told(summary: str, reason: str) -> list[str]:
-    """What came out, and why it led where it led; only once if the reason is the summary itself."""
-    if not summary or summary.split() == reason.split():
+    """What came out, and why it led where it led; only once if the reason is, or ends with, the summary."""
+    if not summary or " ".join(reason.split()).endswith(" ".join(summary.split())):
         return [reason] if reason else []
     return [summary, f"why: {reason}"] if reason else [summary]

@@ -249,7 +249,9 @@ def _previous(state: State, phase: Phase, *, told: bool) -> Piece:
     title = "## The review sent it back" if rework else "## What happened before"
     said = _quoted(last.summary) if phase is Phase.REVIEWER else f" {last.summary}"
     lines = [title, "", f"{last.role} ended with {last.action}:{said}"]
+    lines += ["", f"Its reason: {last.reason}"] if last.reason else []
     least = len("\n".join(lines))
+    lines += [""] if last.reason and last.evidence_files else []
     lines += [f"- evidence: {one_line(path)}" for path in last.evidence_files if path not in last.missing]
     lines += [f"- named as evidence, but not there: {one_line(path)}" for path in last.missing]
     elsewhere = (told and last.phase is Phase.REVIEWER) or _is_approved_plan(state)

@@ -24,6 +24,7 @@ from logist.core.model import (
     Status,
 )
 from logist.core.plan import Bounds, StepPlan, plan
+from logist.core.sections.judging import stated_reason
 from logist.core.targets import reviewed
 
 __all__ = [
@@ -236,6 +237,7 @@ def _told(
             "summary_for_supervisor": command.summary,
             "output": command.output,
             "metadata": command.metadata,
+            "reason": _stated(command),
             "warnings": [
                 *reply.warnings,
                 *warnings,
@@ -260,7 +262,12 @@ def _verdict(
             return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"
         return Action.COMPLETED, ""
     action = Action.RETRY if command.action is ExitAction.RETRY else Action.STUCK
-    return action, command.summary or f"the agent said {command.action}"
+    return action, _stated(command) or command.summary or f"the agent said {command.action}"
+
+
+def _stated(command: exit_command.ExitCommand) -> str | None:
+    """The agent's reason for RETRY or STUCK, where it gives one apart from its summary."""
+    return None if command.action is ExitAction.COMPLETED else stated_reason(command.metadata)
 
 
 def _nobody_looks(spec: EffectiveSpec, here: Place, phase: Phase) -> bool:

@@ -90,6 +90,7 @@ def _run(entry: Interaction, *, taken_back: bool) -> str:
     verdict = entry.command.get("verdict") if reviewing else None
     ended = f"{actions[0]}, {verdict}" if isinstance(verdict, str) else actions[0]
     lines = [f"{who}{back} ended with {ended}: {one_line(entry.response.summary_for_supervisor, 1_000)}"]
+    lines += [f"  reason: {one_line(entry.response.reason, 1_000)}"] if entry.response.reason else []
     return "\n".join([*lines, *_findings(entry.command.get("findings") if reviewing else None)])
 
 

@@ -132,7 +132,7 @@ def user_pieces(
         Piece("output", "given", _reviewed_output(state) if spec.workflow else ""),
         Piece("results", "given", _results(at.results) if at else ""),
         Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
-        Piece("changes", "given", context.changes(given) if phase is Phase.REVIEWER else ""),
+        Piece("changes", "given", context.changes(given, state.artefacts) if phase is Phase.REVIEWER else ""),
         Piece("unchanged", "given", UNCHANGED if state.unchanged and phase is Phase.REVIEWER else ""),
         *(_asked_of_reviewer(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
         *context.pieces(given, asked, said),

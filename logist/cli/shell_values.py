@@ -64,6 +64,7 @@ SETTINGS = (
     "context.listing_limit",
     "context.max_file_bytes",
     "context.max_total_bytes",
+    "context.prior_attempts_limit",
     "context.relevant_files_limit",
     "history.rotate_at",
     "limits.cost_threshold",

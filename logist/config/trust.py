@@ -47,7 +47,8 @@ HARMLESS = frozenset(
         "review.enabled",
         # What a prompt holds, how an answer is written, and what `job export` leaves out of a local file.
         *("context.max_file_bytes", "context.max_total_bytes", "context.listing_limit"),
-        *("context.budget_tokens", "context.relevant_files_limit", "context.excluded_paths"),
+        *("context.budget_tokens", "context.relevant_files_limit", "context.prior_attempts_limit"),
+        "context.excluded_paths",
         *("context.custom_instructions", "response_format", "redact.patterns"),
     )
 )

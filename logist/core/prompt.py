@@ -40,8 +40,8 @@ CONTRACT = """\
 ## How to answer
 
 End with exactly one JSON object, the exit command, as the last thing you write: bare, on a line of its \
-own, not in a code fence, with no other text after it. It decides what happens next; an answer without a \
-valid one stops the job for a person.
+own, not in a code fence. You may write text before it, but none after it. It decides what happens next; an \
+answer without a valid one stops the job for a person.
 
 {"action": "COMPLETED", "evidence_files": ["path/of/file"], "summary_for_supervisor": "What was done."}
 

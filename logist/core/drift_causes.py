@@ -20,6 +20,7 @@ GIVEN, OFFERED = "given", "litellm"
 """Agents: nobody was asked; the one that Logist offers tools to."""
 FILES = ("role", "template")
 """Parts that are a role's own words."""
+_OF_FILE = {"template": ": its template", "output_schema": ": its output_schema"}
 ASKED = frozenset(
     {
         *("listing", "repo_structure", "relevant_files", "relevant", "prior_attempts", "session_context"),
@@ -38,6 +39,7 @@ _NAMES = {
     "contract": "the contract, which says how to answer",
     "base": "the contract, which says how to answer in sections",
     "permissions": "what a role is told it may do",
+    "output_schema": "what the role's output has to fit",
     "agent_role": "the words for how to behave at the step",
     "confidence": "what asks for the confidence of the agent",
     "step": "the words for whose turn it is",
@@ -163,8 +165,8 @@ class Told:
             return self._of_setting(word, role)
         if word == "permissions" and self._permissions_differ:
             return f"the permissions of the role {self.role_name} have changed{_at(self.today.role_file)}"
-        if word in FILES and not self.role_is_the_same:
-            return f"{role} has changed{': its template' if word == 'template' else ''}"
+        if word in (*FILES, "output_schema") and not self.role_is_the_same:
+            return f"{role} has changed{_OF_FILE.get(word, '')}"
         if self.retold and word in (*ASKED, *_WORK):
             return f"{role} has changed: its template tells the work in another way"
         if word in ASKED and change != "changed" and not self.role_is_the_same:

@@ -35,7 +35,9 @@ def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phas
         warnings, filled = (*warnings, filled), None
     asked = role.context_requirements
     return Instructed(
-        prompt.system_pieces(role, step if phase is Phase.DOER else None, sections=told),
+        prompt.system_pieces(
+            role, step if phase is Phase.DOER else None, sections=told, doing=phase is Phase.DOER
+        ),
         prompt.user_pieces(spec, state, phase, given, at, sections=told, asked=asked, filled=filled),
         layers.SEPARATOR if told else prompt.JOINT,
         (*warnings, *(filled.warnings if filled else ())),

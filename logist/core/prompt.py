@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logist.core import confidence, context, layers, plans, review
+from logist.core import confidence, context, layers, output_schema, plans, review
 from logist.core.context import Asked, FileText, Given, Relevant
 from logist.core.fences import fenced
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
@@ -54,14 +54,21 @@ characters.
 - `output` (optional): a result as JSON. `metadata` (optional): an object of notes. No other keys."""
 
 
-def system_pieces(role: Role, step: Step | None = None, *, sections: bool = False) -> list[Piece]:
-    """What the agent is told about itself and its answer; `step` is the doer's, in a workflow."""
+def system_pieces(
+    role: Role, step: Step | None = None, *, sections: bool = False, doing: bool = True
+) -> list[Piece]:
+    """What the agent is told about itself and its answer; `step` is the doer's, in a workflow.
+
+    A role's own form of output is for its work: a reviewer (not `doing`) gives a verdict.
+    """
     heading = "## Agent Context\n" if sections and role.instructions else ""
     behaviour = layers.role_block(step.agent_role if step else None).rstrip("\n")
+    schema = role.output_schema if doing else None
     pieces = [
         Piece("contract", "rule", layers.BASE if sections else CONTRACT),
         Piece(f"role:{role.name}", "rule", heading + role.instructions),
         Piece("permissions", "rule", _permissions(role)),
+        Piece("output_schema", "rule", output_schema.instruction(schema, sections=sections)),
         Piece("agent_role", "rule", behaviour),
         Piece("confidence", "rule", confidence.instruction(step, sections=sections)),
     ]

@@ -20,6 +20,7 @@ class Rule(StrEnum):
     """A rule that replaced an earlier one, or that there was none of."""
 
     CLOSED_GATES = "closed_gates"
+    QUESTIONS_STOP = "questions_stop"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ CHANGES = (
         Rule.CLOSED_GATES,
         "0.1.0",
         "An answer waits for approval if its step's `confidence` or `confirm` condition can't be judged.",
+    ),
+    RuleChange(
+        Rule.QUESTIONS_STOP,
+        "0.1.0",
+        "An answer whose output is a question is STUCK, whatever its action, and the reason names a field that does not fit.",
     ),
 )
 """In the order in which they came: an interaction records how many there were, so a row is never moved or removed."""

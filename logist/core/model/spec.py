@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from logist.core.ids import JOB_ID_PATTERN
-from logist.core.model.base import Frozen, Open, Recorded
+from logist.core.model.base import Frozen, JsonObject, Open, Recorded
 from logist.core.model.flow import Workflow
 from logist.core.model.limits import Limits, PartialLimits
 from logist.core.model.permissions import EVERYTHING, Permissions
@@ -171,6 +171,8 @@ class Role(Frozen):
     """Types of tasks that it does where neither the job nor the config names a role."""
     context_requirements: tuple[ContextPart, ...] | None = None
     """What it is told about its surroundings; None is a list of the files in the workspace."""
+    output_schema: JsonObject | None = None
+    """The JSON Schema of its `output` where it completes its work (see core.output_schema); None is any."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

@@ -39,6 +39,7 @@ _NAMES = {
     "contract": "the contract, which says how to answer",
     "base": "the contract, which says how to answer in sections",
     "permissions": "what a role is told it may do",
+    "ending": "the words for how to end in sections",
     "output_schema": "what the role's output has to fit",
     "agent_role": "the words for how to behave at the step",
     "confidence": "what asks for the confidence of the agent",
@@ -163,7 +164,7 @@ class Told:
             )
         if word in SETTINGS:
             return self._of_setting(word, role)
-        if word == "permissions" and self._permissions_differ:
+        if word in ("permissions", "step") and self._permissions_differ:
             return f"the permissions of the role {self.role_name} have changed{_at(self.today.role_file)}"
         if word in (*FILES, "output_schema") and not self.role_is_the_same:
             return f"{role} has changed{_OF_FILE.get(word, '')}"

@@ -57,7 +57,8 @@ _QUESTION: JsonObject = {
 _INSTRUCTION = """\
 ## Your output
 
-When you end with {completed}, {place} has to fit this JSON Schema. One that does not stops the job for a person.
+In your role the output is not optional. When you end with {completed}, {place} has to fit this JSON Schema; if it does \
+not, the job stops for a person.
 
 {schema}"""
 

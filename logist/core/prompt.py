@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,18 @@ __all__ = [
     "system_pieces",
     "user_pieces",
 ]
+
+ENDING = """\
+## How to end, in sections
+
+Your role says how to end in other words. In your answer they are:
+
+- COMPLETED: Status SUCCESS, Next Action COMPLETE
+- RETRY: Status PARTIAL, Next Action CONTINUE
+- STUCK: Status BLOCKED, Next Action ESCALATE
+- `output` of the exit command: JSON under `## Output`
+- summary and evidence: `## Summary` and `## Evidence`"""
+_EXIT_WORDS = re.compile(r"\b(?:COMPLETED|RETRY|STUCK)\b|exit command|`output`")
 
 LONGEST_OUTPUT = 20_000
 """Characters of the last answer's output that the next prompt quotes."""
@@ -67,12 +80,19 @@ def system_pieces(
     pieces = [
         Piece("contract", "rule", layers.BASE if sections else CONTRACT),
         Piece(f"role:{role.name}", "rule", heading + role.instructions),
+        Piece("ending", "rule", _ending(role) if sections else ""),
         Piece("permissions", "rule", _permissions(role)),
         Piece("output_schema", "rule", output_schema.instruction(schema, sections=sections)),
         Piece("agent_role", "rule", behaviour),
         Piece("confidence", "rule", confidence.instruction(step, sections=sections)),
     ]
     return [piece for piece in pieces if piece.text]
+
+
+def _ending(role: Role) -> str:
+    """What the words of the exit command mean where the answer is in sections; empty for a role without them."""
+    words = f"{role.instructions}\n{role.prompt_template or ''}"
+    return ENDING if _EXIT_WORDS.search(words) else ""
 
 
 VERBS = {
@@ -121,17 +141,18 @@ def user_pieces(
     sections: bool = False,
     asked: Asked = None,
     filled: Filled | None = None,
+    changes: bool = True,
 ) -> list[Piece]:
     """What the agent is told about this job, in the order it reads it; absent parts leave no trace.
 
     `asked` is what the role wants to know of its surroundings. `filled`, its template, tells of the work in its own
-    way; what it does not say follows it.
+    way; what it does not say follows it. `changes`: the role may change files.
     """
     said = filled.said if filled else frozenset()
     pieces = [
         *(_work(spec, at, sections=sections) if filled is None else _unsaid(at, filled)),
         Piece("custom_instructions", "given", "" if "CustomInstructions" in said else _instructions(given)),
-        Piece("step", "rule", _part(phase)),
+        Piece("step", "rule", _part(phase, changes=changes)),
         Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
         Piece("steps", "given", _steps(spec, state)),
         *_before(state, phase),
@@ -226,12 +247,17 @@ def _task(spec: EffectiveSpec) -> str:
     return "\n".join(lines)
 
 
-def _part(phase: Phase) -> str:
+def _part(phase: Phase, *, changes: bool) -> str:
     if phase is Phase.REVIEWER:
         return (
             "## Your part: review\n\n"
             "Judge the work described below against the task and its acceptance criteria. Do not do the "
             "work yourself. Your verdict, see below, accepts it or sends it back; STUCK hands it to a person."
+        )
+    if not changes:
+        return (
+            "## Your part: what your role does for the task\n\n"
+            "Do that part of it and no other: you change no file. Name the files you examined as evidence."
         )
     return "## Your part: do the task\n\nWork in the workspace. Name every file you touch as evidence."
 

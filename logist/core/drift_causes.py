@@ -11,7 +11,7 @@ from typing import Any
 from logist.core import archived
 from logist.core.archived import Block
 from logist.core.budget import LEFT_OUT
-from logist.core.model import EffectiveSpec, Interaction, JsonObject, Role, State, Step
+from logist.core.model import EffectiveSpec, Interaction, JsonObject, Phase, Role, State, Step
 from logist.core.tools import offered
 
 SETTINGS = frozenset({"model", "temperature", "tools"})
@@ -53,6 +53,7 @@ _NAMES = {
     "context": "the task",
     "workflow_step": "the step of the workflow",
     "previous": "what came before",
+    "answer": "what the last attempt wrote",
     "findings": "what the review found",
     "checks": "the results of the checks",
     "steps": "the steps so far",
@@ -126,6 +127,8 @@ class Told:
         agent = metadata.get("agent")
         if self.entry.simulated or agent == GIVEN:
             return {}
+        if self.entry.observed is None or self.entry.observed.phase is Phase.DOER:
+            role = role.at_attempt(self.entry.attempt or 1)
         today: dict[str, Any] = {"temperature": role.temperature}
         if not (isinstance(options, dict) and options.get("model")):
             today["model"] = role.llm_model

@@ -96,6 +96,12 @@ def judge(text: str, schema: JsonObject) -> Verdict:
     return _verdict(text, candidates)
 
 
+def text_before(text: str) -> str:
+    """What an answer says before its exit command; all of it where that is not to be seen."""
+    spans = [span for span in outermost(text).spans if _KEY.search(text[span.start : span.end])]
+    return (text[: spans[-1].start] if spans else text).strip()
+
+
 def decode(data: bytes) -> tuple[str, bool]:
     """The text of raw bytes, and whether they were broken UTF-8 (a byte 0xff then reads `\\udcff`)."""
     return clean(data.decode("utf-8", "surrogateescape"))

@@ -156,6 +156,7 @@ def user_pieces(
         Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
         Piece("steps", "given", _steps(spec, state)),
         *_before(state, phase),
+        Piece("answer", "given", _answer(given)),
         Piece("plan", "given", _plan(state)),
         Piece("output", "given", _reviewed_output(state) if spec.workflow else ""),
         Piece("results", "given", _results(at.results) if at else ""),
@@ -289,6 +290,11 @@ def _previous(state: State, phase: Phase, *, told: bool) -> Piece:
     if last.output is not None and not elsewhere:
         lines += ["", f"Its output:\n\n{_output(last.output)}"]
     return Piece("previous", "given", "\n".join(lines), least=least)
+
+
+def _answer(given: Given) -> str:
+    """What the attempt that ended with RETRY wrote before its exit command: often why, and what it had tried."""
+    return f"## What the last attempt wrote\n\n{fenced(_shortened(given.answer))}" if given.answer else ""
 
 
 def _is_approved_plan(state: State) -> bool:

@@ -30,6 +30,7 @@ gave the task.
 _ORDER = (
     *("description", "llm_model", "applicable_task_types", "context_requirements", "permissions"),
     *("can_delegate_to_roles", "network", "agent", "badge", "color", "temperature", "max_output_tokens"),
+    "later_attempts",
     *("instructions", "prompt_template", "output_schema"),
 )
 _HEAD = """\

@@ -45,6 +45,7 @@ _NAMES = {
     "confidence": "what asks for the confidence of the agent",
     "step": "the words for whose turn it is",
     "limits": "the words for the attempt and its limit",
+    "choices": "the steps that the agent may choose from",
     "verdict": "what a reviewer is told of its verdict",
     "checklist": "the checklist of the review",
     "partial": "the words for a change that is not shown whole",

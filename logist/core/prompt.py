@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logist.core import confidence, context, layers, output_schema, plans, review
+from logist.core import confidence, context, layers, output_schema, plans, review, routing
 from logist.core.context import Asked, FileText, Given, Relevant
 from logist.core.fences import fenced
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
@@ -153,6 +153,7 @@ def user_pieces(
         *(_work(spec, at, sections=sections) if filled is None else _unsaid(at, filled)),
         Piece("custom_instructions", "given", "" if "CustomInstructions" in said else _instructions(given)),
         Piece("step", "rule", _part(phase, changes=changes)),
+        Piece("choices", "rule", _choices(spec, state, sections=sections) if phase is Phase.DOER else ""),
         Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
         Piece("steps", "given", _steps(spec, state)),
         *_before(state, phase),
@@ -261,6 +262,23 @@ def _part(phase: Phase, *, changes: bool) -> str:
             "Do that part of it and no other: you change no file. Name the files you examined as evidence."
         )
     return "## Your part: do the task\n\nWork in the workspace. Name every file you touch as evidence."
+
+
+def _choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str:
+    """The steps that the agent may choose from; empty where there is nothing to choose."""
+    steps = routing.choices(spec.workflow, state.step) if spec.workflow else []
+    if not steps:
+        return ""
+    place = "in the section Metadata" if sections else "in the `metadata` of the exit command"
+    lines = [
+        f"- {one_line(step.id)}" + (f": {one_line(step.name)}" if step.name != step.id else "")
+        for step in steps
+    ]
+    told = (
+        "Conditions on your output decide which step comes next. Where none of them holds, your choice counts: "
+        f"put the id of a step as `suggested_next_stage` {place}. The steps are:"
+    )
+    return "\n".join(["## What can follow", "", told, "", *lines])
 
 
 def _asked_of_reviewer(spec: EffectiveSpec, state: State, given: Given, *, sections: bool) -> list[Piece]:

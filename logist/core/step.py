@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from logist.core import exit_command, onward, output_schema, review
+from logist.core import exit_command, onward, output_schema, review, routing
 from logist.core.event import Action, Event, Who
 from logist.core.instructing import judge
 from logist.core.machine import next_command, next_place
@@ -228,7 +228,8 @@ def _judged(
     if fault := _output_fault(observed, command):
         return _invalid(spec, here, reply, observed, fault)
     action, reason = _verdict(spec, here, observed, command, gate)
-    response = _told(reply, observed, command, (*warnings, *(gate.warnings if gate else ())))
+    warnings = (*warnings, *(gate.warnings if gate else ()), *_choice_warnings(spec, here, observed, command))
+    response = _told(reply, observed, command, warnings)
     event = replace(_event(observed, action, reason), blocked=bool(gate and gate.blocked))
     if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
         return Outcome(response, next_place(here, event, spec), reason, gate=gate)
@@ -238,6 +239,21 @@ def _judged(
     elif done.place.awaiting == "review":
         reason = done.why_unsure or reason
     return Outcome(response, done.place, reason, done.route, done.why_unsure, gate)
+
+
+def _choice_warnings(
+    spec: EffectiveSpec, here: Place, observed: Observed, command: exit_command.ExitCommand
+) -> tuple[str, ...]:
+    """Says where a doer names a next step that is none: else its choice would be passed over in silence."""
+    if (
+        spec.workflow is None
+        or observed.phase is not Phase.DOER
+        or command.action is not ExitAction.COMPLETED
+    ):
+        return ()
+    suggestion = (command.metadata or {}).get("suggested_next_stage")
+    fault = routing.choice_fault(spec.workflow, here.step, suggestion)
+    return (fault,) if fault else ()
 
 
 def _output_fault(observed: Observed, command: exit_command.ExitCommand) -> str:

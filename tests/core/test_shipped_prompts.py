@@ -73,3 +73,36 @@ def test_a_reviewer_has_one_form_for_its_output(name: str) -> None:
     text = told(name, "json", Phase.REVIEWER)
     assert "has to fit this JSON Schema" not in text
     assert "## Your verdict" in text
+
+
+@pytest.mark.parametrize(
+    ("form", "has", "lacks"),
+    [
+        (
+            "json",
+            ("## Task: Say hello", "### Acceptance criteria\n\n- It is there."),
+            ("## Agent Context", "## Task Context", "## Task Instructions"),
+        ),
+        (
+            "sections",
+            (
+                "## Agent Context\n",
+                "## Task Instructions\nWrite hello.txt.",
+                "**Additional Info:** It is there.",
+            ),
+            ("## Task: ", "### Acceptance criteria"),
+        ),
+    ],
+)
+def test_the_headings_are_those_that_the_docs_name(
+    form: str, has: tuple[str, ...], lacks: tuple[str, ...]
+) -> None:
+    asked = spec(response_format=form, acceptance_criteria=("It is there.",))
+    found = instructed(asked, state(), ROLES["Worker"], Given(), Phase.DOER)
+    text = found.joint.join(piece.text for piece in (*found.system, *found.user))
+    assert [heading for heading in has if heading not in text] == []
+    assert [heading for heading in lacks if heading in text] == []
+    assert ("\n\n---\n\n" in found.joint) is (form == "sections")
+    page = (resource("roles").parent / "docs" / "workflows.md").read_text("utf-8")
+    for heading in ("## Agent Context", "## Task Context", "## Task Instructions", "### Acceptance criteria"):
+        assert f"`{heading}`" in page

@@ -52,6 +52,8 @@ class Given:
     """Of the project."""
     diff: str = ""
     """What the doer has changed, as a patch, within bounds."""
+    answer: str = ""
+    """What the agent wrote beside its exit command, where it ended with RETRY."""
     partial: bool = False
     """There is more to the change than `changes` and `diff` show."""
     job: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from logist.core import data, exit_command, layers, prompt, role_template, sections, template
+from logist.core import data, exit_command, layers, permissions, prompt, role_template, sections, template
 from logist.core.model import EffectiveSpec, JsonObject, Phase, Role, State, Step, StepType
 from logist.core.prompt import AtStep, Given, Piece
 
@@ -36,8 +36,20 @@ def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phas
         warnings, filled = (*warnings, filled), None
     asked = role.context_requirements
     return Instructed(
-        prompt.system_pieces(role, step if phase is Phase.DOER else None, sections=told),
-        prompt.user_pieces(spec, state, phase, given, at, sections=told, asked=asked, filled=filled),
+        prompt.system_pieces(
+            role, step if phase is Phase.DOER else None, sections=told, doing=phase is Phase.DOER
+        ),
+        prompt.user_pieces(
+            spec,
+            state,
+            phase,
+            given,
+            at,
+            sections=told,
+            asked=asked,
+            filled=filled,
+            changes=permissions.may_change(role.permissions),
+        ),
         layers.SEPARATOR if told else prompt.JOINT,
         (*warnings, *(filled.warnings if filled else ())),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logist.core import condition, data
+from logist.core.answer_faults import shown
 from logist.core.event import Onward
 from logist.core.model import END, Edge, JsonObject, Step, StepType, Workflow
 from logist.core.rules import TODAY, Rule, Rules
@@ -56,6 +57,42 @@ def after(flow: Workflow, step_id: str, facts: Facts) -> Routed:
         return _follow(flow, edges[0].target, facts, [])
     taken = _decided(flow, step_id, facts, [])
     return _follow(flow, taken.target, facts, [taken.told]) if not taken.fault else taken.lost([])
+
+
+def choices(flow: Workflow, step_id: str) -> list[Step]:
+    """The steps that the agent of a step may name as its successor: those behind the decisions that come next.
+
+    One counts where no condition of its decision holds.
+    """
+    found: dict[str, Step] = {}
+    waiting, seen = [step_id], set()
+    while waiting:
+        here = waiting.pop(0)
+        edges = flow.leaving(here)
+        decides = len(edges) > 1 or any(edge.condition is not None for edge in edges)
+        for edge in edges if here not in seen else ():
+            target = flow.step(edge.target)
+            if target is None:
+                continue
+            if decides:
+                found.setdefault(target.id, target)
+            if target.step_type is StepType.DECISION:
+                waiting.append(target.id)
+        seen.add(here)
+    return list(found.values())
+
+
+def choice_fault(flow: Workflow, step_id: str, suggestion: object) -> str:
+    """Why what an agent names as the next step is none of its choices; empty if it is one, or it names nothing."""
+    if suggestion is None or (isinstance(suggestion, str) and not suggestion.strip()):
+        return ""
+    known = choices(flow, step_id)
+    wanted = suggestion.strip().casefold() if isinstance(suggestion, str) else None
+    if any(wanted in (step.id.casefold(), step.name.casefold()) for step in known):
+        return ""
+    ids = ", ".join(step.id for step in known)
+    there = f"expected one of {ids}" if ids else "there is nothing to choose after this step"
+    return f"`suggested_next_stage` is {shown(suggestion)}; {there}"
 
 
 def holds(form: Any, facts: Facts) -> condition.Verdict:

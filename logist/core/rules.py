@@ -21,6 +21,7 @@ class Rule(StrEnum):
 
     CLOSED_GATES = "closed_gates"
     JAVASCRIPT_ORDER = "javascript_order"
+    QUESTIONS_STOP = "questions_stop"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ CHANGES = (
         "0.1.0",
         "Conditions order values of different kinds and read `.length` as JavaScript does: text that spells a number is "
         "that number, and an object has no length.",
+    ),
+    RuleChange(
+        Rule.QUESTIONS_STOP,
+        "0.1.0",
+        "An answer whose output is a question is STUCK, whatever its action, and the reason names a field that does not fit.",
     ),
 )
 """In the order in which they came: an interaction records how many there were, so a row is never moved or removed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from logist.core import exit_command, onward, review
+from logist.core import exit_command, onward, output_schema, review, routing
 from logist.core.event import ANY_JOB, Action, Event, Who
 from logist.core.instructing import judge
 from logist.core.machine import next_place
@@ -23,8 +23,9 @@ from logist.core.model import (
     State,
     Status,
 )
+from logist.core.output_schema import is_question
 from logist.core.plan import Bounds, StepPlan, plan
-from logist.core.rules import TODAY, Rules
+from logist.core.rules import TODAY, Rule, Rules
 from logist.core.sections.judging import stated_reason
 from logist.core.targets import reviewed
 
@@ -122,7 +123,8 @@ def checks_due(
     if reply.error or reply.refusals or reply.finish in CUT_SHORT or not reviewed(spec, state.step):
         return {}
     verdict = judge(spec, state.step, reply.text, schema)
-    done = verdict.command is not None and verdict.command.action is ExitAction.COMPLETED
+    said = verdict.command
+    done = said is not None and said.action is ExitAction.COMPLETED and not is_question(said.output)
     return review.to_run(spec, state, Phase(phase), touched=touched) if done else {}
 
 
@@ -215,11 +217,16 @@ def _judged(
     warnings: tuple[str, ...],
     rules: Rules,
 ) -> Outcome:
+    if Rule.QUESTIONS_STOP in rules and is_question(command.output):
+        return _asks(spec, here, reply, observed, command, warnings)
     gate = review.gate(spec, state, observed, command)
     if gate and gate.fault:
         return _invalid(spec, here, reply, observed, gate.fault)
+    if fault := _output_fault(observed, command):
+        return _invalid(spec, here, reply, observed, fault)
     action, reason = _verdict(spec, here, observed, command, gate)
-    response = _told(reply, observed, command, (*warnings, *(gate.warnings if gate else ())))
+    warnings = (*warnings, *(gate.warnings if gate else ()), *_choice_warnings(spec, here, observed, command))
+    response = _told(reply, observed, command, warnings)
     event = replace(_event(observed, action, reason), blocked=bool(gate and gate.blocked))
     if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
         return Outcome(response, next_place(here, event, spec), reason, gate=gate)
@@ -229,6 +236,47 @@ def _judged(
     elif done.place.awaiting == "review":
         reason = done.why_unsure or reason
     return Outcome(response, done.place, reason, done.route, done.why_unsure, gate)
+
+
+def _choice_warnings(
+    spec: EffectiveSpec, here: Place, observed: Observed, command: exit_command.ExitCommand
+) -> tuple[str, ...]:
+    """Says where a doer names a next step that is none: else its choice would be passed over in silence."""
+    if (
+        spec.workflow is None
+        or observed.phase is not Phase.DOER
+        or command.action is not ExitAction.COMPLETED
+    ):
+        return ()
+    suggestion = (command.metadata or {}).get("suggested_next_stage")
+    fault = routing.choice_fault(spec.workflow, here.step, suggestion)
+    return (fault,) if fault else ()
+
+
+def _output_fault(observed: Observed, command: exit_command.ExitCommand) -> str:
+    """Why what a doer gives is not what its role has to give; empty where it is, or nothing is due yet."""
+    if observed.output_schema is None or command.action is not ExitAction.COMPLETED:
+        return ""
+    return output_schema.output_fault(command.output, observed.output_schema)
+
+
+def _asks(
+    spec: EffectiveSpec,
+    here: Place,
+    reply: Reply,
+    observed: Observed,
+    command: exit_command.ExitCommand,
+    warnings: tuple[str, ...],
+) -> Outcome:
+    """A question stops the job for a person, also one with a fault: its words are all there is to answer."""
+    if command.action is not ExitAction.STUCK:
+        said = f"the answer asks a question and ends with {command.action}; a question stops the job"
+        warnings = (*warnings, said)
+    reason = command.summary or str(command.output.get(output_schema.QUESTION) or "")
+    if fault := output_schema.question_fault(command.output):
+        reason = f"invalid question: {fault}" + (f": {reason}" if reason else "")
+    response = _told(reply, observed, command, warnings)
+    return Outcome(response, next_place(here, _event(observed, Action.STUCK, reason), spec), reason)
 
 
 def _told(

@@ -13,6 +13,7 @@ from logist.core.limits import Shared
 from logist.core.model import (
     EffectiveSpec,
     JsonObject,
+    Phase,
     Reply,
     Role,
 )
@@ -54,6 +55,7 @@ def envelope(
         "agent": plan.agent,
         "phase": plan.phase.value,
         "role": plan.role.name,
+        "output_schema": plan.role.output_schema if plan.phase is Phase.DOER else None,
         "step": session.state.step,
         "attempt": plan.attempt,
         "checkpoint_before": checkpoint,

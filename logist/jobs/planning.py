@@ -12,12 +12,13 @@ from logist.agents import sandbox, shared_limits
 from logist.agents.programs import finding
 from logist.agents.protocol import LITELLM
 from logist.config.sections import ContextRules
-from logist.core import fold, instructing, patterns, prompt, step
+from logist.core import exit_command, fold, instructing, patterns, prompt, step
 from logist.core.drift_causes import schema_hash
 from logist.core.limits import Halt, Shared
 from logist.core.model import (
     TERMINAL,
     EffectiveSpec,
+    ExitAction,
     JsonObject,
     Model,
     Phase,
@@ -80,6 +81,8 @@ def turn_of(
     """Raises InvalidFile for a role, model, price or script that won't do, UsageError for an unknown role."""
     project = session.project
     role, why = _role(project, spec, phase, choice, session.state)
+    if phase is Phase.DOER:
+        role = role.at_attempt(session.state.attempts + 1)
     name = choice.model or role.llm_model
     if not sent:
         given = Model(name=name, provider_model=f"given/{name}")
@@ -208,7 +211,12 @@ def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given
     state, rules = session.state, session.project.settings.context
     excluded = _excluded(rules)
     files, room = _files(turn, state, workspace, excluded, rules)
-    given = prompt.Given(files=files, instructions=rules.custom_instructions or "", job=session.job.id)
+    given = prompt.Given(
+        files=files,
+        instructions=rules.custom_instructions or "",
+        job=session.job.id,
+        answer=_last_answer(session, turn),
+    )
     if turn.role.context_requirements is None:
         listing = workspace.listing(rules.listing_limit, excluded)
         unlisted = not listing.paths and bool(workspace.listing(1).paths)
@@ -216,6 +224,21 @@ def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given
     else:
         given = _surrounded(given, session, turn, workspace, room)
     return _changed(given, turn, state, workspace, excluded, rules)
+
+
+def _last_answer(session: Session, turn: Turn) -> str:
+    """What a doer wrote that ended with RETRY, for the attempt after it."""
+    last = session.state.last
+    if turn.phase is not Phase.DOER or last is None or last.phase is not Phase.DOER:
+        return ""
+    if last.action is not ExitAction.RETRY or instructing.is_in_sections(turn.spec, session.state.step):
+        return ""  # an answer in sections has no other words than those of its summary and output
+    texts = (
+        str(entry.get("response", {}).get("raw_response") or "")
+        for entry in session.job.entries()
+        if entry.get("sequence") == last.sequence
+    )
+    return exit_command.text_before(next(texts, ""))
 
 
 def _excluded(rules: ContextRules) -> Callable[[str], bool]:

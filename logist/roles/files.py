@@ -20,7 +20,8 @@ FORM = frozenset(
     {
         *("name", "description", "instructions", "llm_model", "base"),
         *("temperature", "max_output_tokens", "permissions"),
-        *("prompt_template", "applicable_task_types", "context_requirements"),
+        *("prompt_template", "applicable_task_types", "context_requirements", "output_schema"),
+        "later_attempts",
     }
 )
 """What shows that a file holds one role, and not several by their names."""

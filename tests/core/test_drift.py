@@ -202,7 +202,10 @@ OWN = "the wording of Logist itself"
         (changed(instructions="Rhyme.\nNever."), {"role:Poet changed": f"{FILE} has changed"}),
         (
             changed(permissions=Permissions(can_read_files=True)),
-            {"permissions changed": "the permissions of the role Poet have changed (roles/Poet.yaml)"},
+            {
+                "permissions changed": "the permissions of the role Poet have changed (roles/Poet.yaml)",
+                "step changed": "the permissions of the role Poet have changed (roles/Poet.yaml)",
+            },
         ),
         (
             changed(context_requirements=("repo_structure",)),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from logist.core import step
+from logist.core import prompt, routing, step
 from logist.core.model import Edge, JsonObject, Phase, Status, Step, StepType, StuckKind, Workflow
 from logist.core.rules import TODAY, Rules
 from tests.core.builders import SCHEMA, command, observed, reply, spec, state
@@ -44,7 +45,7 @@ def concluded(
     status = Status.PENDING if phase is Phase.DOER else Status.REVIEW_REQUIRED
     more: JsonObject = {"metadata": metadata} if metadata else {}
     text = command(action, output=output, **more)
-    here = state(status, step="a", workflow="w", **(before or {}))
+    here = state(status, **{"step": "a", "workflow": "w", **(before or {})})
     return step.conclude(spec(workflow=workflow, **asked), here, reply(text), observed(phase), SCHEMA, rules)
 
 
@@ -180,3 +181,75 @@ def test_a_suggestion_that_is_no_text_is_none() -> None:
         is Status.STUCK
     )
     assert concluded(flow(), {"more": None}, metadata={"suggested_next_stage": "b"}).place.step == "b"
+
+
+# --- the agent's own choice ---
+
+
+def test_m25_the_steps_that_can_follow_are_those_behind_the_decisions() -> None:
+    assert [each.id for each in routing.choices(flow(), "a")] == ["b"]
+    assert routing.choices(flow(), "b") == []
+
+
+def test_m25_decisions_after_decisions_count_and_a_circle_ends() -> None:
+    nested = Workflow(
+        name="w",
+        steps=tuple(
+            Step(id=name, name=name.upper(), step_type=StepType.DECISION if name in "DE" else StepType.TASK)
+            for name in ("a", "D", "E", "b", "c")
+        ),
+        edges=(
+            Edge(source="a", target="D"),
+            Edge(source="D", target="b", condition="output.x"),
+            Edge(source="D", target="E"),
+            Edge(source="E", target="c", condition="output.y"),
+            Edge(source="E", target="D"),
+        ),
+        start="a",
+    )
+    assert [each.id for each in routing.choices(nested, "a")] == ["b", "E", "c", "D"]
+
+
+@pytest.mark.parametrize(
+    ("suggestion", "warned"),
+    [
+        ("b", False),
+        (" B ", False),
+        (None, False),
+        ("", False),
+        ("zz", True),
+        (7, True),
+    ],
+)
+def test_m25_an_unknown_choice_is_a_warning(suggestion: object, warned: bool) -> None:
+    told: JsonObject = {"suggested_next_stage": suggestion}
+    outcome = concluded(flow(), {"more": True}, metadata=told)
+    assert outcome.place.step == "b"
+    warning = f"`suggested_next_stage` is {json.dumps(suggestion)}; expected one of b"
+    assert (warning in outcome.response.warnings) is warned
+
+
+def test_m25_where_nothing_can_be_chosen_a_choice_says_so() -> None:
+    outcome = concluded(flow(), metadata={"suggested_next_stage": "a"}, before={"step": "b"})
+    assert any("nothing to choose after this step" in each for each in outcome.response.warnings)
+
+
+@pytest.mark.parametrize(
+    ("sections", "place"),
+    [(False, "in the `metadata` of the exit command"), (True, "in the section Metadata")],
+)
+def test_m25_the_prompt_lists_ids_and_titles(sections: bool, place: str) -> None:
+    named = flow().model_copy(
+        update={"steps": tuple(each.model_copy(update={"name": f"Step {each.id}"}) for each in flow().steps)}
+    )
+    here = state(Status.PENDING, step="a", workflow="w")
+    for phase, listed in ((Phase.DOER, True), (Phase.REVIEWER, False)):
+        pieces = prompt.user_pieces(spec(workflow=named), here, phase, prompt.Given(), sections=sections)
+        told = {each.source: each.text for each in pieces}
+        assert ("choices" in told) is listed
+        if listed:
+            assert told["choices"].endswith("The steps are:\n\n- b: Step b")
+            assert place in told["choices"]
+    other = state(Status.PENDING, step="b", workflow="w")
+    pieces = prompt.user_pieces(spec(workflow=named), other, Phase.DOER, prompt.Given())
+    assert "choices" not in {each.source for each in pieces}

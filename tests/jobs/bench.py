@@ -64,6 +64,9 @@ def gave(output: Any = None, action: str = "COMPLETED", **more: Any) -> Json:
     return answer(command(action, output=output), **more)
 
 
+PLAN: Json = {"goal": "g", "steps": [{"step_number": 1, "action": "a", "reason": "r"}]}
+"""The least that fits as the output of a Planner."""
+
 RUNS = Path(__file__).parents[2] / "fixtures" / "workflows" / "runs"
 """Workflows that are made to be run."""
 

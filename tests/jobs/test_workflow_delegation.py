@@ -27,10 +27,13 @@ LISTS: dict[str, tuple[str, ...]] = {"Commander": ("Actor",), "Planner": ("Teste
 
 
 def roles(b: Bench, lists: dict[str, tuple[str, ...]]) -> Roles:
-    """The shipped roles, with these lists and no others."""
+    """The shipped roles, with these lists and no others, and any output."""
     found = {
         name: LoadedRole(
-            each.role.model_copy(update={"can_delegate_to_roles": lists.get(name, ())}), each.path
+            each.role.model_copy(
+                update={"can_delegate_to_roles": lists.get(name, ()), "output_schema": None}
+            ),
+            each.path,
         )
         for name, each in b.project.roles.by_name.items()
     }

@@ -278,19 +278,23 @@ def _role_lines(data: State) -> Iterator[Line]:
 
 
 def _question(data: State) -> Iterator[Line]:
-    """What a STUCK agent asks, if it asks in the form that the role Actor has for that."""
+    """What a STUCK agent asks, if it asks in the form of a question (see core.output_schema)."""
     last, stuck = data["last"], data["stuck"]
-    is_agents = last and stuck and stuck["reason"] in (last["summary"], last.get("reason"))
-    asked = last["output"] if is_agents else None
+    asked = last["output"] if last and stuck else None
     if not isinstance(asked, dict) or asked.get("type") != "question":
+        return
+    reason = stuck["reason"]  # of another answer since, which was no question, it is another one
+    if reason not in (last["summary"], last.get("reason"), asked.get("question")) and not reason.startswith(
+        "invalid question: "
+    ):
         return
     yield f"  question: {_flat(str(asked.get('question', '')))}"
     options = asked.get("options")
     for option in options if isinstance(options, list) else []:
-        if isinstance(option, dict):
-            value = option.get("value")
-            mark = " (default)" if value == asked.get("default") else ""
-            yield f"    {_flat(str(value))}: {_flat(str(option.get('label', '')))}{mark}"
+        told = option if isinstance(option, dict) else {"value": option}
+        mark = " (default)" if told.get("value") == asked.get("default") else ""
+        label = f": {_flat(str(told['label']))}" if "label" in told else ""
+        yield f"    {_flat(str(told.get('value')))}{label}{mark}"
 
 
 def _limit_lines(limit: State, job: str) -> list[Line]:

@@ -16,6 +16,7 @@ from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
 
 if TYPE_CHECKING:
+    from logist.core.model import Role
     from logist.roles import LoadedRole, Problem, Roles
 
 
@@ -113,7 +114,14 @@ def _models(environment: Environment, roles: Roles) -> Iterator[Problem]:
         )
         return
     for name, found in sorted(roles.by_name.items()):
-        try:
-            resolve_model(settings, found.role.llm_model)
-        except InvalidFile as error:
-            yield Problem("warning", f"role `{name}`: {error.message}", str(found.path), error.fix)
+        for model in dict.fromkeys(_names_of_models(found.role)):
+            try:
+                resolve_model(settings, model)
+            except InvalidFile as error:
+                yield Problem("warning", f"role `{name}`: {error.message}", str(found.path), error.fix)
+
+
+def _names_of_models(role: Role) -> Iterator[str]:
+    """All that it may be asked with."""
+    yield role.llm_model
+    yield from (later.llm_model for later in role.later_attempts if later.llm_model)

@@ -158,6 +158,8 @@ class Observed(Recorded):
     """Of a reviewer: it was told to give a verdict."""
     partial: bool | None = None
     """Of a reviewer: it was not shown the whole change, or somebody changed it since the checks."""
+    output_schema: JsonObject | None = None
+    """Of a doer: what its role says its output has to fit."""
     strict_gates: bool | None = None
     """Read only: before interactions had `rules`, this marked those that were judged by `Rule.CLOSED_GATES`."""
     not_restorable: list[str] = []

@@ -8,7 +8,8 @@ from typing import Any
 from logist.cli.glance import role_span, status_span
 from logist.cli.output import Command, Line, Output, Span, notes, warnings
 from logist.core import decisions, findings, newer, plans
-from logist.core.model import Interaction
+from logist.core.evidence import unnamed_changes
+from logist.core.model import Change, Interaction
 from logist.jobs.result import Result
 
 UNCHANGED = "no file was changed"
@@ -72,6 +73,10 @@ def entry_row(entry: Interaction) -> dict[str, Any]:
         "summary": entry.response.summary_for_supervisor,
         "evidence_files": entry.response.evidence_files,
         "unchanged": is_unchanged(entry),
+        "changed_files": [change.path for change in _changes(entry)],
+        "unnamed_changes": [
+            change.path for change in unnamed_changes(_changes(entry), entry.response.evidence_files)
+        ],
         "reason": entry.reason,
         "warnings": entry.response.warnings,
         "simulated": entry.simulated,
@@ -148,6 +153,11 @@ def is_unchanged(entry: Interaction) -> bool:
     return bool(observed and observed.unchanged) and entry.response.actions == ["COMPLETED"]
 
 
+def _changes(entry: Interaction) -> list[Change]:
+    """What an agent changed, without what programs left in caches."""
+    return [change for change in entry.observed.changes if not change.cache] if entry.observed else []
+
+
 def _findings(entry: Interaction) -> list[str]:
     """How checks came out, and what a reviewer found."""
     results = entry.observed.checks if entry.observed else []
@@ -176,7 +186,7 @@ def _deed(entry: Interaction) -> str:
 
 
 def told(summary: str, reason: str) -> list[str]:
-    """What came out, and why it led where it led; only once if the reason is the summary itself."""
-    if not summary or summary.split() == reason.split():
+    """What came out, and why it led where it led; only once if the reason is, or ends with, the summary."""
+    if not summary or " ".join(reason.split()).endswith(" ".join(summary.split())):
         return [reason] if reason else []
     return [summary, f"why: {reason}"] if reason else [summary]

@@ -38,7 +38,7 @@ HARMLESS = frozenset(
         *("allow_unknown_price", "min_output_tokens", "max_concurrent_agents"),
         *("agent_timeout_minutes", "poll_interval_seconds"),
         *("retries.max_tries", "retries.backoff_seconds"),
-        *("tools.max_turns", "tools.max_result_chars", "tools.command_seconds"),
+        *("tools.max_turns", "tools.max_unknown_calls", "tools.max_result_chars", "tools.command_seconds"),
         *("review.check_timeout_minutes", "review.checks.*.timeout_minutes"),
         *("workspace.max_checkpoint_bytes", "workspace.setup.timeout_minutes", "history.rotate_at"),
         # Who works: agent and network of a project's role count by themselves, and every role may run commands.
@@ -47,7 +47,8 @@ HARMLESS = frozenset(
         "review.enabled",
         # What a prompt holds, how an answer is written, and what `job export` leaves out of a local file.
         *("context.max_file_bytes", "context.max_total_bytes", "context.listing_limit"),
-        *("context.budget_tokens", "context.relevant_files_limit", "context.excluded_paths"),
+        *("context.budget_tokens", "context.relevant_files_limit", "context.prior_attempts_limit"),
+        "context.excluded_paths",
         *("context.custom_instructions", "response_format", "redact.patterns"),
     )
 )

@@ -289,6 +289,7 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
         missing=[item.path for item in observed.evidence if not item.exists] if observed else [],
         output=response.output,
         verdict=entry.command.get("verdict") if phase is Phase.REVIEWER else None,
+        reason=response.reason,
     )
     known = set(base.artefacts)
     changes: dict[str, Any] = {

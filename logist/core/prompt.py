@@ -132,7 +132,7 @@ def user_pieces(
         Piece("output", "given", _reviewed_output(state) if spec.workflow else ""),
         Piece("results", "given", _results(at.results) if at else ""),
         Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
-        Piece("changes", "given", context.changes(given) if phase is Phase.REVIEWER else ""),
+        Piece("changes", "given", context.changes(given, state.artefacts) if phase is Phase.REVIEWER else ""),
         Piece("unchanged", "given", UNCHANGED if state.unchanged and phase is Phase.REVIEWER else ""),
         *(_asked_of_reviewer(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
         *context.pieces(given, asked, said),
@@ -248,7 +248,9 @@ def _previous(state: State, phase: Phase, *, told: bool) -> Piece:
     title = "## The review sent it back" if rework else "## What happened before"
     said = _quoted(last.summary) if phase is Phase.REVIEWER else f" {last.summary}"
     lines = [title, "", f"{last.role} ended with {last.action}:{said}"]
+    lines += ["", f"Its reason: {last.reason}"] if last.reason else []
     least = len("\n".join(lines))
+    lines += [""] if last.reason and last.evidence_files else []
     lines += [f"- evidence: {one_line(path)}" for path in last.evidence_files if path not in last.missing]
     lines += [f"- named as evidence, but not there: {one_line(path)}" for path in last.missing]
     elsewhere = (told and last.phase is Phase.REVIEWER) or _is_approved_plan(state)

@@ -25,6 +25,7 @@ from logist.core.model import (
 )
 from logist.core.plan import Bounds, StepPlan, plan
 from logist.core.rules import TODAY, Rules
+from logist.core.sections.judging import stated_reason
 from logist.core.targets import reviewed
 
 __all__ = [
@@ -51,6 +52,7 @@ CUT_SHORT = {
     "content_filter": "the provider's content filter cut the answer off",
     "broken_encoding": exit_command.NOT_UTF8,
     "turns": "the agent called for tools in its last turn, and did not end",
+    "unknown_tools": "the agent kept calling tools that do not exist",
 }
 
 
@@ -241,6 +243,7 @@ def _told(
             "summary_for_supervisor": command.summary,
             "output": command.output,
             "metadata": command.metadata,
+            "reason": _stated(command),
             "warnings": [
                 *reply.warnings,
                 *warnings,
@@ -265,7 +268,12 @@ def _verdict(
             return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"
         return Action.COMPLETED, ""
     action = Action.RETRY if command.action is ExitAction.RETRY else Action.STUCK
-    return action, command.summary or f"the agent said {command.action}"
+    return action, _stated(command) or command.summary or f"the agent said {command.action}"
+
+
+def _stated(command: exit_command.ExitCommand) -> str | None:
+    """The agent's reason for RETRY or STUCK, where it gives one apart from its summary."""
+    return None if command.action is ExitAction.COMPLETED else stated_reason(command.metadata)
 
 
 def _nobody_looks(spec: EffectiveSpec, here: Place, phase: Phase) -> bool:

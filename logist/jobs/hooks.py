@@ -49,5 +49,5 @@ def _environment(project: Project, job: JobDir, state: State) -> dict[str, str]:
         "LOGIST_JOB_ID": job.id,
         "LOGIST_JOB_DIR": str(job.path),
         "LOGIST_STATUS": state.status.value,
-        "LOGIST_REASON": state.reason,
+        "LOGIST_REASON": state.reason.replace("\0", ""),  # an agent's JSON may have one, an environment can't
     }

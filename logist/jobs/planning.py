@@ -260,7 +260,9 @@ def _surrounded(
     parts: dict[str, Any] = {}
     if "prior_attempts" in asked:  # the last answer is told anyway
         told = 1 if state.last else 0
-        parts["attempts"] = surroundings.attempts(surroundings.runs(session.job), project.redacted, told=told)
+        parts["attempts"] = surroundings.attempts(
+            surroundings.runs(session.job), project.redacted, limit=rules.prior_attempts_limit, told=told
+        )
     if "session_context" in asked or "related_tasks" in asked:
         seen = surroundings.look(project)
         if "session_context" in asked:

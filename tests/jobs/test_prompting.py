@@ -92,6 +92,18 @@ def test_a_role_is_told_of_earlier_runs_and_other_jobs_if_it_asks(bench: MakeBen
     assert "- other: Water the roses (PENDING; tags: garden)" in prompt.split("## Related tasks")[1]
 
 
+@pytest.mark.parametrize(("limit", "told"), [(0, []), (1, ["prior_attempts"])])
+def test_the_config_limits_the_earlier_runs_in_a_prompt(
+    bench: MakeBench, limit: int, told: list[str]
+) -> None:
+    one = bench([answer(command("RETRY"))] * 2, {"context": {"prior_attempts_limit": limit}})
+    poet(one, context_requirements=["prior_attempts"])
+    one.create(role="Poet", review=False)
+    one.step()
+    one.step()
+    assert [source for source in sources(one) if source == "prior_attempts"] == told
+
+
 def test_a_template_is_sent_as_it_was_rendered(bench: MakeBench) -> None:
     one = bench([answer()], {"context": {"custom_instructions": "Be kind."}})
     template = "# {{.Title}} ({{.ID}})\n{{.RepoContext}}\n{{.CustomInstructions}}\n"

@@ -189,6 +189,42 @@ def test_a_role_is_offered_only_what_it_may_use_and_a_made_up_call_is_refused(be
     assert "You may not change files, create files, delete files or run commands" in prompt
 
 
+def test_a_model_that_calls_an_unknown_tool_reads_the_error_and_goes_on(bench: MakeBench) -> None:
+    steps = [
+        turn(call("apply patch", patch="x")),
+        turn(call("create_file", path="made.txt", content="x")),
+        END,
+    ]
+    with Loopback(*steps) as server:
+        b = quickly_paid(bench(), server.url)
+        b.create()
+        result = b.step()
+    assert result.state.status is Status.REVIEW_REQUIRED
+    assert (b.project.job("j").workspace / "made.txt").exists()
+    asked, answer = server.requests[1].body["messages"][-2:]
+    assert asked["tool_calls"][0]["function"]["name"] == "apply_patch"  # providers refuse the space
+    assert answer["content"].startswith("error: unknown tool: apply patch; your tools are: read_file, ")
+    entry = b.history()[-1]
+    assert entry.response.tools_failed == {"apply patch": 1}
+    assert entry.observed is not None
+    assert entry.observed.refusals == []
+
+
+@pytest.mark.parametrize(("tools", "requests"), [({}, 5), ({"max_unknown_calls": 2}, 2)])
+def test_a_model_that_keeps_calling_unknown_tools_is_stuck(
+    bench: MakeBench, tools: Json, requests: int
+) -> None:
+    with Loopback(turn(call("bash", command="ls"))) as server:
+        b = quickly_paid(bench(), server.url, tools=tools)
+        b.create()
+        result = b.step()
+    assert len(server.requests) == requests
+    assert result.state.stuck is not None
+    assert (result.exit_code, result.state.stuck.kind) == (3, StuckKind.AGENT)
+    assert result.state.reason.endswith("the agent kept calling tools that do not exist")
+    assert b.history()[-1].usage.input_tokens == 100 * requests
+
+
 def test_what_a_shell_changes_is_undone_and_stops_the_job(bench: MakeBench) -> None:
     script = "echo changed > kept.txt; rm -f gone.txt; echo new > new.txt; chmod +x mode.sh; ln -s /etc made"
     with Loopback(turn(call("execute_command", command=script)), END) as server:

@@ -280,7 +280,8 @@ def _role_lines(data: State) -> Iterator[Line]:
 def _question(data: State) -> Iterator[Line]:
     """What a STUCK agent asks, if it asks in the form that the role Actor has for that."""
     last, stuck = data["last"], data["stuck"]
-    asked = last["output"] if last and stuck and stuck["reason"] == last["summary"] else None
+    is_agents = last and stuck and stuck["reason"] in (last["summary"], last.get("reason"))
+    asked = last["output"] if is_agents else None
     if not isinstance(asked, dict) or asked.get("type") != "question":
         return
     yield f"  question: {_flat(str(asked.get('question', '')))}"

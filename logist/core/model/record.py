@@ -108,6 +108,8 @@ class Response(Recorded):
     raw_response: str = ""
     output: Any = None
     metadata: JsonObject | None = None
+    reason: str | None = None
+    """Why the agent asks for another attempt or a person, where its answer says that apart from the summary."""
     finish: str | None = None
     """Why the model stopped: `stop`, `length`, `content_filter`, ...; None is unknown."""
     error: TransportError | None = None

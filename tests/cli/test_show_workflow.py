@@ -281,9 +281,9 @@ FELL_BACK = (
 
 def test_a_decision_that_could_not_judge_its_condition_says_so_everywhere(desk: Desk) -> None:
     (desk.place / "gated.json").write_text(json.dumps(GATED), "utf-8")
-    steps = {"rate": [answer(command(output={"score": "85"}))], "drop": [answer()]}
+    steps = {"rate": [answer(command(output={"score": "high"}))], "drop": [answer()]}
     ran = follow(desk, steps, "--approval", "end", flow="gated.json")
-    line = f'   {FELL_BACK} (output.score = "85")\n'
+    line = f'   {FELL_BACK} (output.score = "high")\n'
     assert line in ran.out
     assert line in desk("job", "history", "j1").out
     assert line[1:] in desk("job", "status", "j1").out

@@ -19,7 +19,7 @@ from logist.errors import InvalidFile, UsageError
 from logist.jobs.project import SCRIPTED, Clock, Project
 from logist.resources import resource
 from logist.roles import LoadedRole, Roles, load_roles
-from logist.store import JobDir
+from logist.store import JobDir, require_local
 
 
 def open_job(
@@ -39,6 +39,7 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
     """The project around the current directory. Raises InvalidFile for a config that does not validate."""
     cwd = Path(here())
     jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
+    require_local(Path(jobs))
     home = environment.find_home(cwd).path
     loaded = load_settings(home, environment.user_config_dir())
     roles = known_roles(environment)

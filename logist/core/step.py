@@ -24,6 +24,7 @@ from logist.core.model import (
     Status,
 )
 from logist.core.plan import Bounds, StepPlan, plan
+from logist.core.rules import TODAY, Rules
 from logist.core.sections.judging import stated_reason
 from logist.core.targets import reviewed
 
@@ -126,7 +127,12 @@ def checks_due(
 
 
 def conclude(
-    spec: EffectiveSpec, state: State, reply: Reply, observed: Observed, schema: JsonObject
+    spec: EffectiveSpec,
+    state: State,
+    reply: Reply,
+    observed: Observed,
+    schema: JsonObject,
+    rules: Rules = TODAY,
 ) -> Outcome:
     """What an answer means. Sees only what the interaction records, so that replay sees the same."""
     here = standing(spec, state)
@@ -138,7 +144,7 @@ def conclude(
     invalid = CUT_SHORT.get(reply.finish or "") or (None if verdict.command else verdict.reason)
     if verdict.command is None or invalid:
         return _invalid(spec, here, reply, observed, invalid or verdict.reason)
-    return _judged(spec, state, here, reply, observed, verdict.command, verdict.warnings)
+    return _judged(spec, state, here, reply, observed, verdict.command, verdict.warnings, rules)
 
 
 def standing(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> Place:
@@ -207,6 +213,7 @@ def _judged(
     observed: Observed,
     command: exit_command.ExitCommand,
     warnings: tuple[str, ...],
+    rules: Rules,
 ) -> Outcome:
     gate = review.gate(spec, state, observed, command)
     if gate and gate.fault:
@@ -216,8 +223,7 @@ def _judged(
     event = replace(_event(observed, action, reason), blocked=bool(gate and gate.blocked))
     if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
         return Outcome(response, next_place(here, event, spec), reason, gate=gate)
-    strict = bool(observed.strict_gates)
-    done = onward.after(spec, spec.workflow, state, here, event, response, strict=strict)
+    done = onward.after(spec, spec.workflow, state, here, event, response, rules=rules)
     if done.place.stuck:
         reason = done.place.stuck.reason
     elif done.place.awaiting == "review":

@@ -18,6 +18,7 @@ from logist.core.model import (
     Steward,
     Workflow,
 )
+from logist.core.rules import LATEST
 from logist.core.workflow.limit_checks import Allowance
 from logist.errors import InvalidFile, UsageError
 from logist.jobs import flows, home, sources, specs
@@ -90,6 +91,7 @@ def create(
         entry = Interaction(
             sequence=1,
             timestamp=project.clock.timestamp(),
+            rules=LATEST,
             kind=Kind.CREATE,
             actor=Actor.SYSTEM if child else Actor.STEWARD,
             state_before=after.status,

@@ -20,6 +20,7 @@ from logist.core.model import (
     Status,
     Steward,
 )
+from logist.core.rules import LATEST
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs import home, naming, specs
 from logist.jobs.project import Project
@@ -202,6 +203,7 @@ def _entry(
     return Interaction(
         sequence=last.sequence + 1,
         timestamp=project.clock.timestamp(),
+        rules=LATEST,
         kind=Kind.FORK,
         actor=Actor.STEWARD,
         state_before=state.status,

@@ -102,7 +102,10 @@ def require_sandbox(project: Project, turn: Turn) -> None:
     """Raises Refused where the config wants a sandbox and none works here; says so where it only would like one."""
     mode = project.settings.sandbox.mode
     runs = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
-    if project.script is not None or not runs or mode == "off" or sandbox.means().kind != "none":
+    if project.script is not None or not runs:
+        return
+    sandbox.require_linux()
+    if mode == "off" or sandbox.means().kind != "none":
         return
     why = "; ".join(sandbox.means().details)
     fix = "apt install bubblewrap; 'logist doctor' shows what works"

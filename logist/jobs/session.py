@@ -21,6 +21,7 @@ from logist.core.model import (
     Status,
     Steward,
 )
+from logist.core.rules import LATEST
 from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs import hooks, specs
 from logist.jobs.project import Project
@@ -60,6 +61,7 @@ class Session:
             sequence=self.state.revision + 1,
             timestamp=self.project.clock.timestamp(),
             kind=kind,
+            rules=LATEST,
             actor=actor,
             state_before=self.state.status,
             state_after=after.status,

@@ -14,6 +14,7 @@ from logist.agents.sandbox import Confinement
 from logist.core.model import MAX_DEPTH, State
 from logist.errors import LogistError
 from logist.jobs.project import Project
+from logist.jobs.session import read_current_state
 from logist.jobs.setup_cache import SetupCache
 from logist.store import JobDir
 from logist.workspace.prepared import Stamp
@@ -21,7 +22,8 @@ from logist.workspace.prepared import Stamp
 NODE_PROGRAMS = "node_modules/.bin"
 NAMED = 5
 """Packages that a note names."""
-LOGIST = "logist"
+LOGIST = "logist_jobs"
+"""The distribution, as its `.dist-info` is named; the package `logist` of another project has no place here."""
 LOGIST_PARTS = ("logist", "schemas", "roles", "fixtures")
 """Of a checkout of Logist that is installed: what its pytest plugin needs."""
 
@@ -148,7 +150,7 @@ def _find_origin(project: Project, job: JobDir, state: State) -> _Origin:
             break
         try:
             above = project.job(parent)
-            values = above.read_state() or {}
+            values = read_current_state(above)
         except LogistError:
             break
         job, start = above, values.get("start_checkpoint")
@@ -172,7 +174,7 @@ def _of_logist(code: OutsideCode) -> list[str]:
 
     pytest loads its plugin in every run, and ends where it can't be imported.
     """
-    if code.ecosystem != "Python" or code.name.casefold() != LOGIST:
+    if code.ecosystem != "Python" or code.name.replace("-", "_").casefold() != LOGIST:
         return []
     parts = [code.place / name for name in LOGIST_PARTS]
     return [str(part) for part in parts if part.is_dir()]

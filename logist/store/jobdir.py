@@ -79,11 +79,11 @@ class JobDir:
         flushed; afterwards it is the job's own. Refused if the job exists, then or meanwhile.
         """
         final = _path_of(jobs_dir, job_id)
+        require_local(jobs_dir)
         with files.storage(jobs_dir):
             jobs_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.make_directory(jobs_dir)
         files.sync_directory(jobs_dir.parent)
-        require_local(jobs_dir)
         if os.path.lexists(final):
             raise _exists(final)
         _remove_abandoned(jobs_dir)

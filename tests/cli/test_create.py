@@ -223,9 +223,9 @@ def test_a_file_that_no_prompt_can_show_is_a_warning(desk: Desk) -> None:
     ran = desk("job", "create", "Do it now.", "--id", "j1", "--files", "src/missing.py", "--no-repo")
     assert ran.code == 0
     reason = "not there, or not a regular file of the workspace"
-    assert ran.err == f"warning: files: no prompt can show src/missing.py: {reason}\n"
+    assert ran.err == f"warning: files: prompts can't show src/missing.py: {reason}\n"
     changed = desk("job", "config", "j1", "--set", "files=[other.py]")
-    assert (changed.code, changed.err) == (0, f"warning: files: no prompt can show other.py: {reason}\n")
+    assert (changed.code, changed.err) == (0, f"warning: files: prompts can't show other.py: {reason}\n")
     before = (desk.job() / "job.yaml").read_bytes()
     refused = desk("job", "config", "j1", "--set", "files=[../other.py]")
     assert refused.code == 2

@@ -318,7 +318,7 @@ def test_a_network_file_system(desk: Desk) -> None:
     said = Mounts(desk).doctor(
         f"sed 's/ - [a-z0-9]* / - nfs4 /' /proc/self/mountinfo > {table}\nmount --bind {table} /proc/$$/mountinfo"
     )
-    assert "jobs is on a network file system (nfs4), where locks do not hold" in said
+    assert "jobs is on a network file system (nfs4): locks there don't keep other machines out" in said
 
 
 def test_a_backup_on_another_file_system(desk: Desk) -> None:

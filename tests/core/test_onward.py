@@ -8,6 +8,7 @@ import pytest
 
 from logist.core import step
 from logist.core.model import Edge, JsonObject, Phase, Status, Step, StepType, StuckKind, Workflow
+from logist.core.rules import TODAY, Rules
 from tests.core.builders import SCHEMA, command, observed, reply, spec, state
 
 
@@ -37,15 +38,14 @@ def concluded(
     action: str = "COMPLETED",
     metadata: JsonObject | None = None,
     before: JsonObject | None = None,
-    strict: bool | None = None,
+    rules: Rules = frozenset(),
     **asked: Any,
 ) -> step.Outcome:
     status = Status.PENDING if phase is Phase.DOER else Status.REVIEW_REQUIRED
     more: JsonObject = {"metadata": metadata} if metadata else {}
     text = command(action, output=output, **more)
     here = state(status, step="a", workflow="w", **(before or {}))
-    seen = observed(phase).model_copy(update={"strict_gates": strict})
-    return step.conclude(spec(workflow=workflow, **asked), here, reply(text), seen, SCHEMA)
+    return step.conclude(spec(workflow=workflow, **asked), here, reply(text), observed(phase), SCHEMA, rules)
 
 
 def test_a_step_leads_on_by_its_output() -> None:
@@ -138,7 +138,7 @@ NEEDS = "; this step needs at least 0.5"
 def test_a_gate_that_can_not_be_judged_stays_closed(
     fields: JsonObject, metadata: JsonObject | None, why: str
 ) -> None:
-    outcome = concluded(flow(**fields), {"more": True}, metadata=metadata, strict=True)
+    outcome = concluded(flow(**fields), {"more": True}, metadata=metadata, rules=TODAY)
     assert bool(outcome.why_unsure) is bool(why)
     assert why in outcome.why_unsure
     assert outcome.reason == outcome.why_unsure
@@ -147,7 +147,7 @@ def test_a_gate_that_can_not_be_judged_stays_closed(
 
 def test_the_reason_is_kept_until_the_reviewer_has_seen_the_work() -> None:
     reviewed = flow(review=True, confidence=0.5)
-    done = concluded(reviewed, {"more": True}, strict=True)
+    done = concluded(reviewed, {"more": True}, rules=TODAY)
     assert (done.place.status, done.reason) == (Status.REVIEW_REQUIRED, "")
     before = {"unsure": True, "why_unsure": done.why_unsure, "outputs": {"a": {"more": True}}}
     seen = concluded(reviewed, phase=Phase.REVIEWER, before=before)

@@ -251,6 +251,16 @@ def test_a_machine_without_a_sandbox(
     assert any("no sandbox works here" in line for line in b.said) is (mode == "auto")
 
 
+def test_no_program_is_started_where_its_processes_could_not_be_ended(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = made(bench, WRITES)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(Refused, match="run on Linux only"):
+        b.step()
+    assert len(b.history()) == 1
+
+
 @pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     ("body", "seconds", "kind", "booked"),

@@ -213,7 +213,7 @@ def test_a_logist_that_is_installed_from_a_checkout_breaks_no_check(bench: MakeB
     (own / "private.txt").write_text("private", "utf-8")
     site = environment_of(tmp_path / "venv")
     (site / "logist.pth").write_text(f"{own}\n", "utf-8")
-    installed(site, "logist", own)
+    installed(site, "logist_jobs", own)
     command = f"python3 -c 'import logist.pytest_plugin' && cat {own}/private.txt"
     found = checked(bench, tmp_path, {"a.txt": ""}, "required", command)
     assert "ModuleNotFoundError" not in found["output"]

@@ -19,7 +19,7 @@ from logist.core.ids import is_job_id
 from logist.errors import LogistError
 from logist.jobs.finding import Cure, Finding, curable, invalid, warning
 from logist.jobs.project import SCRIPTED, Project
-from logist.store import IN_THE_MAKING, filesystem_type, is_network, lock
+from logist.store import IN_THE_MAKING, describe_problem, lock
 from logist.store.files import TEMPORARY, moving_away
 
 LOW = 100_000_000
@@ -51,10 +51,8 @@ def _directory(what: str, path: Path, note: str) -> Finding:
     existing = _existing(path)
     if os.path.lexists(path) and existing != path:
         return invalid(what, f"{path} is no directory", moving_away(path))
-    kind = filesystem_type(existing)
-    if kind and is_network(kind):
-        message = f"{shown} is on a network file system ({kind}), where locks do not hold"
-        return invalid(what, message, "use a local disk: --jobs-dir, or $LOGIST_JOBS_DIR")
+    if problem := describe_problem(existing):
+        return invalid(what, f"{shown} is on {problem}", "use a local disk: --jobs-dir, or $LOGIST_JOBS_DIR")
     if os.statvfs(existing).f_flag & os.ST_RDONLY:
         return invalid(what, f"{shown} is on a read-only file system", "remount it writable, or --jobs-dir")
     if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):

@@ -53,7 +53,7 @@ def import_(environment: Environment, name: str, new_name: str | None, to: str |
     roles = known_roles(environment)
     unknown = [agent for agent in _agents(loaded, text) if agent not in roles.by_name]
     errors = _errors(environment, roles, next(iter(files)))
-    told = [*map(_unknown, unknown), *_unusable(called, errors)]
+    told = [*_dropped(loaded), *map(_unknown, unknown), *_unusable(called, errors)]
     data = {
         "name": called,
         "files": [str(file) for file in files],
@@ -118,6 +118,17 @@ def _errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
     for loaded in given.every(environment, [str(file)]):
         found += problems_of(loaded, known_workflows(environment), flows.around(roles))
     return [problem.said for problem in found if problem.severity == "error"]
+
+
+def _dropped(loaded: Loaded) -> list[Diagnostic]:
+    """What the steps of an export say that its diagram does not: the diagram is what was imported."""
+    from logist.cli.workflow import given
+
+    return [
+        Diagnostic("warning", found.code, found.said, given.place(loaded.path, found), found.fix or None)
+        for found in loaded.problems
+        if found.code == "disagree" and found.severity == "warning"
+    ]
 
 
 def _unknown(agent: str) -> Diagnostic:

@@ -159,8 +159,7 @@ class Observed(Recorded):
     partial: bool | None = None
     """Of a reviewer: it was not shown the whole change, or somebody changed it since the checks."""
     strict_gates: bool | None = None
-    """Of a doer at a step with a confidence or a condition for `confirm`: what can't be judged has to be approved.
-    Histories of earlier versions do not have this: there it passed."""
+    """Read only: before interactions had `rules`, this marked those that were judged by `Rule.CLOSED_GATES`."""
     not_restorable: list[str] = []
     """What the checkpoint after does not hold, each with the reason."""
     found: str | None = None
@@ -226,6 +225,8 @@ class Interaction(Recorded):
     route: list[JsonObject] = []
     usage: Usage = Usage()
     simulated: bool = False
+    rules: int | None = None
+    """By how many of the changes in `core.rules` it was judged; interactions of earlier versions do not have this."""
     exchange: str | None = None
     """Of an answer that was recorded late: the checksum of the entry after which it was asked for."""
     checkpoint_before: str | None = None

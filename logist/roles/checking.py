@@ -15,6 +15,7 @@ from logist.errors import InvalidFile
 from logist.resources import schema
 from logist.roles.files import Entry
 from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, Problem
+from logist.roles.markdown import AGENT_PROMPT
 from logist.roles.templates import template_problems
 
 MANDATORY = ("name", "description", "instructions", "llm_model")
@@ -96,6 +97,9 @@ def as_problem(error: InvalidFile) -> Problem:
 def _own(entry: Entry, found: _Found) -> tuple[dict[str, Any], dict[str, int]]:
     """The fields that the entry has itself, in the one form that the model takes, and their lines."""
     known = {key: value for key, value in entry.data.items() if key in Role.model_fields}
+    if AGENT_PROMPT in entry.data:
+        message = f"`{AGENT_PROMPT}` and `instructions` are the same field"
+        found.add("instructions", entry.invalid(message, AGENT_PROMPT, "remove one of them"))
     wanted = known.get("context_requirements")
     if isinstance(wanted, list):
         known["context_requirements"] = [part for part in wanted if part != _FOR_ALL]
@@ -249,7 +253,7 @@ def _first_line(entry: Entry) -> int | None:
 def _unknown_keys(entry: Entry) -> Iterator[Problem]:
     """Keys without effect; one that was to be `permissions` is an error, as without them a role may do everything."""
     for key in entry.data:
-        if key not in KEYS:
+        if key not in (*KEYS, AGENT_PROMPT):
             advice = nearest(key, KEYS)
             meant = advice if advice and advice.startswith("did") else None
             lacks = meant is not None and f"`{_PERMISSIONS}`" in meant and _PERMISSIONS not in entry.data

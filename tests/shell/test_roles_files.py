@@ -362,6 +362,15 @@ class TestBase:
         with pytest.raises(InvalidFile, match="base"):
             roles.get("x")
 
+    def test_agent_prompt_is_another_name_of_instructions(self, tmp_path: Path) -> None:
+        text = "name: x\ndescription: d\nagentPrompt: Be kind.\nllm_model: m\n"
+        roles = load(tmp_path, {"x": text, "y": text.replace("x", "y") + "instructions: Be fast.\n"})
+        assert roles.get("x").instructions == "Be kind."
+        assert roles.by_name["x"].origins["instructions"].line == 3
+        problem = only_problem(roles)
+        assert problem.message == "`agentPrompt` and `instructions` are the same field"
+        assert problem.where.endswith("y.yaml:3")
+
     def test_two_that_name_each_other(self, tmp_path: Path) -> None:
         roles = load(tmp_path, {"a": {"name": "a", "base": "b"}, "b": {"name": "b", "base": "a"}})
         assert set(roles.broken) == {"a", "b"}

@@ -72,7 +72,11 @@ WORKFLOW = {
     "import": Entry("workflow.import_:import_", "Take a workflow into the project."),
     "export": Entry("workflow.export:export", "Write a workflow with the agents that do it."),
 }
-CONFIG = {"show": Entry("config_show:show", "Show every setting.")}
+CONFIG = {
+    "show": Entry("config_show:show", "Show every setting."),
+    "set": Entry("config_set:set_", "Set a key, and keep the comments."),
+    "unset": Entry("config_set:unset", "Remove a key."),
+}
 
 
 @click.group("job", cls=LazyGroup, entries=JOB, short_help="Work with one job.")
@@ -107,7 +111,7 @@ ROOT = {
     "trust": Entry("trust:trust", "Allow the programs that this project's config names."),
     "demo": Entry("demo:demo", "Run the main job with archived answers; no key needed."),
     "doctor": Entry("doctor:doctor", "Check this machine and this project."),
-    "config": Entry("main:config_group", "The settings, and where each comes from."),
+    "config": Entry("main:config_group", "Show and change the settings."),
     "completion": Entry("completion:completion", "Print a completion script for a shell."),
     "run": Entry("run:run", "Run every ready job, in rank order."),
     "replay": Entry("replay:replay", "Run recorded histories through today's rules."),

@@ -11,7 +11,7 @@ import click
 
 from logist.cli.shell_values import complete_agent, complete_directory, complete_job
 from logist.config.environment import Environment
-from logist.errors import UsageError
+from logist.errors import InvalidFile, UsageError
 from logist.regular_files import read_regular
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,14 +53,58 @@ def listing_options(command: F) -> F:
     return lines(json_option(command))
 
 
+def _jobs_dir(callback: Callable[..., str | None]) -> Callable[[F], F]:
+    text = "Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]"
+    return click.option(
+        "--jobs-dir", metavar="DIR", help=text, callback=callback, shell_complete=complete_directory
+    )
+
+
+def _require_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """UsageError for a directory that was named and does not exist: a typing error must not look like "no jobs"."""
+    if ctx.resilient_parsing:  # the shell completes a line that is not finished
+        return value
+    environment: Environment = ctx.obj
+    environment.named_jobs_dir = value
+    if not (value or environment.has_jobs_dir()):
+        return value
+    path = environment.jobs_dir_name(value, here())
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        source = "--jobs-dir" if value else "$LOGIST_JOBS_DIR"
+        fix = f"check {source}; only 'logist job create' and 'logist job import' make it"
+        raise UsageError("the directory of the jobs does not exist", where=path, fix=fix) from None
+    except OSError:
+        pass  # who reads it says what is wrong
+    return value
+
+
+def _require_named_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The same for a command that reads paths too, and may not need the directory that the environment names."""
+    return _require_jobs_dir(ctx, param, value) if value else value
+
+
+def _note_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The directory may be made; the commands that are printed name it all the same."""
+    if not ctx.resilient_parsing:
+        ctx.obj.named_jobs_dir = value
+    return value
+
+
 def jobs_dir_option(command: F) -> F:
     """--jobs-dir: where the jobs lie."""
-    return click.option(
-        "--jobs-dir",
-        metavar="DIR",
-        help="Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]",
-        shell_complete=complete_directory,
-    )(command)
+    return _jobs_dir(_require_jobs_dir)(command)
+
+
+def recorded_jobs_dir_option(command: F) -> F:
+    """The same for a command that reads either jobs or paths."""
+    return _jobs_dir(_require_named_jobs_dir)(command)
+
+
+def new_jobs_dir_option(command: F) -> F:
+    """The same for a command that makes a job: it makes the directory too."""
+    return _jobs_dir(_note_jobs_dir)(command)
 
 
 def job_named(command: F) -> F:
@@ -135,6 +179,20 @@ def utf8(text: str, what: str, fix: str) -> str:
     if shown != text:
         raise UsageError(f"{what} is not UTF-8 text", where=shown, fix=fix)
     return text
+
+
+def yaml_value(text: str) -> Any:
+    """A YAML scalar or flow collection, JSON too; whatever is neither is taken as the text it is."""
+    from logist import documents
+
+    if "\n" in text:
+        return text
+    try:
+        value = documents.parse(f"value: {text}\n", "VALUE").data["value"]
+    except InvalidFile:
+        return text
+    plain = isinstance(value, str) and text[:1] not in ("'", '"')
+    return text if plain else value
 
 
 def here() -> str:

@@ -13,8 +13,10 @@ from typing import TextIO
 
 import click
 
+from logist.cli import pasting
 from logist.cli.output import SCHEMA_VERSION, Diagnostic, Line, Output, Span, Table
 from logist.config.environment import Environment
+from logist.core import invisible
 from logist.core.invisible import is_invisible
 from logist.errors import LogistError
 
@@ -29,6 +31,7 @@ BADGE_WIDTH = 4
 
 def show(output: Output, mode: str, environment: Environment) -> int:
     """Prints a result in `mode` text, json or jsonl, and returns the exit code."""
+    output = pasting.output(output, environment.named_jobs_dir)
     with _written_to(sys.stdout):
         if mode == "json":
             data = list(output.data) if isinstance(output.data, Iterator) else output.data
@@ -118,7 +121,7 @@ def progress(text: str) -> None:
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
     """Prints an error: a line on standard error for it and each of its details, or the JSON document."""
-    told = tuple(map(Diagnostic.of, (*error.details, error)))
+    told = pasting.diagnostics(tuple(map(Diagnostic.of, (*error.details, error))), environment.named_jobs_dir)
     with _written_to(sys.stdout, OSError):
         if mode == "json":
             _write_json(_document(None, told))
@@ -129,6 +132,7 @@ def show_error(error: LogistError, mode: str, environment: Environment) -> int:
 
 def say(text: str, environment: Environment) -> None:
     """Talk on standard error."""
+    text = pasting.pasteable(text, environment.named_jobs_dir)
     with _written_to(sys.stderr, OSError):
         _write(sys.stderr, styled((Span(text, "dim"),), environment.color(sys.stderr.isatty())) + "\n")
 
@@ -185,7 +189,7 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     shown = "".join(character for character in text if not is_invisible(character))
-    return shown if len(shown) == len(text) else _redacted(shown)
+    return shown if len(shown) == len(text) and not invisible.pattern(shown) else _redacted(shown)
 
 
 def _redacted(text: str) -> str:
@@ -289,7 +293,7 @@ def diagnose(diagnostics: tuple[Diagnostic, ...], environment: Environment) -> N
     """One line each on standard error."""
     color = environment.color(sys.stderr.isatty())
     with _written_to(sys.stderr, OSError):
-        for item in diagnostics:
+        for item in pasting.diagnostics(diagnostics, environment.named_jobs_dir):
             _write(sys.stderr, styled(_told(item), color) + "\n")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli import render
-from logist.cli.options import jobs_dir_option
+from logist.cli.options import recorded_jobs_dir_option
 from logist.cli.output import Diagnostic, Output
 from logist.cli.progress import Progress
 from logist.cli.replayed import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @replay_options
 @click.option("--fail-fast", is_flag=True, help="Stop after the first history that does not go the same way.")
-@jobs_dir_option
+@recorded_jobs_dir_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document, at the end.")
 @click.option("--jsonl", "as_jsonl", is_flag=True, help="One JSON object a history, as each is done.")
 @click.pass_obj

@@ -52,6 +52,67 @@ ANSWERABLE = ("agent", "attempts", "in_doubt")
 PROGRAMS = ("aider", "claude", "cline", "codex", "gemini", "goose", "llm", "mini", "opencode")
 MODELS = ("gemini-2.5-flash", "grok-code-fast-1")
 """Shipped, as logist.config.sections has them."""
+SETTINGS = (
+    "agent",
+    "agent_timeout_minutes",
+    "agents",
+    "allow_unknown_price",
+    "approval",
+    "context.budget_tokens",
+    "context.custom_instructions",
+    "context.excluded_paths",
+    "context.listing_limit",
+    "context.max_file_bytes",
+    "context.max_total_bytes",
+    "context.relevant_files_limit",
+    "history.rotate_at",
+    "limits.cost_threshold",
+    "limits.max_allowed_iterations",
+    "limits.max_attempts",
+    "limits.time_threshold_minutes",
+    "max_concurrent_agents",
+    "min_output_tokens",
+    "models",
+    "on_doubt",
+    "on_stuck",
+    "poll_interval_seconds",
+    "redact.patterns",
+    "response_format",
+    "retries.backoff_seconds",
+    "retries.max_tries",
+    "review.auto_merge",
+    "review.check_timeout_minutes",
+    "review.checks",
+    "review.enabled",
+    "review.mode",
+    "review.role",
+    "roles.default",
+    "roles.type_mapping",
+    "sandbox.file_bytes",
+    "sandbox.memory_bytes",
+    "sandbox.mode",
+    "sandbox.output_bytes",
+    "sandbox.processes",
+    "sandbox.readable",
+    "tools.command_seconds",
+    "tools.disabled",
+    "tools.max_result_chars",
+    "tools.max_turns",
+    "tools.require_approval",
+    "workspace.caches",
+    "workspace.max_checkpoint_bytes",
+    "workspace.setup.commands",
+    "workspace.setup.environment",
+    "workspace.setup.lock_files",
+    "workspace.setup.rerun",
+    "workspace.setup.timeout_minutes",
+)
+"""The keys of a config, as logist.config.settings has them."""
+
+MODEL_FIELDS = (
+    *("provider_model", "endpoint", "api_key_env", "input_price", "output_price", "cached_price"),
+    *("max_output_tokens", "context_window"),
+)
 
 _LONGEST_CONFIG = 1 << 20
 _ENTRY = re.compile(rb'^,?\{"sequence":(\d+),[^\n]{0,100}?"kind":"(\w+)"', re.MULTILINE)
@@ -124,6 +185,14 @@ def complete_directory(ctx: click.Context, param: click.Parameter, incomplete: s
 def complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Names of models: the shipped ones, and those of the config files."""
     return _fitting((*MODELS, *_configured("models")), incomplete)
+
+
+def complete_setting(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Keys of a config, with the prices and addresses of the models that one has already."""
+    models = [
+        f"models.{name}.{field}" for name in (*MODELS, *_configured("models")) for field in MODEL_FIELDS
+    ]
+    return _fitting([*SETTINGS, *models], incomplete)
 
 
 def complete_agent(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

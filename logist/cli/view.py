@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from logist.cli.glance import role_span, status_span
-from logist.cli.output import Line, Output, Span, notes, warnings
+from logist.cli.output import Command, Line, Output, Span, notes, warnings
 from logist.core import decisions, findings, newer, plans
 from logist.core.model import Interaction
 from logist.jobs.result import Result
@@ -54,7 +54,7 @@ def standing_lines(result: Result) -> list[Line]:
     told = bool(result.entries) and result.entries[-1].reason == state.reason
     if state.reason and not told:
         lines.append(f"  {' '.join(state.reason.split())}")
-    return [*lines, (Span(f"next: {result.next_command}", "dim"),)]
+    return [*lines, (Command(f"next: {result.next_command}", "dim"),)]
 
 
 def entry_row(entry: Interaction) -> dict[str, Any]:
@@ -124,8 +124,8 @@ def _setup(entry: Interaction) -> list[str]:
     setup = entry.request.metadata.get("setup")
     if not isinstance(setup, dict) or "seconds" not in setup:
         return []
-    how = "from the cache" if setup.get("source") == "cache" else "by its commands"
-    return [f"setup: {how}, {setup['seconds']} s"]
+    how = "copied from the cache" if setup.get("source") == "cache" else "done"
+    return [f"setup: {how} in {setup['seconds']} s"]
 
 
 def _tools(entry: Interaction) -> list[str]:

@@ -53,7 +53,7 @@ _LATER = (
     *("review_mode", "checks", "check_minutes", "auto_merge", "shares_limits"),
 )
 """Fields that specs recorded by an earlier Logist do not have."""
-_LATER_OF_STEPS = ("item_limits",)
+_LATER_OF_STEPS = ("item_limits", "index_variable", "number_variable", "rounds", "asks_after")
 """Fields that the steps of its workflows do not have."""
 _AS_ASKED = (
     *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent", "shares_limits"),
@@ -77,7 +77,7 @@ def _leave_out_unsaid(workflow: JsonObject | None) -> None:
         return
     for step in workflow["steps"]:
         for name in _LATER_OF_STEPS:
-            if step[name] is None:
+            if not step[name]:
                 del step[name]
     for inner in workflow["subflows"].values():
         _leave_out_unsaid(inner)
@@ -166,7 +166,8 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "head": None,
         "updated_at": entry.timestamp,
         "reason": base.reason if entry.kind in UNMOVED else entry.reason,
-        "usage": used_after(base.usage, entry),
+        # What a rerun books of children counts for the jobs above (`ever_used`): the job itself starts with nothing.
+        "usage": base.usage if entry.kind is Kind.RERUN else used_after(base.usage, entry),
         **_placed(entry.after),
         **_noted(base, entry),
         **_forked(entry),

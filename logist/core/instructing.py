@@ -27,7 +27,8 @@ def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phas
     """What the agent is told; the same inputs, the same text."""
     step = _step(spec, state.step)
     text, warnings = _filled(spec, state, step) if step else ("", ())
-    results = (state.results or []) if step and _reads_results(state, step) else []
+    reads = step is not None and _reads_results(state, step)
+    results = data.aggregated(state.results or [], state.result_items) if reads else []
     at = AtStep(step, text, results) if step else None
     told = is_in_sections(spec, state.step)
     filled = role_template.filled(spec, state, role, given)

@@ -234,8 +234,7 @@ def _reviewed_output(state: State) -> str:
 def _results(results: Sequence[object]) -> str:
     if not results:
         return ""
-    found = [{"output": each} for each in results]
-    return f"## Results of the jobs before this one\n\n{_output(found)}"
+    return f"## Results of the jobs before this one\n\n{_output(list(results))}"
 
 
 def _task(spec: EffectiveSpec) -> str:

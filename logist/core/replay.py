@@ -146,7 +146,7 @@ def _differences(
     try:
         today = judge(spec, state, entry, back, schema, rules)
     except LogistError as error:
-        yield Difference(entry.sequence, "state_after", entry.state_after, "refused", str(error))
+        yield Difference(entry.sequence, "state_after", entry.state_after, "refused", error.message)
         return
     if today is None:
         return

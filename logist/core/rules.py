@@ -20,6 +20,7 @@ class Rule(StrEnum):
     """A rule that replaced an earlier one, or that there was none of."""
 
     CLOSED_GATES = "closed_gates"
+    JAVASCRIPT_ORDER = "javascript_order"
     QUESTIONS_STOP = "questions_stop"
 
 
@@ -37,6 +38,12 @@ CHANGES = (
         Rule.CLOSED_GATES,
         "0.1.0",
         "An answer waits for approval if its step's `confidence` or `confirm` condition can't be judged.",
+    ),
+    RuleChange(
+        Rule.JAVASCRIPT_ORDER,
+        "0.1.0",
+        "Conditions order values of different kinds and read `.length` as JavaScript does: text that spells a number is "
+        "that number, and an object has no length.",
     ),
     RuleChange(
         Rule.QUESTIONS_STOP,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from logist.core import exit_command, onward, output_schema, review, routing
-from logist.core.event import Action, Event, Who
+from logist.core.event import ANY_JOB, Action, Event, Who
 from logist.core.instructing import judge
-from logist.core.machine import next_command, next_place
+from logist.core.machine import next_place
 from logist.core.model import (
     Approval,
     Check,
@@ -61,7 +61,6 @@ class Idle:
 
     status: Status
     reason: str
-    fix: str
 
 
 @dataclass(frozen=True)
@@ -101,13 +100,9 @@ def idle(state: State) -> Idle | None:
     """Why no agent is asked now, or None when one is."""
     if turn(state):
         return None
-    place = state.place()
     if state.spawns and state.status is Status.PENDING:
-        return Idle(
-            state.status, "the next step gives this part of the work to other jobs", next_command(place)
-        )
-    why = state.reason or "nothing to ask an agent"
-    return Idle(state.status, why, next_command(place))
+        return Idle(state.status, "the next step gives this part of the work to other jobs")
+    return Idle(state.status, state.reason or "nothing to ask an agent")
 
 
 def named_files(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObject) -> tuple[str, ...]:
@@ -152,14 +147,14 @@ def conclude(
     return _judged(spec, state, here, reply, observed, verdict.command, verdict.warnings, rules)
 
 
-def standing(spec: EffectiveSpec, state: State) -> Place:
+def standing(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> Place:
     """The place an answer is judged at: in STUCK, that of the role that got stuck.
 
-    Raises Refused where a person's answer does not help.
+    Raises Refused where a person's answer does not help, with a command for `job`.
     """
     here = state.place()
     if here.status is Status.STUCK:
-        return next_place(here, Event(Who.STEWARD, Action.SUPPLY), spec)
+        return next_place(here, Event(Who.STEWARD, Action.SUPPLY, job=job), spec)
     return here
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from logist.core import data, review, routing
-from logist.core.event import Action, Event, Who
+from logist.core import advice, data, review, routing
+from logist.core.event import ANY_JOB, Action, Event, Who
 from logist.core.machine import next_place
 from logist.core.model import (
     HALTED,
@@ -57,6 +57,7 @@ def decide(
     routed: Routed | None = None,
     *,
     sent_back: bool = False,
+    job: str = ANY_JOB,
 ) -> Place:
     """Where `command`, an interaction of `kind` that no agent made, leads.
 
@@ -64,8 +65,8 @@ def decide(
     takes over from whom, which moves the job nowhere; of `approve`, whether it overrides a review, and who
     carries out the plan that it approves; of `spawn` and `collect`, the children and what was
     gathered. `back_to` is the place before interaction `to` of a restep; `routed` is where the workflow leads,
-    if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it.
-    Raises Refused, UsageError.
+    if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it. `job` is
+    the id for the commands that a refusal names. Raises Refused, UsageError.
     """
     if kind in STANDING:
         assert here is not None
@@ -89,8 +90,14 @@ def decide(
         fault=str(command.get("fault") or ""),
         gathered=command["gathered"] if command.get("gathered") in GATHERED else "reached",
         fits=not command.get("conflicts"),
+        job=job,
     )
     return next_place(here, event, spec)
+
+
+def next_command(state: State, job: str, *, running: bool = False) -> str:
+    """The command that answers the state that `job` is in; `running`: an agent is at work on it."""
+    return advice.answer(state.model_dump(mode="json"), job, running=running)
 
 
 def overrides(kind: Kind, command: JsonObject) -> bool:
@@ -122,7 +129,7 @@ def routed(
     if nothing_to_give or (kind is Kind.COLLECT and command.get("gathered") == "reached"):
         results = gathered(command)
         output = results[0] if command.get("single") and results else results
-        return _after(flow, state, spec, rules, output, results)
+        return _after(flow, state, spec, rules, output, results, gathered_items(command))
     return None
 
 
@@ -136,6 +143,14 @@ def given(state: State, command: JsonObject) -> Any:
 def gathered(command: JsonObject) -> list[Any]:
     """What the children that succeeded, and whose work is not left out, gave, in the order of the items."""
     return [child.get("output") for child in fitting(command)]
+
+
+def gathered_items(command: JsonObject) -> list[JsonObject] | None:
+    """The item and the index of each of these results; None where a collect of an earlier version has none."""
+    children = fitting(command)
+    if not all("index" in child for child in children):
+        return None
+    return [{"item": child.get("item"), "index": child["index"]} for child in children]
 
 
 def fitting(command: JsonObject) -> list[JsonObject]:
@@ -174,6 +189,7 @@ def _after(
     rules: Rules,
     output: Any,
     results: list[Any] | None = None,
+    items: list[JsonObject] | None = None,
 ) -> Routed:
-    found = data.of(spec, state, state.step, output, results)
+    found = data.of(spec, state, state.step, output, results, items)
     return routing.after(flow, state.step, Facts(found, state.visits or {}, state.suggested, rules))

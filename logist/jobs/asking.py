@@ -133,6 +133,7 @@ def by_courier(session: Session, asked: JsonObject, *, begun: bool = False) -> N
     at work, and the next command harvests: Stopped. Stopped too before anything was sent.
     """
     project, job = session.project, session.job
+    project.trust.require_to_run()  # also where a command other than a step goes on with what was half done
     if project.stopping():
         raise Stopped("stopped before anything was sent", exit_code=project.stopping())
     project.workspace(job).disarm()
@@ -148,7 +149,7 @@ def by_courier(session: Session, asked: JsonObject, *, begun: bool = False) -> N
             _interrupt(project, process)
         elif project.stopping():
             LEFT_AT_WORK.append(process)
-            raise _still_at_work(project)
+            raise _still_at_work(project, job.id)
 
 
 def _interrupt(project: Project, process: subprocess.Popen[bytes]) -> None:
@@ -162,6 +163,6 @@ def _interrupt(project: Project, process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _still_at_work(project: Project) -> Stopped:
-    fix = "the next 'logist job step' records its answer"
+def _still_at_work(project: Project, job_id: str) -> Stopped:
+    fix = f"'logist job step --job {job_id}' waits for its answer and records it"
     return Stopped("stopped waiting; the agent is still at work", exit_code=project.stopping(), fix=fix)

@@ -147,7 +147,9 @@ def _require_roles(project: Project, spec: EffectiveSpec) -> None:
     for role, source in asked:
         if role not in known and source != "job":
             key = keys.get(source, f"roles.type_mapping.{spec.task_type}")
-            fix = f"logist config show has the file; valid roles: {', '.join(sorted(project.roles.by_name))}"
+            fix = (
+                f"'logist config show' has the file; valid roles: {', '.join(sorted(project.roles.by_name))}"
+            )
             raise InvalidFile(f"`{key}` names the role `{role}`, and there is none", where="config", fix=fix)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from logist.core.machine import next_command
 from logist.core.model import TERMINAL, Status
+from logist.core.steward import next_command
 from logist.errors import Refused
 from logist.jobs import settling, specs
 from logist.jobs.project import Project
@@ -22,7 +22,7 @@ def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], obje
     with changing(project, job_id, "job config") as session:
         settled = settling.settle_first(session)
         if session.state.status in TERMINAL:
-            fix = next_command(session.state.place(), job_id)
+            fix = next_command(session.state, job_id)
             raise Refused(f"the job has ended: {session.state.status}", fix=fix)
         asked = specs.edit(project, session.job, changes, draft=session.state.status is Status.DRAFT)
         spec, changed = session.changed_spec({"changed": [".".join(path) for path in changes]})

@@ -67,11 +67,12 @@ class Turn:
     """Why it is this role: `task_type is bug`."""
 
 
-def refuse_ended(state: State) -> None:
+def refuse_ended(session: Session) -> None:
     """Raises Refused for a job that has ended."""
-    if state.status in TERMINAL:
-        fix = "logist job rerun, or logist job restep --to N"
-        raise Refused(f"the job has ended: {state.status}", fix=fix)
+    status, job_id = session.state.status, session.job.id
+    if status in TERMINAL:
+        fix = f"logist job rerun --job {job_id}, or: logist job restep --job {job_id} --to N"
+        raise Refused(f"the job has ended: {status}", fix=fix)
 
 
 def turn_of(
@@ -104,10 +105,13 @@ def require_sandbox(project: Project, turn: Turn) -> None:
     """Raises Refused where the config wants a sandbox and none works here; says so where it only would like one."""
     mode = project.settings.sandbox.mode
     runs = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
-    if project.script is not None or not runs or mode == "off" or sandbox.means().kind != "none":
+    if project.script is not None or not runs:
+        return
+    sandbox.require_linux()
+    if mode == "off" or sandbox.means().kind != "none":
         return
     why = "; ".join(sandbox.means().details)
-    fix = "apt install bubblewrap; logist doctor tells what works"
+    fix = "apt install bubblewrap; 'logist doctor' shows what works"
     if mode == "required":
         raise Refused(f"no sandbox works here, and the config requires one: {why}", fix=fix)
     project.say(f"warning: no sandbox works here, so what the agent runs can do what you can ({fix})")
@@ -325,10 +329,10 @@ def _changed(
 def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:
     """What `step` would send now; writes nothing and takes no lock."""
     session = load(project, project.job(job_id))
-    refuse_ended(session.state)
+    refuse_ended(session)
     if settling.unsettled(session):
         reason = "a step is in flight: the next command records its outcome, and asks nothing"
-        return session.state, Idle(session.state.status, reason, "logist job step")
+        return session.state, Idle(session.state.status, reason)
     waits, phase = step.idle(session.state), step.turn(session.state)
     if waits or phase is None:
         assert waits is not None

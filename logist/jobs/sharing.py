@@ -45,7 +45,7 @@ class Prepared:
     plan: StepPlan
     envelope: JsonObject
     kept: Kept | None
-    """The turns to go on from; a courier reserves for each of those that follow."""
+    """The turns to go on from; a courier reserves for each of those that follow, and the run is reserved before."""
     begun: bool
     """Its request is on disk: what it may cost is reserved."""
 
@@ -66,7 +66,7 @@ def prepare(
             return prepared
         if prepared.unsettled:
             message = f"{prepared.job} has a job whose last call is not recorded yet ({prepared.reason})"
-            raise Busy(message, fix="logist run records it")
+            raise Busy(message, fix="'logist run' records it")
         if not has_said_so:
             session.project.say(f"waiting for calls of other jobs of {prepared.job} ({prepared.reason})")
             has_said_so = True
@@ -79,12 +79,14 @@ def _prepared(
     project, spec = session.project, turn.spec
     above, job_id = spec.limits_above, session.job.id
     with shared_limits.reserving(project.jobs_dir, job_id, above, lambda: _stop(session)) as shared:
+        # A setup, or the wait for other calls, may have taken long: by now nobody may want this one.
+        family.require_wanted(project, session.state, job_id)
         plan = planning.plan(session, turn, given, shared, setup)
         if isinstance(plan, Halt):
             return plan
         envelope = asking.envelope(session, spec, plan, checkpoint, shared)
         kept = None if project.script is not None else resuming.kept(session, spec, plan, checkpoint)
-        if begun := bool(shared) and kept is None:
+        if begun := bool(shared):
             _stop(session)
             session.job.begin_exchange(1, envelope)
     return Prepared(spec, plan, envelope, kept, begun)

@@ -33,7 +33,7 @@ from logist.store import JobDir, replace_file
 from logist.workspace import Workspace, names
 
 TITLE_LENGTH = 60
-MADE_AGAIN = "logist doctor --fix makes it again from the history"
+MADE_AGAIN = "'logist doctor --fix' makes it again from the history"
 UNMAPPED = "implement"
 """Does the tasks of a type that neither the config nor a role names."""
 TASK_TYPE = "task_type "
@@ -236,7 +236,7 @@ def file_warnings(project: Project, workspace: Workspace, files: Iterable[str]) 
     """The `files` of a spec that no prompt can show, each with the reason."""
     most = project.settings.context.max_file_bytes
     read_files = (workspace.read_file(path, most) for path in files)
-    return tuple(f"files: no prompt can show {file.path}: {file.note}" for file in read_files if file.note)
+    return tuple(f"files: prompts can't show {file.path}: {file.note}" for file in read_files if file.note)
 
 
 def merge_warnings(project: Project, spec: JobSpec, state: State, flow: Workflow | None) -> tuple[str, ...]:

@@ -16,10 +16,12 @@ import pytest
 from logist.agents.programs.finding import PRESETS
 from logist.cli import shell_values
 from logist.cli.main import JOB, root
-from logist.config.sections import SHIPPED_MODELS
+from logist.config.sections import SHIPPED_MODELS, ModelEntry
+from logist.config.settings import Settings
 from logist.core.event import Action, Who
 from logist.core.machine import TABLE
 from logist.core.model import TERMINAL, Status
+from logist.documents import known_keys
 from tests.cli.desk import Desk, answer
 from tests.support import CRASHED, logist_command, process_environment
 from tests.test_start import TIMED, heavy
@@ -113,6 +115,9 @@ def test_commands_options_and_names(desk: Desk) -> None:
     assert completed(desk, "logist role show W") == ["Wizard", "Worker"]
     assert completed(desk, "logist workflow show s") == ["spell"]
     assert "--model" in completed(desk, "logist job step --")
+    assert completed(desk, "logist config set limits.c") == ["limits.cost_threshold"]
+    desk.settings("models:\n  mine:\n    provider_model: x/y\n")
+    assert "models.mine.endpoint" in completed(desk, "logist config unset models.mine.")
 
 
 def test_shortcuts_come_with_the_first_letter(desk: Desk) -> None:
@@ -168,6 +173,8 @@ def test_the_states_are_those_of_the_state_machine() -> None:
 def test_the_shipped_names_are_all_there() -> None:
     assert tuple(sorted(PRESETS)) == shell_values.PROGRAMS
     assert tuple(sorted(SHIPPED_MODELS)) == shell_values.MODELS
+    assert tuple(sorted(known_keys(Settings))) == shell_values.SETTINGS
+    assert tuple(ModelEntry.model_fields) == shell_values.MODEL_FIELDS
 
 
 def test_values(jobs: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests import support
 from tests.cli.desk import Desk
+from tests.support import RunLogist
 
 SPEC = """\
 # A spec with a comment.
@@ -132,6 +134,31 @@ def test_a_spec_that_is_no_text(desk: Desk, tmp_path: Path) -> None:
     assert (ran.code, ran.err) == (2, "error: spec.yaml: the spec is not UTF-8 text\n")
 
 
+def test_outside_of_a_project_it_says_where_the_job_is(cli: RunLogist, tmp_path: Path) -> None:
+    data = Path(os.environ["XDG_DATA_HOME"], "logist", "jobs")
+    words = ("job", "create", "--id", "j1", "--prompt", "x")
+    ran = cli(*words, cwd=tmp_path)
+    assert ran.code == 0
+    assert ran.err == (
+        f"there is no project here, so the job j1 is in {data}; to make a project of this directory instead: "
+        "logist init, then make the job again\n"
+    )
+    assert (data / "j1").is_dir()
+    assert cli("init", cwd=tmp_path).code == 0
+    inside = cli(*words, cwd=tmp_path)
+    assert (inside.code, inside.err) == (0, "")
+    assert (tmp_path / ".logist" / "jobs" / "j1").is_dir()
+
+
+@pytest.mark.parametrize("named", [["--jobs-dir", "jobs"], []], ids=["option", "environment"])
+def test_who_names_a_directory_knows_where_the_job_is(
+    cli: RunLogist, tmp_path: Path, named: list[str]
+) -> None:
+    env = {} if named else {"LOGIST_JOBS_DIR": "jobs"}
+    ran = cli("job", "create", "--id", "j1", "--prompt", "x", *named, env=env, cwd=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+
+
 def test_an_argument_of_several_words_is_the_task(desk: Desk) -> None:
     assert desk("job", "create", "Fix the\nbug", "--id", "j1", "--title", "A bug").code == 0
     assert desk.history()[0]["spec"]["prompt"] == "Fix the\nbug"
@@ -196,9 +223,9 @@ def test_a_file_that_no_prompt_can_show_is_a_warning(desk: Desk) -> None:
     ran = desk("job", "create", "Do it now.", "--id", "j1", "--files", "src/missing.py", "--no-repo")
     assert ran.code == 0
     reason = "not there, or not a regular file of the workspace"
-    assert ran.err == f"warning: files: no prompt can show src/missing.py: {reason}\n"
+    assert ran.err == f"warning: files: prompts can't show src/missing.py: {reason}\n"
     changed = desk("job", "config", "j1", "--set", "files=[other.py]")
-    assert (changed.code, changed.err) == (0, f"warning: files: no prompt can show other.py: {reason}\n")
+    assert (changed.code, changed.err) == (0, f"warning: files: prompts can't show other.py: {reason}\n")
     before = (desk.job() / "job.yaml").read_bytes()
     refused = desk("job", "config", "j1", "--set", "files=[../other.py]")
     assert refused.code == 2

@@ -76,7 +76,10 @@ def test_the_answer_to_a_terminated_step_is_recorded_by_the_next(desk: Desk) -> 
         for number, words in enumerate((["step"], ["run"]), 1):
             code, told = stopped(desk, server, number, signal.SIGTERM, "job", *words, "j1")
             assert code == 143
-            assert "the agent is still at work (the next 'logist job step' records its answer)" in told
+            assert (
+                "the agent is still at work ('logist job step --job j1' waits for its answer and records it)"
+                in told
+            )
             assert "Traceback" not in told
             shown = desk("job", "status", "j1", "--json").json["data"]
             assert shown["status"] == ("RUNNING", "REVIEWING")[number - 1]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,6 +188,11 @@ def unread(desk: Desk, *args: str, stdout: bool = True, stderr: bool = False) ->
     return started.returncode, (out or b"") + (err or b"")
 
 
+def read_waiting(code: int, errors: bytes) -> tuple[int, list[str]]:
+    """The exit code of a run, and the jobs that it says are waiting for a person, which were not run."""
+    return code, re.findall(r"^warning: (\w+): [A-Z_]+, waits for", errors.decode(), re.MULTILINE)
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("mode", [[], ["--json"]])
 def test_the_exit_code_is_told_to_nobody_too(desk: Desk, mode: list[str]) -> None:
@@ -194,7 +201,8 @@ def test_the_exit_code_is_told_to_nobody_too(desk: Desk, mode: list[str]) -> Non
         desk.create(job_id)
     assert unread(desk, "job", "step", "a", *mode) == (3, b"")
     assert unread(desk, "job", "run", "b", *mode) == (3, b"")
-    assert unread(desk, "run", "--parallel", "1", *mode) == (3, b"")
+    waiting = [] if mode else ["a", "b"]
+    assert read_waiting(*unread(desk, "run", "--parallel", "1", *mode)) == (3, waiting)
     assert {desk.state(job_id)["status"] for job_id in "abc"} == {"STUCK"}
     assert unread(desk, "job", "step", "nope", *mode)[0] == 2
     assert unread(desk, "job", "approve", "a", *mode)[0] == 8
@@ -204,7 +212,7 @@ def test_work_goes_on_when_nobody_reads(desk: Desk) -> None:
     desk.create("one")
     desk.create("two")
     assert unread(desk, "job", "run", "one") == (11, b"")
-    assert unread(desk, "run", "--parallel", "1") == (11, b"")
+    assert read_waiting(*unread(desk, "run", "--parallel", "1")) == (11, ["one"])
     assert {desk.state(job_id)["status"] for job_id in ("one", "two")} == {"APPROVAL_REQUIRED"}
 
 
@@ -408,3 +416,18 @@ def test_a_stop_is_a_document_too(number: int, code: int, tmp_path: Path) -> Non
     os.close(writer)
     assert waiting.returncode == code
     assert json.loads(out)["diagnostics"][0]["code"] == "stopped"
+
+
+@pytest.mark.parametrize("platform", ["win32", "cygwin"])
+def test_native_windows_is_refused_in_one_line(platform: str) -> None:
+    """Before anything is imported that Windows does not have."""
+    code = (
+        f"import sys; sys.platform = {platform!r}\n"
+        "for name in ('fcntl', 'grp', 'pwd', 'resource', 'termios'): sys.modules[name] = None\n"
+        "from logist.__main__ import main"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (8, "")
+    assert done.stderr == (
+        "error: Logist does not run on native Windows: use WSL2 (Windows Subsystem for Linux)\n"
+    )

@@ -120,7 +120,7 @@ NEEDS = "; this step needs at least 0.5"
         ({"confidence": 0.5}, None, f"the agent gave no confidence{NEEDS}"),
         ({"confidence": 0.5}, {"Confidence": 0.9}, f"the agent gave no confidence{NEEDS}"),
         *(
-            ({"confidence": 0.5}, {"confidence": value}, f"{shown}, which is no number from 0 to 1{NEEDS}")
+            ({"confidence": 0.5}, {"confidence": value}, f"{shown}, which is not a number from 0 to 1{NEEDS}")
             for value, shown in (
                 (1.5, "1.5"),
                 (-1, "-1"),
@@ -129,9 +129,9 @@ NEEDS = "; this step needs at least 0.5"
                 (True, "true"),
             )
         ),
-        ({"confidence": 0.5}, {"confidence": [0.9]}, f"an array, which is no number from 0 to 1{NEEDS}"),
+        ({"confidence": 0.5}, {"confidence": [0.9]}, f"an array, which is not a number from 0 to 1{NEEDS}"),
         ({"confirm": "output.missing"}, None, "can't be judged: `output.missing` is missing"),
-        ({"confirm": "output.more > 3"}, None, "can't be judged: the kinds of the values do not fit"),
+        ({"confirm": "output.more > 3"}, None, ""),  # true counts as 1, as in JavaScript
         ({"confirm": "output.more === false"}, None, ""),
         ({"confirm": "output.more"}, None, "this step is to be confirmed where `output.more` holds"),
     ],

@@ -13,6 +13,7 @@ from typing import Any
 from logist.config.environment import Environment
 from logist.config.layering import merged
 from logist.config.settings import Settings
+from logist.config.trust import Trust
 from logist.core.model import Interaction, JobSpec, State
 from logist.jobs import looking, queue
 from logist.jobs.create import create
@@ -93,6 +94,7 @@ class Bench:
             steward="ada",
             agent=f"scripted:{script}",
             say=self.said.append,
+            trust=Trust(place / "user", home),
         )
 
     def change(self, **changes: Any) -> None:

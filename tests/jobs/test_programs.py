@@ -19,6 +19,7 @@ from logist.agents.programs.errand import ProgramErrand
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
 from logist.agents.protocol import Ask
 from logist.config import trust
+from logist.config.settings import load_settings
 from logist.core import money
 from logist.core.model import (
     ErrorKind,
@@ -214,7 +215,7 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
         said = whole | {"agent": "fake"}
         (b.project.home / "config.yaml").write_text(json.dumps(said), "utf-8")
         user = b.project.home.parent / "user" / "logist"
-        trust.trust(user, b.project.home, trust.powers(said))
+        trust.read_trust(user, b.project.home, load_settings(b.project.home, user)).allow()
         stepper = step_as_process(b, XDG_CONFIG_HOME=str(user.parent))
         workspace = b.project.job("j").workspace
         waiting_for((workspace / "made.txt").exists)
@@ -248,6 +249,16 @@ def test_a_machine_without_a_sandbox(
     else:
         assert b.step().state.status is Status.REVIEW_REQUIRED
     assert any("no sandbox works here" in line for line in b.said) is (mode == "auto")
+
+
+def test_no_program_is_started_where_its_processes_could_not_be_ended(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = made(bench, WRITES)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(Refused, match="run on Linux only"):
+        b.step()
+    assert len(b.history()) == 1
 
 
 @pytest.mark.deep_beyond(1)

@@ -220,7 +220,7 @@ def test_a_job_that_has_ended_takes_none(bench: MakeBench, kind: Kind, name: str
     (b.folder() / "job.yaml").write_text("prompt: [", "utf-8")
     before = b.files()
     assert needless(b.project, "j", name) is None
-    with pytest.raises(Refused, match="takes no role"):
+    with pytest.raises(Refused, match="can't switch the role"):
         switch(b.project, "j", name)
     after = b.files()
     assert {path for path in after if after[path] != before.get(path)} <= {"lock"}

@@ -128,7 +128,7 @@ def test_a_reviewer_that_never_agrees_hands_it_to_a_person(bench: MakeBench, tmp
     result = b.run()
     assert result.state.stuck is not None
     assert (result.state.stuck.kind, result.exit_code) == (StuckKind.ATTEMPTS, 3)
-    with pytest.raises(Refused, match="STUCK takes no merge"):
+    with pytest.raises(Refused, match="can't merge: the job is STUCK"):
         merging.merge(b.project, "j")
     with pytest.raises(UsageError, match="only for a reason"):
         deciding.decide(b.project, "j", Kind.APPROVE, note=" ", command={"override": True})

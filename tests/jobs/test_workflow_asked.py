@@ -460,9 +460,9 @@ def gated(b: Bench, tmp_path: Path, metadata: Any, *, more: str = "", reviewer: 
     ("metadata", "why"),
     [
         (None, "the agent gave no confidence"),
-        ({"confidence": 1.5}, "is 1.5, which is no number from 0 to 1"),
-        ({"confidence": "high"}, 'is "high", which is no number from 0 to 1'),
-        ({"confidence": True}, "is true, which is no number from 0 to 1"),
+        ({"confidence": 1.5}, "is 1.5, which is not a number from 0 to 1"),
+        ({"confidence": "high"}, 'is "high", which is not a number from 0 to 1'),
+        ({"confidence": True}, "is true, which is not a number from 0 to 1"),
         ({"confidence": 0.79}, "is 0.79; this step needs at least 0.8"),
     ],
 )

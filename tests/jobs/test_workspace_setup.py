@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logist.core.model import Kind, Status
-from logist.errors import SetupFailed, Stopped
+from logist.config.environment import Environment
+from logist.core.model import Check, Kind, Status
+from logist.errors import InvalidFile, SetupFailed, Stopped
 from logist.jobs import asking, setup_cache, workspace_setup
 from logist.jobs.deciding import decide, rerun, restep
 from logist.jobs.forking import fork
@@ -211,6 +213,94 @@ def test_an_agent_can_not_change_the_program_that_judges_it(bench: MakeBench, tm
     assert site.ran() == 1
     b.step()
     assert b.state().status is Status.APPROVAL_REQUIRED
+
+
+def test_a_check_can_not_change_the_program_of_the_next_one(bench: MakeBench, tmp_path: Path) -> None:
+    """A check runs what the agent wrote, its tests say, and the linter after it is in the environment too."""
+    site = Site(bench, tmp_path, [WORK], check="printf '#!/bin/sh\\necho planted\\n' > .venv/bin/tool; tool")
+    settings = site.bench.project.settings
+    checks = {**settings.review.checks, "second": Check(command="tool")}
+    review = settings.review.model_copy(update={"checks": checks})
+    site.bench.change(settings=settings.model_copy(update={"review": review}))
+    b = site.create()
+    b.step()
+    assert {each["check"]: each["output"] for each in b.state().checks or []} == {
+        "ours": "planted",
+        "second": "the tool of ., with one",
+    }
+
+
+def test_the_commands_run_no_program_that_an_agent_has_configured_for_git(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    """They have network access, and git runs what its config and hooks name."""
+    site = Site(bench, tmp_path, [WORK])
+    site.set(commands=(INSTALL, "git status > .venv/status"))
+    b = site.create()
+    program = b.workspace() / ".git" / "planted"
+    program.write_text(f"#!/bin/sh\ntouch {b.workspace()}/planted\n", "utf-8")
+    program.chmod(0o755)
+    with (b.workspace() / ".git" / "config").open("a") as file:
+        file.write(f"[core]\n\tfsmonitor = {program}\n")
+    b.step()
+    assert (b.workspace() / ".venv" / "status").exists()
+    assert not any("planted" in line for line in b.said)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "packages",
+        *(pytest.param(name, marks=pytest.mark.deep) for name in ("", "interpreters", "copies", "locks")),
+    ],
+)
+def test_no_link_that_came_with_a_clone_leads_a_setup_elsewhere(
+    bench: MakeBench, tmp_path: Path, name: str
+) -> None:
+    """The commands write to these, and have network access."""
+    site = Site(bench, tmp_path, [WORK])
+    site.set(commands=(INSTALL, "touch $XDG_CACHE_HOME/written"))
+    b = site.create()
+    private = tmp_path / "private"
+    private.mkdir()
+    folder = b.project.jobs_dir / setup_cache.FOLDER
+    if name:
+        folder.mkdir()
+    (folder / name).symlink_to(private)
+    with nullcontext() if name == "copies" else pytest.raises(InvalidFile, match="must be a directory"):
+        b.step()
+    assert not list(private.iterdir())
+
+
+def test_variables_that_are_no_secret_decide_what_is_installed(bench: MakeBench, tmp_path: Path) -> None:
+    site = Site(bench, tmp_path, [WORK], environment=["NODE_ENV", "NPM_TOKEN"])
+    b = site.bench
+    for number, values in enumerate(
+        [
+            {"NODE_ENV": "production", "NPM_TOKEN": "secret-one-1234"},
+            {"NODE_ENV": "production", "NPM_TOKEN": "secret-two-1234"},
+            {"NODE_ENV": "test", "NPM_TOKEN": "secret-two-1234"},
+        ]
+    ):
+        b.change(environment=Environment({"HOME": str(tmp_path), "PATH": os.environ["PATH"], **values}))
+        site.create(f"j{number}", review=False)
+        b.step(f"j{number}")
+        b.script({}, [WORK])
+    assert (site.ran(), site.copied()) == (2, 1)
+
+
+def test_without_a_lock_file_each_job_runs_the_commands(bench: MakeBench, tmp_path: Path) -> None:
+    """Nothing says that the second one needs what the first has made, say a build of its sources."""
+    site = Site(bench, tmp_path, [WORK], check="cat build/out")
+    site.set(commands=("mkdir build; cat main.c > build/out",))
+    committed = "git add -A && git -c user.name=a -c user.email=a@b.c commit -qm more"
+    for text in ("one", "two"):
+        (site.repo / "main.c").write_text(text, "utf-8")
+        subprocess.run(f"git rm -q --ignore-unmatch requirements.txt; {committed}", shell=True, cwd=site.repo, check=True)  # fmt: skip
+        b = site.create(text)
+        b.step(text)
+        assert outcome(b, text)["output"] == text
+        b.script({}, [WORK])
 
 
 @pytest.mark.deep
@@ -443,6 +533,18 @@ def test_a_copy_that_came_with_a_clone_is_not_used(bench: MakeBench, tmp_path: P
     shutil.copytree(shelf, tmp_path / "cloned", symlinks=True)
     shutil.rmtree(shelf)
     shutil.copytree(tmp_path / "cloned", shelf, symlinks=True)
+    site.create("second")
+    b.step("second")
+    assert (site.ran(), site.copied()) == (2, 0)
+
+
+def test_a_pipe_in_a_copy_holds_nobody_up(bench: MakeBench, tmp_path: Path) -> None:
+    site = Site(bench, tmp_path, [WORK], check="tool")
+    b = site.create()
+    b.step()
+    (copy,) = (b.project.jobs_dir / setup_cache.FOLDER / "copies").iterdir()
+    (copy / "setup.json").unlink()
+    os.mkfifo(copy / "setup.json")
     site.create("second")
     b.step("second")
     assert (site.ran(), site.copied()) == (2, 0)

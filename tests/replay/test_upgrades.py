@@ -21,6 +21,7 @@ from tests import support
 from tests.replay.test_fixtures import SCHEMA
 
 GATES = support.ROOT / "fixtures/upgrades/gates-that-a-missing-confidence-opened"
+KINDS = support.ROOT / "fixtures/upgrades/branches-by-kinds-that-do-not-fit"
 JOBS = sorted(path.parent for path in (support.ROOT / "fixtures" / "upgrades").glob("*/jobHistory.json"))
 
 
@@ -46,6 +47,16 @@ def test_a_changed_rule_is_named_with_its_version_and_fails_only_if_that_is_want
     text = "\n".join(replay_report.lines(replayed))
     assert "interactions 2, 3, 4, 5, 6: a rule has changed in Logist 0.1.0 (closed_gates)" in text
     assert "waits for approval if its step's `confidence`" in text
+
+
+def test_branches_that_javascript_takes_otherwise_name_their_rule() -> None:
+    replayed = replay_file(SCHEMA, KINDS)
+    assert [(each.sequence, each.rule) for each in replayed.changed_rules] == [
+        (2, "javascript_order"),
+        (4, "javascript_order"),
+    ]
+    assert not replayed.fails()
+    assert replayed.fails(rules=True)
 
 
 def test_what_no_rule_explains_is_a_difference_also_beside_a_changed_rule(tmp_path: Path) -> None:

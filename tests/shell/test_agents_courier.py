@@ -409,7 +409,7 @@ def test_without_litellm_the_answer_says_how_to_install_it(job: JobDir) -> None:
     )
     assert got.reply.error is not None
     assert got.reply.error.kind is ErrorKind.BAD_REQUEST
-    assert "pip install 'logist[litellm]'" in got.reply.error.message
+    assert "install Logist with the extra `litellm`" in got.reply.error.message
     assert cost(got.reply.usage) == 0
     assert [exchange.sent for exchange in job.exchanges()] == [False]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -196,6 +196,15 @@ def test_how_a_program_ends_by_itself(
 ) -> None:
     bench(script)
     assert bench.end == end
+
+
+@confining
+def test_git_works_whatever_settings_the_machine_has(bench: Bench) -> None:
+    """Under Landlock a file that can't be read is still there, and git stops at its settings for all users."""
+    script = "git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty -m x && echo done"
+    assert bench(script) == ("done\n", "")
+    assert bench('test "$GIT_CONFIG_NOSYSTEM" = 1 || test ! -e /etc/gitconfig')[1] == ""
+    assert bench.end == (0, None, "exited")
 
 
 @every
@@ -667,6 +676,16 @@ def test_the_means_are_found_by_trying() -> None:
     assert found.details
     assert json.dumps(found.details)
     assert found.kind in KINDS
+
+
+@pytest.mark.parametrize("mode", ["auto", "required", "off"])
+def test_elsewhere_than_on_linux_no_program_is_started(
+    monkeypatch: pytest.MonkeyPatch, mode: Literal["auto", "required", "off"]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert sandbox.means("/nonexistent").details == ("the sandbox works on Linux only",)
+    with pytest.raises(Refused, match="run on Linux only"):
+        sandbox.choose(mode)
 
 
 class TestTrial:

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from logist.cli.glance import status_span
-from logist.cli.options import Amount, jobs_dir_option, json_option
-from logist.cli.output import Output, Span, warnings
+from logist.cli.options import Amount, json_option, new_jobs_dir_option
+from logist.cli.output import Command, Output, Span, warnings
 from logist.cli.shell_values import complete_directory, complete_file, complete_role, complete_workflow
 from logist.config.environment import Environment
 
@@ -79,7 +79,7 @@ from logist.config.environment import Environment
     "--max-attempts", type=click.IntRange(min=1), metavar="N", help="Attempts at a step before it is STUCK."
 )
 @click.option("--rank", type=int, metavar="N", help="Place in the queue; lower runs earlier.")
-@jobs_dir_option
+@new_jobs_dir_option
 @json_option
 @click.pass_obj
 def create(environment: Environment, /, jobs_dir: str | None, **options: Any) -> Output:
@@ -91,7 +91,7 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
     Without either the job is what --prompt or --file says, or what its workflow says.
     """
     from logist.cli import context, given_spec
-    from logist.core.machine import next_command
+    from logist.core.steward import next_command
     from logist.jobs.create import create as create_job
 
     project = context.project(environment, jobs_dir)
@@ -107,12 +107,12 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         "path": str(made.job.path),
         "status": state.status.value,
         "title": state.title,
-        "next_command": next_command(state.place(), job_id),
+        "next_command": next_command(state, job_id),
     }
     lines = (
         (Span(job_id, "bold"), " is ", status_span(state.status.value)),
         (Span(f"directory: {made.job.path}", "dim"),),
-        (Span(f"next: {data['next_command']}", "dim"),),
+        (Command(f"next: {data['next_command']}", "dim"),),
     )
     diagnostics = (
         *warnings(file_warnings, "no_such_file"),
@@ -120,5 +120,7 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         *warnings(made.file_warnings, "file_not_shown"),
         *warnings(made.merge_warnings, "unchecked_merge"),
         *context.unused_permissions(environment),
+        *context.outside_project(environment, jobs_dir, job_id),
+        *context.untrusted(project),
     )
     return Output(data, lines, diagnostics)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -98,7 +99,7 @@ def _lines(name: str, done: Exported) -> Iterator[Line]:
         many = ", ".join(f"{KINDS.get(kind, kind)} {count}" for kind, count in made.replaced.items())
         yield f"replaced: {many or 'nothing'}"
     yield (Span(f"directory: {done.path}", "dim"),)
-    yield (Span(f"next: logist replay {done.path}", "dim"),)
+    yield (Span(f"next: logist replay {quote(str(done.path))}", "dim"),)
 
 
 def _doubts(done: Exported) -> Iterator[str]:

@@ -98,7 +98,7 @@ def _lines(found: Published) -> Iterator[Line]:
     for line in found.patch.splitlines():
         yield (Span(line, STYLES.get(line[:1], "")),)
     if found.revert:
-        yield (Span(f"to take it back: {found.revert}", "dim"),)
+        yield (Span(f"To undo: {found.revert}", "dim"),)
 
 
 def _counts(change: FileChange) -> str:

@@ -49,9 +49,10 @@ def preview(
     The prompt goes to standard output as it is; who would be asked and why, where, at what cost,
     and a table of the prompt's parts, with what was cut to keep its budget, to standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
     """
-    from logist.cli.context import project
-    from logist.core.model import Phase
+    from logist.cli.context import project, untrusted
+    from logist.core.limits import Halt
     from logist.core.step import StepPlan
+    from logist.core.steward import next_command
     from logist.jobs.planning import Choice
     from logist.jobs.planning import preview as look
     from logist.jobs.workspace_setup import outlook
@@ -60,12 +61,14 @@ def preview(
     here = project(environment, jobs_dir, agent)
     state, found = look(here, chosen, Choice(role, model, strict=strict))
     if isinstance(found, StepPlan):
-        return _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
-    status = getattr(found, "limit", state.status).value
-    stuck = state.stuck
-    kind, reviewing = (stuck.kind.value, stuck.phase is Phase.REVIEWER) if stuck else (None, False)
-    answer = advice.next_command(status, kind, chosen, state.awaiting, reviewing=reviewing)
-    return _nothing(chosen, status, found.reason, answer)
+        planned = _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
+        return planned._replace(diagnostics=planned.diagnostics + untrusted(here))
+    if isinstance(found, Halt):
+        # The job is not halted yet: once the limit is raised, there is nothing to resume.
+        answer = advice.raise_limit(found.limit.value, found.job or chosen)
+        return _nothing(chosen, found.limit.value, found.reason, answer)
+    answer = next_command(state, chosen, running=here.job(chosen).running())
+    return _nothing(chosen, state.status.value, found.reason, answer)
 
 
 def _nothing(chosen: str, status: str, reason: str, fix: str) -> Output:

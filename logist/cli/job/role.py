@@ -65,7 +65,7 @@ def role(
 
 def _parsed(words: tuple[str, ...], reset: bool) -> tuple[str | None, str | None]:
     """`(job, role)`; the role is None with --reset."""
-    fix = "logist job role [JOB] NAME, or: logist job role [JOB] --reset"
+    fix = "logist job role JOB NAME, or: logist job role JOB --reset"
     if reset and len(words) < 2:
         return words[0] if words else None, None
     if reset:

@@ -120,6 +120,8 @@ class State(Recorded):
     """Where the children come from; kept until the next ones are made."""
     results: list[Any] | None = None
     """What the children of the last foreach or subflow gave, in the order of the items."""
+    result_items: list[JsonObject] | None = None
+    """Of a foreach: the `item` and the `index` that each of these results belongs to."""
     output_of: str | None = None
     """The step whose output is the last one."""
     summaries: dict[str, str] | None = None

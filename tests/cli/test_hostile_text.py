@@ -88,6 +88,7 @@ def made(desk: Desk, text: str) -> None:
     spec |= {"acceptance_criteria": [said], "task_type": said, "role": "Worker"}
     (desk.place / "spec.json").write_text(json.dumps(spec), "utf-8")
     desk.settings("context: {budget_tokens: 10000000}\n")  # else what is very long is never sent
+    assert desk("trust", "--yes").code == 0  # a model's name with a `/` reaches another host
 
 
 def history(text: str) -> Iterator[list[str]]:

@@ -114,7 +114,7 @@ class Desk:
             now=1_700_000_100,
             jobs_dir=self.repository / ".logist" / "jobs",
         )
-        with locked(find(self.source), 0.0) as target:
+        with locked(find(self.source, by_branch="logist job merge --job j --branch"), 0.0) as target:
             between()
             return publish(work, target, mode, **options)
 

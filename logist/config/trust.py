@@ -57,7 +57,13 @@ HARMLESS = frozenset(
 HARMLESS_IN_ROLES = frozenset(
     {
         *("name", "description", "instructions", "prompt_template", "badge", "color"),
-        *("temperature", "max_output_tokens", "applicable_task_types", "context_requirements"),
+        *(
+            "temperature",
+            "max_output_tokens",
+            "applicable_task_types",
+            "context_requirements",
+            "output_schema",
+        ),
         # Commands run in the sandbox without network, and the shipped default role may run them too.
         *("permissions", "can_delegate_to_roles"),
     }

@@ -152,7 +152,7 @@ def test_what_runs_nothing_needs_none(desk: Desk, user: dict[str, str], text: st
     assert (shown.code, "a step needs your trust first" in shown.err) == (0, True)
     changed = [
         ["job", "rank", "j1", "3"],
-        ["job", "role", "j1", "Planner"],
+        ["job", "role", "j1", "Designer"],
         ["job", "config", "j1", "--set", "rank=2"],
         ["job", "suspend", "j1"],
         ["job", "resume", "j1"],
@@ -340,5 +340,5 @@ def test_each_setting_is_judged() -> None:
     }
     harmless = {".".join(path).removesuffix(".*") for path in trust.HARMLESS}
     assert set(known_keys(Settings)) == sensitive | {key for key in harmless if "*" not in key}
-    roles = {"agent", "network", "llm_model"}
+    roles = {"agent", "network", "llm_model", "later_attempts"}
     assert set(Role.model_fields) == roles | trust.HARMLESS_IN_ROLES

@@ -221,6 +221,7 @@ def test_what_differs_today_without_the_change_is_told(here: Desk, monkeypatch: 
 )
 def test_what_is_wrong_is_said(here: Desk, args: list[str], code: int, said: str) -> None:
     written(here, "bad.yaml", "name: Worker\n")
+    (here.place / "empty").mkdir()
     ran = here("whatif", *args)
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.err

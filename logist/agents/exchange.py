@@ -186,8 +186,9 @@ class Errand:
         """
         ask, at = self.ask, self.at
         while not self.stopped:
-            jobs_dir = Path(os.path.realpath(self.job.path)).parent
-            with shared_limits.reserving(jobs_dir, self.job.id, ask.shares_limits_of) as shared:
+            with shared_limits.reserving(self._jobs_dir(), self.job.id, ask.shares_limits_of) as shared:
+                if self._is_dropped():
+                    return Ending.SHARED_COST  # its cost would count nowhere
                 room = min((each.left for each in shared), default=None)
                 self.coming = next_exchange(ask, at.turns, at.spent, room)
                 if self.coming is not None:
@@ -207,7 +208,16 @@ class Errand:
             self._sleep(LOOK_SECONDS)
         return None
 
+    def _jobs_dir(self) -> Path:
+        return Path(os.path.realpath(self.job.path)).parent
+
+    def _is_dropped(self) -> bool:
+        return shared_limits.is_dropped(self._jobs_dir(), self.job.id, self.ask.shares_limits_of)
+
     def _no_room(self, end: Ending) -> str:
+        if end is Ending.SHARED_COST and self._is_dropped():
+            turns = len(self.at.turns)
+            return f"after {turns} turns, {self.ask.shares_limits_of} does not wait for this job any more"
         text = f"after {len(self.at.turns)} turns, the next exchange could cost more than"
         above = self.ask.shares_limits_of
         return f"{text} the job may" if end is Ending.COST else f"{text} {above} and its jobs have left"

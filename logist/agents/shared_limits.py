@@ -61,6 +61,8 @@ class _Use:
     recorded: Totals = NOTHING
     unsettled: Totals = NOTHING
     calls_out: Totals = NOTHING
+    paid: Totals = NOTHING
+    """What of `calls_out` has been spent."""
     waiting: int = 0
     """How many of the jobs may make a call that is not out yet."""
 
@@ -70,6 +72,7 @@ def _sum(uses: Sequence[_Use]) -> _Use:
         totals.total(each.recorded for each in uses),
         totals.total(each.unsettled for each in uses),
         totals.total(each.calls_out for each in uses),
+        totals.total(each.paid for each in uses),
         sum(each.waiting for each in uses),
     )
 
@@ -121,11 +124,23 @@ def shared_by(jobs_dir: Path, job_id: str, above: str | None) -> list[Shared]:
     for job_above, account in _jobs_above(jobs_dir, job_id, above):
         use = _below(jobs_dir, account, job_id)
         used = totals.total([account.state.usage, use.recorded])
-        shared = Shared(
-            job_above, account.state.limits, used, use.unsettled, use.calls_out, max(1, use.waiting)
+        limits_above.append(
+            Shared(
+                job_above,
+                account.state.limits,
+                used,
+                use.unsettled,
+                use.calls_out,
+                use.paid,
+                max(1, use.waiting),
+            )
         )
-        limits_above.append(shared)
     return limits_above
+
+
+def is_dropped(jobs_dir: Path, job_id: str, above: str | None) -> bool:
+    """Whether the job whose limits `job_id` shared is there, and does not wait for it any more."""
+    return above is not None and (jobs_dir / above).is_dir() and not _jobs_above(jobs_dir, job_id, above)
 
 
 @contextmanager
@@ -235,7 +250,7 @@ def _in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
     except (KeyError, TypeError, ValueError) as error:
         raise inflight.damaged(calls.folder, "the record of an exchange makes no sense") from error
     if is_at_work:
-        return _Use(calls_out=worst)
+        return _Use(calls_out=worst, paid=totals.spending(spent))
     if not any(each.sent for each in calls):
         return _Use()  # its command was killed before anything left: the next one asks anew
     if not calls[-1].sent:

@@ -16,6 +16,7 @@ import click
 from logist.cli import pasting
 from logist.cli.output import SCHEMA_VERSION, Diagnostic, Line, Output, Span, Table
 from logist.config.environment import Environment
+from logist.core import invisible
 from logist.core.invisible import is_invisible
 from logist.errors import LogistError
 
@@ -188,7 +189,7 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     shown = "".join(character for character in text if not is_invisible(character))
-    return shown if len(shown) == len(text) else _redacted(shown)
+    return shown if len(shown) == len(text) and not invisible.pattern(shown) else _redacted(shown)
 
 
 def _redacted(text: str) -> str:

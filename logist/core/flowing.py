@@ -25,7 +25,7 @@ SWITCH = "switch"
 """Why a role is the doer that the steward has put there."""
 
 
-BOOKS = frozenset({Kind.COLLECT, Kind.HALT, Kind.RESTEP, Kind.RESUBMIT, Kind.CANCEL, Kind.FAIL})
+BOOKS = frozenset({Kind.COLLECT, Kind.HALT, Kind.RESTEP, Kind.RERUN, Kind.RESUBMIT, Kind.CANCEL, Kind.FAIL})
 """Kinds that book what the children have used; a halt does where the children have used up the limits."""
 
 LONGEST_SUMMARY = 200

@@ -166,7 +166,8 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "head": None,
         "updated_at": entry.timestamp,
         "reason": base.reason if entry.kind in UNMOVED else entry.reason,
-        "usage": used_after(base.usage, entry),
+        # What a rerun books of children counts for the jobs above (`ever_used`): the job itself starts with nothing.
+        "usage": base.usage if entry.kind is Kind.RERUN else used_after(base.usage, entry),
         **_placed(entry.after),
         **_noted(base, entry),
         **_forked(entry),

@@ -7,12 +7,22 @@ import unicodedata
 
 _CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 """Unicode's; the line separators too, which some terminals take for new lines."""
+_IGNORED = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
+"""What Unicode has a text shown without, of other categories: joiners, fillers, and what only varies the one before."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def is_invisible(character: str) -> bool:
     """Whether it could steer a terminal or hide: a control, format, surrogate, private or separator character."""
     return character not in "\n\t" and unicodedata.category(character) in _CATEGORIES
+
+
+def _is_hidden(character: str) -> bool:
+    """Whether nobody sees it; of such characters, emoji and Korean need some."""
+    return character in _IGNORED or is_invisible(character)
 
 
 def pattern(text: str) -> re.Pattern[str] | None:
@@ -22,7 +32,7 @@ def pattern(text: str) -> re.Pattern[str] | None:
     """
     if text.isascii() and not _CONTROLS.search(text):
         return None
-    characters = "".join(sorted(character for character in set(text) if is_invisible(character)))
+    characters = "".join(sorted(character for character in set(text) if _is_hidden(character)))
     if not characters or (characters == "\r" and text.count("\r") == text.count("\r\n")):
         return None
     without_returns = re.escape(characters.replace("\r", ""))

@@ -48,6 +48,8 @@ class Shared:
     """What calls may have cost that were sent, and whose outcome is not recorded yet."""
     calls_out: Totals = NOTHING
     """What calls that are out now may cost at worst."""
+    paid: Totals = NOTHING
+    """What of that has been spent: earlier turns of those calls."""
     waiting: int = 1
     """The jobs that share its limits, have not ended and have no call out, this one among them."""
 
@@ -58,8 +60,9 @@ class Shared:
 
     @property
     def left_in_the_end(self) -> int:
-        """The same once the calls that are out have ended, if they cost nothing."""
-        return _allowed(self.limits) - totals.cost(self.used_with(unsettled=True, calls_out=False))
+        """The same once the calls that are out have ended, if they cost nothing more."""
+        used = totals.total([self.used, self.unsettled, self.paid])
+        return _allowed(self.limits) - totals.cost(used)
 
     def used_with(self, *, unsettled: bool, calls_out: bool) -> Totals:
         """What is recorded, with what is not recorded yet as far as that is wanted."""

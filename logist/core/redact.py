@@ -51,17 +51,17 @@ def _every(text: str, wanted: Mapping[str, str]) -> Iterator[Match]:
             yield from _back(reading, _each(reading.text, forms))
         percent = spellings.without_percents(text)
         yield from _back(percent, _each(percent.text, {_latin(s): kind for s, kind in wanted.items()}))
-        lines = {form: kind for secret, kind in wanted.items() for form in _of_lines(secret)}
+        lines = {
+            form: kind
+            for secret, kind in wanted.items()
+            for form in spellings.wrapped(secret)
+            if len(form) >= MIN_SECRET
+        }
         unbroken = spellings.unbroken(text)
         yield from _back(unbroken, _each(unbroken.text, lines))
     yield from secrets_table.matches(text)
     for reading in readings:
         yield from _back(reading, secrets_table.matches(reading.text))
-
-
-def _of_lines(secret: str) -> Iterable[str]:
-    """What may be wrapped: the value, its base64 and hex."""
-    return (secret, *spellings.encodings(secret.encode("utf-8", "surrogatepass")))
 
 
 def _latin(secret: str) -> str:

@@ -21,7 +21,8 @@ _ODD_ESCAPE = re.compile(r"\\(?:u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f]|/)")
 # The backslash comes first, which lets the search skip ahead.
 _UNSEEN = (
     r"(?:(?:u00|x)(?:[01][0-9A-Fa-f]|7[fF]|[89][0-9A-Fa-f]|[aA][dD])|[bf]|r(?!\\+n)"
-    r"|u(?:061[cC]|180[eE]|20(?:0[b-fB-F]|2[89a-eA-E]|6[0-9a-fA-F])|[fF][eE][fF]{2}|[fF]{3}[9abAB]|[eE][0-9A-Fa-f]{3}))"
+    r"|u(?:034[fF]|061[cC]|115[fF]|1160|17[bB][45]|180[b-fB-F]|3164|[fF][eE]0[0-9A-Fa-f]|[fF]{2}[aA]0|20(?:0[b-fB-F]|2[89a-eA-E]|6[0-9a-fA-F])|[fF][eE][fF]{2}|[fF]{3}[9abAB]|[eE][0-9A-Fa-f]{3}"
+    r"|[dD][bB](?:40|[89a-fA-F][0-9A-Fa-f])\\++u[dD][c-fC-F][0-9A-Fa-f]{2}))"
 )
 _UNSEEN_ESCAPE = re.compile(rf"\\(?<!\\\\)\\*+{_UNSEEN}")
 _SPLIT_WORD = re.compile(
@@ -52,13 +53,28 @@ def forms(secret: str) -> frozenset[str]:
             json.dumps(secret)[1:-1],
             json.dumps(secret, ensure_ascii=False)[1:-1],
             html.escape(secret, quote=False),
-            html.escape(secret),
+            *_in_html(html.escape(secret)),
             secret.replace("'", "'\\''"),
             secret.replace("'", "'\"'\"'"),
             *_percent_encoded(encoded),
             *encodings(encoded),
         )
     )
+
+
+def _in_html(escaped: str) -> Iterator[str]:
+    """With both quotes as each library writes them."""
+    for single in ("&#x27;", "&#39;", "&apos;"):
+        spelled = escaped.replace("&#x27;", single)
+        yield from (spelled, spelled.replace("&quot;", "&#34;"))
+
+
+def wrapped(secret: str) -> Iterator[str]:
+    """What is left of a value, and of its forms in JSON, base64 and hex, where a text is read without its line breaks."""
+    joined = _BREAK.sub("", secret)
+    if joined:
+        yield from (joined, json.dumps(joined)[1:-1], json.dumps(joined, ensure_ascii=False)[1:-1])
+    yield from encodings(secret.encode("utf-8", "surrogatepass"))
 
 
 def encodings(encoded: bytes) -> Iterator[str]:

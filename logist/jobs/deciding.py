@@ -213,7 +213,9 @@ def rerun(
         request = {"action": "rerun", "job_id": job_id, "options": options}
         start = session.state.start_checkpoint if clean else None
         waited_for = session.state.children
-        result = _return(session, Kind.RERUN, options, request, start, note, None)
+        used = gathering.used_since(session)
+        command = {**options, **used.command}
+        result = _return(session, Kind.RERUN, command, request, start, note, None, used.usage)
     dismiss(project, waited_for, f"{job_id} was started over")
     return result
 

@@ -156,7 +156,7 @@ def _objects(scanned: Scanned, job: JobDir, secrets: Mapping[str, str]) -> None:
     if not (job.git_dir / "HEAD").is_file():
         return
     every = ("cat-file", "--batch-all-objects", "--batch", "--buffer", "--unordered")
-    with Git(job.git_dir).streaming(*every) as process:
+    with Git(job.git_dir, of_job=True).streaming(*every) as process:
         assert process.stdout is not None
         while header := process.stdout.readline():
             name, _, size = header.decode("ascii").split()

@@ -181,7 +181,7 @@ def _is_halted_above(project: Project, state: JsonObject, known: dict[str, bool]
     if above not in known:
         known[above] = False  # a circle of parents ends here
         with suppress(LogistError):  # without its parent, a job goes its own way
-            parent = project.job(above).read_state() or {}
+            parent = read_current_state(project.job(above))
             is_halted = str(parent.get("status")) in HALTED
             known[above] = is_halted or _is_halted_above(project, parent, known)
     return known[above]

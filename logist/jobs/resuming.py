@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from logist.agents import shared_limits
 from logist.agents.collecting import Ending
 from logist.agents.protocol import LITELLM
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Usage
@@ -124,9 +125,11 @@ def go_on(session: Session, found: Kept, fresh: JsonObject) -> JsonObject:
     workspace = session.project.workspace(session.job)
     session.job.begin_restore(session.state.revision + 1, checkpoint)
     workspace.restore(found.found)
-    session.job.put_back_exchanges(
-        [(request, _paid(r), _done(t)) for request, r, t in _numbered(envelope, found)]
-    )
+    turns = [(request, _paid(r), _done(t)) for request, r, t in _numbered(envelope, found)]
+    above = envelope["shares_limits_of"]
+    # For a moment there is neither the request that keeps the run nor these: nobody may look at the limits then.
+    with shared_limits.reserving(session.project.jobs_dir, session.job.id, above):
+        session.job.put_back_exchanges(turns)
     session.job.end_restore()
     return envelope
 

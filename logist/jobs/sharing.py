@@ -45,7 +45,7 @@ class Prepared:
     plan: StepPlan
     envelope: JsonObject
     kept: Kept | None
-    """The turns to go on from; a courier reserves for each of those that follow."""
+    """The turns to go on from; a courier reserves for each of those that follow, and the run is reserved before."""
     begun: bool
     """Its request is on disk: what it may cost is reserved."""
 
@@ -79,12 +79,14 @@ def _prepared(
     project, spec = session.project, turn.spec
     above, job_id = spec.limits_above, session.job.id
     with shared_limits.reserving(project.jobs_dir, job_id, above, lambda: _stop(session)) as shared:
+        # A setup, or the wait for other calls, may have taken long: by now nobody may want this one.
+        family.require_wanted(project, session.state, job_id)
         plan = planning.plan(session, turn, given, shared, setup)
         if isinstance(plan, Halt):
             return plan
         envelope = asking.envelope(session, spec, plan, checkpoint, shared)
         kept = None if project.script is not None else resuming.kept(session, spec, plan, checkpoint)
-        if begun := bool(shared) and kept is None:
+        if begun := bool(shared):
             _stop(session)
             session.job.begin_exchange(1, envelope)
     return Prepared(spec, plan, envelope, kept, begun)

@@ -91,6 +91,7 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
     phase = step.turn(session.state)
     if changed or phase is None or asked["phase"] != phase:
         return False
+    family.require_wanted(session.project, session.state, session.job.id)
     said = (asked["request"].get("command") or {}).get("options") or {}
     choice = replace(choice, role=choice.role or asked["role"], model=choice.model or said.get("model"))
     turn = planning.turn_of(session, spec, phase, choice)

@@ -14,6 +14,7 @@ from logist.agents.sandbox import Confinement
 from logist.core.model import MAX_DEPTH, State
 from logist.errors import LogistError
 from logist.jobs.project import Project
+from logist.jobs.session import read_current_state
 from logist.jobs.setup_cache import SetupCache
 from logist.store import JobDir
 from logist.workspace.prepared import Stamp
@@ -149,7 +150,7 @@ def _find_origin(project: Project, job: JobDir, state: State) -> _Origin:
             break
         try:
             above = project.job(parent)
-            values = above.read_state() or {}
+            values = read_current_state(above)
         except LogistError:
             break
         job, start = above, values.get("start_checkpoint")

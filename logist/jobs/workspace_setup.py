@@ -29,7 +29,7 @@ from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
 from logist.errors import LogistError, SetupFailed, Stopped
 from logist.jobs import asking, commands
 from logist.jobs.project import Project
-from logist.jobs.session import Session
+from logist.jobs.session import Session, read_current_state
 from logist.jobs.setup_cache import Copy, SetupCache
 from logist.jobs.workspace_code import NODE_PROGRAMS, prepared_paths
 from logist.store import JobDir, replace_file
@@ -485,7 +485,7 @@ def _changed_since_start(
             return None if made_by_job else frozenset(paths)
         try:
             job = project.job(parent)
-            above = job.read_state() or {}
+            above = read_current_state(job)
         except LogistError:
             return None
         commit, start, parent = start, above.get("start_checkpoint"), above.get("parent")

@@ -96,7 +96,9 @@ def _read(git: Git, commit: str) -> Baseline | None:
 
 def now(git: Git) -> int:
     """The file system's own time in nanoseconds, as a file touched this instant gets it."""
-    descriptor = os.open(git.git_dir / CLOCK, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        git.git_dir / CLOCK, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     try:
         os.utime(descriptor)
         return os.fstat(descriptor).st_ctime_ns

@@ -26,7 +26,7 @@ def populate(workspace: Workspace, original: Path, commits: Collection[str], at:
         with workspace.in_the_making():
             _populate(workspace, original, commits, at)
     except StorageError as error:
-        if Git(original).ask("fsck", "--full", "--no-dangling", "--no-progress")[0]:
+        if Git(original, of_job=True).ask("fsck", "--full", "--no-dangling", "--no-progress")[0]:
             message = f"the checkpoint repository is damaged: {error.message}"
             raise Damaged(message, where=str(original), fix=FROM_BACKUP) from error
         raise
@@ -35,7 +35,7 @@ def populate(workspace: Workspace, original: Path, commits: Collection[str], at:
 def _populate(workspace: Workspace, original: Path, commits: Collection[str], at: str) -> None:
     git = workspace.git
     repository.make(git.git_dir, bare=True, long_names=len(at) == 64)
-    kept = _ends(Git(original, git.path), {*commits, at})
+    kept = _ends(Git(original, git.path, of_job=True), {*commits, at})
     wanted = [
         f"+{at}:{objects.BRANCH}",
         *(f"+{commit}:{objects.KEPT}{commit}" for commit in sorted(kept - {at})),
@@ -55,7 +55,7 @@ def _populate(workspace: Workspace, original: Path, commits: Collection[str], at
 
 def _require(original: Path, commits: Collection[str]) -> None:
     """Raises Damaged unless the repository has all of them."""
-    git = Git(original)
+    git = Git(original, of_job=True)
     lost = packs.lacking(original, {objects.checked(commit, git) for commit in commits})
     if lost:
         more = f", nor {len(lost) - 1} others" if len(lost) > 1 else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from logist.errors import StorageError
+from logist.errors import Damaged, StorageError
 
 GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -43,6 +43,9 @@ SETTINGS = (
 
 UPLOAD_PACK = "git -c safe.directory='*' upload-pack"
 """git hides the caller's settings from the sender, so what it needs is said again (this goes through sh)."""
+
+_OPENED = ("", "info", "objects/info", "objects/pack", "refs/heads")
+"""Directories of a repository of checkpoints: git opens what is in them whatever it is to do."""
 
 Argument = str | bytes | Path
 
@@ -95,6 +98,9 @@ class Git:
     """Of the files it makes."""
     flushing: bool = True
     """False while a job is made: nothing is flushed then, because its maker flushes all of it once."""
+
+    of_job: bool = False
+    """A repository of checkpoints, which may have come from elsewhere with its job: what is no file is refused."""
 
     def flush(self, descriptor: int) -> None:
         """Makes a file or directory of the job durable."""
@@ -168,6 +174,8 @@ class Git:
     def _start(
         self, arguments: Sequence[Argument], stdin: int | IO[bytes], complaints: IO[bytes]
     ) -> subprocess.Popen[bytes]:
+        if self.of_job:
+            require_files(self.git_dir)
         flushed = () if self.flushing else ("core.fsync=none",)
         settings = [part for setting in (*SETTINGS, *flushed) for part in ("-c", setting)]
         try:
@@ -200,6 +208,20 @@ class Git:
         said = _last_word(complaints.read()) or f"it ended with status {status}"
         fix = "check the disk and the space on it, then run the command again"
         return StorageError(f"git {arguments[0]!s} failed: {said}", where=str(self.git_dir), fix=fix)
+
+
+def require_files(git_dir: Path) -> None:
+    """Raises Damaged where a pipe or device is in the place of a file that git opens: git would wait for it for ever."""
+    for folder in _OPENED:
+        with suppress(OSError), os.scandir(git_dir / folder) as entries:
+            irregular = next((entry.path for entry in entries if _is_irregular(entry)), None)
+            if irregular is not None:
+                fix = "remove it, or put the repository back from a backup"
+                raise Damaged("not a regular file", where=irregular, fix=fix)
+
+
+def _is_irregular(entry: os.DirEntry[str]) -> bool:
+    return not (entry.is_file() or entry.is_dir()) and os.path.exists(entry.path)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

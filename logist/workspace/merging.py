@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from logist.errors import StorageError
 from logist.workspace import checkpoint, leftovers, names, objects
-from logist.workspace.git import UPLOAD_PACK, Git
+from logist.workspace.git import UPLOAD_PACK, Git, require_files
 from logist.workspace.scan import CACHE, DIRECTORY_MODE, Unstored
 
 MERGED = "refs/logist/merged"
@@ -141,6 +141,7 @@ def fetch_commit(git: Git, repository: Path, commit: str, reference: str, *optio
     if not repository.is_dir():
         message = "the repository of checkpoints is missing"
         raise StorageError(message, where=str(repository), fix="put it back from a backup")
+    require_files(repository)
     git.run(
         "fetch",
         "--quiet",

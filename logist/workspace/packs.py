@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from logist.regular_files import open_regular
 from logist.workspace import repository
 
 _MAGIC = b"\xfftOc\x00\x00\x00\x02"
@@ -54,7 +55,8 @@ def _ends_as_named(index: Path) -> bool:
 
 
 def _last(path: Path, count: int) -> bytes:
-    with open(path, "rb") as file:
+    descriptor, _ = open_regular(path)
+    with os.fdopen(descriptor, "rb") as file:
         file.seek(-count, os.SEEK_END)
         return file.read()
 
@@ -62,9 +64,11 @@ def _last(path: Path, count: int) -> bytes:
 def _named(index: Path, wanted: set[str]) -> set[str]:
     """Those of the names that a pack index (version 2) holds; none if it is no index."""
     try:
-        data = index.read_bytes()
+        descriptor, _ = open_regular(index)
     except OSError:
         return set()
+    with os.fdopen(descriptor, "rb") as file:
+        data = file.read()
     start = len(_MAGIC) + _FANOUT
     if len(data) < start or not data.startswith(_MAGIC):
         return set()

@@ -88,7 +88,7 @@ class Workspace:
     ) -> None:
         """`path` is where git is looked for, as in PATH; `outputs` what a setup made: no checkpoint holds it."""
         self.root = root.absolute()
-        self.git = Git(git_dir.absolute(), path or GIT_PATH)
+        self.git = Git(git_dir.absolute(), path or GIT_PATH, of_job=True)
         self.caches = frozenset(os.fsencode(name) for name in caches)
         self.max_bytes = max_checkpoint_bytes
         self.prepared = frozenset(map(names.from_json, outputs))

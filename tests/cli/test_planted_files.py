@@ -96,6 +96,28 @@ def test_the_history(desk: Desk, plant: Callable[[Path], None]) -> None:
     assert "warning: " in ran.err
 
 
+@pytest.mark.parametrize("plant", [pipe, pytest.param(link_to_device, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config",
+        *(
+            pytest.param(name, marks=pytest.mark.deep)
+            for name in ("packed-refs", "objects/pack/pack-1.idx", "refs/heads/checkpoints")
+        ),
+    ],
+)
+def test_the_repository_of_checkpoints(desk: Desk, name: str, plant: Callable[[Path], None]) -> None:
+    """git itself opens these, and would wait for a pipe, or read a device, for ever."""
+    desk.create()
+    plant(desk.job() / "git" / name)
+    (desk.job() / "git/objects/pack/pack-1.pack").touch()
+    ran = limited(desk, "job", "verify", "j1")
+    assert (ran.code, "not a regular file" in ran.out + ran.err) == (10, True), ran
+    ran = limited(desk, "job", "fork", "j1")
+    assert (ran.code, "not a regular file" in ran.err) == (10, True), ran
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("name", "code", "words"),
@@ -150,6 +172,15 @@ def test_a_large_state_takes_no_quadratic_time(desk: Desk) -> None:
     state = desk.state() | {"more": "x" * 40_000_000}  # 40 MB took over a minute in pieces of 64 KB
     (desk.job() / "state.json").write_text(json.dumps(state), "utf-8")
     assert limited(desk, "job", "list").out.startswith("j1\tPENDING")
+
+
+def test_a_link_in_a_repository_makes_no_file_elsewhere(desk: Desk, tmp_path: Path) -> None:
+    desk.create()
+    clock = desk.job() / "git" / "logist-clock"
+    clock.symlink_to(tmp_path / "elsewhere")
+    (desk.job() / "workspace" / "new.txt").write_text("x", "utf-8")
+    ran = limited(desk, "job", "step", "j1")
+    assert (ran.code, "logist-clock" in ran.err, (tmp_path / "elsewhere").exists()) == (1, True, False)
 
 
 def test_doctor_and_a_pipe_in_the_place_of_the_branch_of_checkpoints(desk: Desk) -> None:

@@ -130,6 +130,14 @@ def test_known_values_dressed_up(spelled: str) -> None:
     assert redact(f"<{spelled}>", [SECRET]) == ("<[redacted]>", 1)
 
 
+@pytest.mark.parametrize("secret", ['quo"te\\slash', "pässwörd-99", "one-line\nand-another\n"])
+@pytest.mark.parametrize("spell", [str, lambda text: json.dumps(text)[1:-1]], ids=["plain", "JSON"])
+def test_values_of_several_lines_and_wrapped_ones(secret: str, spell: Callable[[str], str]) -> None:
+    quoted = secret.strip().replace("\n", "\n  > ")
+    assert redact(f"<{spell(quoted)}>", [secret]) == ("<[redacted]>", 1)
+    assert redact(f"<{spell(quoted[:3] + chr(10) + quoted[3:])}>", [secret]) == ("<[redacted]>", 1)
+
+
 def test_what_stands_around_an_escaped_value_stays_byte_for_byte() -> None:
     text = r'{"a": "\u0041\/\"x\"", "b": "' + SECRET.replace("e", r"\u0065") + r'", "c": "\u0042"}'
     cleaned, count = redact(text, [SECRET])
@@ -138,7 +146,13 @@ def test_what_stands_around_an_escaped_value_stays_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize(
-    ("secret", "spelled"), [("a<b>&c'd\"e", "a&lt;b&gt;&amp;c'd\"e"), ("it's-a-secret", "it'\\''s-a-secret")]
+    ("secret", "spelled"),
+    [
+        ("a<b>&c'd\"e", "a&lt;b&gt;&amp;c'd\"e"),
+        ("a<b>&c'd\"e", "a&lt;b&gt;&amp;c&#39;d&#34;e"),
+        ("it's-a-secret", "it&apos;s-a-secret"),
+        ("it's-a-secret", "it'\\''s-a-secret"),
+    ],
 )
 def test_known_values_in_html_and_shell(secret: str, spelled: str) -> None:
     assert redact(f"({spelled})", [secret]) == ("([redacted])", 1)
@@ -192,6 +206,14 @@ UNSEEN = (
     "\ue000",
     "\u2028",
     "\u200b" * 20,
+    "\U000e0041",
+    "\U0010fffd",
+    "\u034f",
+    "\u115f",
+    "\u180b",
+    "\u3164",
+    "\ufe0f",
+    "\U000e0100",
 )
 
 

@@ -11,18 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from logist.agents import shared_limits
-from logist.core import totals
+from logist.agents import collecting, shared_limits
+from logist.agents.exchange import Errand
+from logist.agents.place import Place
+from logist.core import steward, totals
 from logist.core.limits import Shared
 from logist.core.model import Call, ErrorKind, Kind, Reply, Status, Totals, Usage
 from logist.core.replay import differences
 from logist.core.step import StepPlan
 from logist.errors import Busy, Refused, Stopped
-from logist.jobs import editing, looking, mending, queue, replaying, specs
+from logist.jobs import deciding, editing, looking, mending, queue, replaying, specs
 from logist.jobs.backup import Backup
-from logist.jobs.deciding import decide, rerun
+from logist.jobs.deciding import decide, rerun, restep
 from logist.jobs.forking import fork
 from logist.jobs.planning import Choice, preview
+from logist.jobs.session import changing
 from logist.store import JobDir
 from tests import support
 from tests.jobs.bench import Bench, Json, command, gave
@@ -235,6 +238,30 @@ def test_a_fork_of_a_child_has_the_limits_of_the_config(bench: MakeBench) -> Non
     assert (made.state.shares_limits, made.state.parent) == (None, None)
     b.step("k")
     assert b.state("k").limits.max_allowed_iterations == 50
+
+
+def test_what_jobs_below_used_before_a_job_was_started_over_counts_above(bench: MakeBench) -> None:
+    b = bench()
+    steps = {
+        "start": [gave({"names": ["a", "b"]}, usage=COST)],
+        "each": [gave("hi", usage=COST)] * 4,
+        "sum": [gave({"sum": 1})],
+        "end": [gave()],
+    }
+    b.follow("within.yaml", input={"who": "Ada"}, steps=steps)
+    b.step()
+    b.step()
+    (middle,) = b.children()
+    b.step(middle)
+    b.step(middle)
+    for child in b.state(middle).children:
+        b.run(child)
+    before = family(b, middle).used
+    assert spent(before) == (9_000_000, 3)
+    rerun(b.project, middle)
+    assert spent(b.state(middle).usage) == (0, 0)
+    assert family(b, middle).used == before
+    assert replaying.replay_job(b.project, b.project.job(middle)).differences == ()
 
 
 # --- calls in flight ---
@@ -459,6 +486,116 @@ def test_a_turn_that_a_killed_courier_had_begun_is_reserved_again(
         assert last.response.error is not None
         assert last.response.error.kind is ErrorKind.SHARED_LIMIT
         assert totals.cost(b.state(child).usage) == 1_000_000
+
+
+def test_turns_that_are_gone_on_with_have_their_run_reserved(bench: MakeBench) -> None:
+    """From the look at the limits on: until its turns are back on disk, another job may look."""
+    b = bench()
+    first, second = given_away(b, "a", "b")
+    limited(b, "cost_threshold", 1.2)
+    done = {"text": command(output=1), "usage": {"input": 100, "output": 10}}
+    runs_out: list[int] = []
+    with Loopback(LISTS, done) as server:
+        quickly_paid(b, server.url)
+        b.run(first)  # to its shared limit, and j to its halt
+        assert b.state().status is Status.HALTED_COST
+        raised(b, "cost_threshold", 100)
+        b.change(
+            say=lambda text: (
+                runs_out.append(family(b, second).calls_out.current_action_count)
+                if "going on after turn" in text
+                else None
+            )
+        )
+        b.run(first)
+    assert runs_out == [1]
+    assert b.state(first).status is Status.SUCCESS
+
+
+def test_what_turns_of_other_calls_have_cost_is_not_waited_for(bench: MakeBench) -> None:
+    """Two that wait for each other would wait until their time is over: what is spent does not come back."""
+    b = bench()
+    first, second = given_away(b, "a", "b", limits={"cost_threshold": 1.2})
+    with Loopback({"text": command(output=1)}) as server:
+        quickly_paid(b, server.url)
+        begun(b, first, 0)
+        other = begun(b, second, 1)
+        with other.lock(command="test", since="now"):
+            b.step(first)
+        assert server.requests == []
+    error = b.history(first)[-1].response.error
+    assert error is not None
+    assert error.kind is ErrorKind.SHARED_LIMIT
+
+
+@pytest.mark.deep
+def test_a_courier_asks_no_more_once_no_job_above_counts_its_cost(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench()
+    (child,) = given_away(b, "a")
+    with Loopback({"text": command(output=1)}) as server:
+        quickly_paid(b, server.url)
+        job = begun(b, child, 0)
+        monkeypatch.setattr(deciding, "dismiss", lambda *_: None)  # killed before it could end the child
+        restep(b.project, "j", 3)
+        asked = job.exchanges()[0].request
+        assert asked is not None
+        Errand(job, collecting.ask_from(asked), None, [], Place.of(job, {})).run()
+        assert server.requests == []
+    tools = job.exchanges()[0].tools
+    assert tools is not None
+    assert tools["end"]["kind"] == "shared_cost"
+    assert "j does not wait for this job any more" in tools["end"]["message"]
+
+
+@pytest.mark.parametrize("kind", [Kind.SUSPEND, Kind.CANCEL])
+def test_turns_are_not_gone_on_with_once_the_parent_is_ended(bench: MakeBench, kind: Kind) -> None:
+    b = bench()
+    (child,) = given_away(b, "a")
+    with Loopback({"text": command(output=1)}) as server:
+        quickly_paid(b, server.url)
+        begun(b, child, 0)
+        with changing(b.project, "j", f"job {kind}") as session:
+            after = steward.decide(kind, session.state.place(), {}, session.changed_spec()[0])
+            session.record(session.entry(kind, after))
+        with pytest.raises(Refused, match="its parent j"):
+            b.step(child)
+        assert server.requests == []
+        if kind is Kind.SUSPEND:
+            decide(b.project, "j", Kind.RESUME)
+            b.step(child)
+            assert len(server.requests[0].body["messages"]) == 4
+
+
+@pytest.mark.parametrize("kind", [Kind.CANCEL, Kind.SUSPEND])
+def test_who_waits_for_calls_asks_nobody_once_the_parent_is_ended(bench: MakeBench, kind: Kind) -> None:
+    b = bench()
+    first, second = given_away(b, "a", "b")
+    limited(b, "max_allowed_iterations", 2)
+    job = left_in_flight(b, first)[0]
+    waiting, raised_by = threading.Event(), []
+    b.change(say=lambda text: waiting.set() if "waiting for calls of other jobs of j" in text else None)
+
+    def step_second() -> None:
+        try:
+            b.step(second)
+        except Refused as error:
+            raised_by.append(error)
+
+    with job.lock(command="test", since="now"):
+        thread = threading.Thread(target=step_second)
+        thread.start()
+        assert waiting.wait(60)
+        with changing(b.project, "j", f"job {kind}") as session:
+            after = steward.decide(kind, session.state.place(), {}, session.changed_spec()[0])
+            session.record(session.entry(kind, after))
+        job.end_exchanges()
+    thread.join(60)
+    assert Kind.ASK not in {entry.kind for entry in b.history(second)}
+    assert [type(error).__name__ for error in raised_by] == [
+        "Unwanted" if kind is Kind.CANCEL else "SetAside"
+    ]
 
 
 # --- jobs that an earlier version made ---

@@ -10,7 +10,7 @@ import pytest
 
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused, UsageError
-from logist.jobs import family, queue, stopping
+from logist.jobs import editing, family, queue, stopping
 from logist.jobs.deciding import decide, rerun, restep
 from logist.jobs.project import Project
 from tests.jobs.bench import Bench, answer, command, gave
@@ -77,6 +77,19 @@ def test_a_state_that_is_behind_keeps_no_parent_waiting(bench: MakeBench) -> Non
     all_run(b)
     all_run(b)
     assert b.state().status is Status.SUCCESS
+
+
+def test_a_parent_that_was_resumed_before_a_kill_keeps_no_child_waiting(bench: MakeBench) -> None:
+    b = bench()
+    (child,) = given_away(b, "a")
+    editing.configure(b.project, "j", {("limits", "max_allowed_iterations"): 1})
+    b.run()
+    assert b.state().status is Status.HALTED_ITERATION
+    editing.configure(b.project, "j", {("limits", "max_allowed_iterations"): 9})
+    behind = (b.folder() / "state.json").read_bytes()
+    decide(b.project, "j", Kind.RESUME)
+    (b.folder() / "state.json").write_bytes(behind)  # killed between the history and the state
+    assert queue.ready_jobs(b.project) == [child]
 
 
 def test_a_child_that_was_approved_before_a_kill_keeps_no_parent_waiting(bench: MakeBench) -> None:

@@ -538,6 +538,18 @@ def test_a_copy_that_came_with_a_clone_is_not_used(bench: MakeBench, tmp_path: P
     assert (site.ran(), site.copied()) == (2, 0)
 
 
+def test_a_pipe_in_a_copy_holds_nobody_up(bench: MakeBench, tmp_path: Path) -> None:
+    site = Site(bench, tmp_path, [WORK], check="tool")
+    b = site.create()
+    b.step()
+    (copy,) = (b.project.jobs_dir / setup_cache.FOLDER / "copies").iterdir()
+    (copy / "setup.json").unlink()
+    os.mkfifo(copy / "setup.json")
+    site.create("second")
+    b.step("second")
+    assert (site.ran(), site.copied()) == (2, 0)
+
+
 def test_a_job_that_was_copied_does_not_pass_for_one_that_is_set_up(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK, PASSES], check="tool")
     b = site.create()

@@ -198,6 +198,15 @@ def test_how_a_program_ends_by_itself(
     assert bench.end == end
 
 
+@confining
+def test_git_works_whatever_settings_the_machine_has(bench: Bench) -> None:
+    """Under Landlock a file that can't be read is still there, and git stops at its settings for all users."""
+    script = "git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty -m x && echo done"
+    assert bench(script) == ("done\n", "")
+    assert bench('test "$GIT_CONFIG_NOSYSTEM" = 1 || test ! -e /etc/gitconfig')[1] == ""
+    assert bench.end == (0, None, "exited")
+
+
 @every
 def test_input_and_output_of_any_size_and_their_files(bench: Bench) -> None:
     out, err = bench("cat; head -c 200000 /dev/zero | tr '\\0' e >&2", stdin=b"i" * 3_000_000)

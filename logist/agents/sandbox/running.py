@@ -29,6 +29,9 @@ _SHOWN = 2000
 _SHELL = 128
 """A shell ends with this and the number of the signal that ended its last command."""
 
+_WITHOUT_SETTINGS_OF_GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
+"""git does nothing where /etc/gitconfig is there and can't be read. It may hold tokens, so it is not shown."""
+
 How = Literal["exited", "killed", "stopped", "timeout", "idle", "limit"]
 
 
@@ -83,14 +86,15 @@ def choose(mode: Mode) -> Means:
 
 
 def _complete(confinement: Confinement, kind: Kind, marker: str) -> Confinement:
-    """With absolute paths, the marker and a temporary directory."""
+    """With absolute paths, the marker, a temporary directory, and what makes up for files that can't be hidden."""
     workspace, home = view.absolute(confinement)
     if workspace == Path("/"):
         raise InvalidFile("the root of the file system can't be a workspace", where="/", fix="name another")
     temporary = Path("/tmp") if kind == "bubblewrap" else home / "tmp"  # noqa: S108  the sandbox's own
     if kind != "bubblewrap":
         temporary.mkdir(mode=0o700, exist_ok=True)
-    environment = {"TMPDIR": str(temporary), **confinement.environment, MARKER: marker}
+    own = {"TMPDIR": str(temporary), **(_WITHOUT_SETTINGS_OF_GIT if kind == "landlock" else {})}
+    environment = {**own, **confinement.environment, MARKER: marker}
     return replace(confinement, workspace=workspace, home=home, environment=environment)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from logist.agents.sandbox.confinement import Confinement
 from logist.errors import InvalidFile
+from logist.regular_files import open_regular
 
 SYSTEM = ("/usr", "/opt", "/nix/store", "/gnu/store")
 """Readable as a whole."""
@@ -222,10 +223,11 @@ def interpreter_of(path: str) -> str | None:
 
 def _shebang(path: str) -> list[str]:
     try:
-        with open(path, "rb") as file:
-            line = file.readline(_SHEBANG)
+        descriptor, _ = open_regular(os.path.realpath(path))  # an agent may have put a pipe there
     except OSError:
         return []
+    with os.fdopen(descriptor, "rb") as file:
+        line = file.readline(_SHEBANG)
     return os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
 
 

@@ -150,6 +150,7 @@ def test_what_is_installed_from_the_workspace_itself_is_not_outside(tmp_path: Pa
 
 def test_files_that_are_none_hold_nobody_up(tmp_path: Path, site: Path) -> None:
     os.mkfifo(site / "pipe.pth")
+    os.mkfifo(site.parents[2] / "bin" / "pytest", 0o755)
     (site / "bytes.pth").write_bytes(b"\xff\0\n" * 1000)
     (site / "bad-1.0.dist-info").mkdir()
     (site / "bad-1.0.dist-info" / "direct_url.json").write_text('{"url": 1}', "utf-8")

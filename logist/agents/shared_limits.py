@@ -189,9 +189,11 @@ def _use(jobs_dir: Path, job_id: str, parent: str | None, asking: str) -> _Use:
     job = JobDir(jobs_dir / job_id, job_id)
     if not job.path.is_dir():
         return _Use(waiting=1)
-    # In this order: what is recorded meanwhile is then counted twice for a moment, and never not at all.
-    is_at_work = job.holder() is not None
-    calls = inflight.Exchanges() if job_id == asking else job.exchanges()
+    # In this order: what is recorded meanwhile is then counted twice for a moment, and never not at all. Most jobs
+    # have no call; who is at work on those takes twenty times as long to find out, and does not matter.
+    may_have_calls = job_id != asking and job.inflight.exists()
+    is_at_work = may_have_calls and job.holder() is not None
+    calls = job.exchanges() if may_have_calls else inflight.Exchanges()
     account = _accounts.of(job)
     if parent is not None and account.state.parent != parent:
         return _Use()  # another job that has its name

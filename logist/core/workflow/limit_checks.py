@@ -73,12 +73,12 @@ class _Needs:
     """The fewest runs of agents after which a workflow, or a part of it, can be done."""
 
     def __init__(
-        self, allowance: Allowance, subflows: Mapping[str, Workflow], around: frozenset[str] = frozenset()
+        self, allowance: Allowance, subflows: Mapping[str, Workflow], known: dict[str, int] | None = None
     ) -> None:
         self.allowance = allowance
         self.subflows = subflows
-        self.around = around
-        """The subflows that are around the workflow; `nested` reports one that contains itself."""
+        self.known = {} if known is None else known
+        """What subflows need, each looked at once, however many steps name it."""
 
     def of(self, workflow: Workflow) -> int:
         """Of a workflow: the cheapest way through it."""
@@ -132,7 +132,10 @@ class _Needs:
 
     def _of_subflow(self, name: str | None) -> int:
         inner = self.subflows.get(name or "")
-        if inner is None or name is None or name in self.around:
+        if inner is None or name is None:
             return 0
-        unknown_input = replace(self.allowance, job_input=None)
-        return _Needs(unknown_input, self.subflows, self.around | {name}).of(inner)
+        if name not in self.known:
+            self.known[name] = 0  # within itself; `nested` reports that
+            unknown_input = replace(self.allowance, job_input=None)
+            self.known[name] = _Needs(unknown_input, self.subflows, self.known).of(inner)
+        return self.known[name]

@@ -100,6 +100,18 @@ def test_workflows_within_it_count() -> None:
     assert warnings(itself, 0) == []
 
 
+def test_workflows_that_name_each_other_many_times_are_looked_at_once() -> None:
+    """Ten steps in each of twelve layers are a million million ways down."""
+    many = [task(f"s{number}", step_type=StepType.SUBFLOW, subflow="next") for number in range(10)]
+    inner = {
+        str(layer): flow(*(step.model_copy(update={"subflow": str(layer + 1)}) for step in many))
+        for layer in range(12)
+    }
+    inner["12"] = flow(task("x"))
+    (message,) = warnings(inner["0"].model_copy(update={"subflows": inner}))
+    assert "takes at least 1000000000000 runs" in message
+
+
 def test_a_limit_of_zero_lets_nobody_be_asked() -> None:
     assert warnings(REVIEWED, cost_threshold=0) == ["limits.cost_threshold is 0, so no agent can be asked"]
     assert warnings(flow(task("a", execution="manual")), 0, cost_threshold=0) == []

@@ -44,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         " a warning (the default), or nothing",
     )
     group.addoption(
+        "--logist-strict",
+        action="store_true",
+        help="fail also where a rule that a newer Logist has changed is the only cause",
+    )
+    group.addoption(
         "--logist-record",
         choices=RECORD,
         default="none",

@@ -49,7 +49,12 @@ class RunLogist(Protocol):
 
 def examples(most: int) -> int:
     """How many random examples a property gets: all of them with --deep, else a fifth."""
-    return most if settings.get_current_profile_name() == "random" else max(10, most // 5)
+    return most if is_deep() else max(10, most // 5)
+
+
+def is_deep() -> bool:
+    """Whether this is a run with --deep: the one with random examples."""
+    return settings.get_current_profile_name() == "random"
 
 
 def logist_command() -> list[str]:

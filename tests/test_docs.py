@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from logist.config.settings import Settings
-from logist.core.model import Interaction, JobSpec, Kind, State, Status
+from logist.core.model import Interaction, JobSpec, Kind, Role, State, Status
 from logist.errors import LogistError
 from tests import support
 from tests.support import ROOT
@@ -54,6 +54,28 @@ def test_every_field_is_explained(name: str, model: type[State | Interaction | J
 def test_every_setting_is_explained() -> None:
     text = page("configuration.md")
     assert [field for field in Settings.model_fields if not re.search(rf"`{field}[`.]", text)] == []
+
+
+def test_one_table_has_the_settings_of_roles_and_context_with_their_defaults() -> None:
+    section = page("configuration.md").partition("## Roles and context in one table")[2].partition("\n## ")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if "|" in line
+    ]
+    defaults = {name: row[2] for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
+    settings = Settings()
+    for part in ("limits", "context", "roles"):
+        for name, value in getattr(settings, part).model_dump().items():
+            words = (
+                "none"
+                if value is None
+                else ", ".join(value)
+                if isinstance(value, tuple)
+                else f"{value:g}"
+                if isinstance(value, float)
+                else str(value)
+            )
+            assert defaults.pop(f"{part}.{name}") == words
+    assert [name for name in Role.model_fields if name not in {*defaults, "badge", "color"}] == []
 
 
 def test_every_state_and_kind_is_named() -> None:

@@ -326,6 +326,7 @@ def change(root: Path, path: str, old: str, new: str) -> None:
     (root / path).write_text(text.replace(old, new), encoding="utf-8")
 
 
+@pytest.mark.deep_beyond(4)
 @pytest.mark.parametrize(
     ("path", "old", "new", "reaching"),
     [
@@ -432,6 +433,7 @@ def test_the_nearest_tests_come_first(project: Path) -> None:
     assert chosen(project).files[:2] == ["tests/test_help.py", "tests/test_uses.py"]
 
 
+@pytest.mark.deep
 def test_a_run_takes_the_chosen_tests_alone_and_records_them_again(recorded: Path) -> None:
     change(recorded, "logist/plain.py", "return 2", "from logist.table import VALUE; return VALUE")
     change(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import email
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+from logist.jobs.workspace_code import LOGIST
 from tests.support import ROOT
 
 ANSWER = {
@@ -71,6 +74,7 @@ def test_the_sdist_holds_what_the_wheel_needs(dist: Dist) -> None:
     assert not [name for name in held if name.startswith((".", "requirements")) and name != ".gitignore"]
 
 
+@pytest.mark.deep
 def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(dist: Dist) -> None:
     with zipfile.ZipFile(dist.wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -78,6 +82,103 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(dist: Dist) -
     assert held == shipped("logist") | data
     assert "logist/_data/schemas/llm-chat-schema.json" in held
     assert [name for name in held if name.startswith("logist/_data/roles/")]
+
+
+def test_the_distribution_has_a_name_that_is_no_other_projects(dist: Dist) -> None:
+    """The command and the import are `logist`; on the package index, that is the name of another project."""
+    assert dist.wheel.name.startswith("logist_jobs-")
+    with zipfile.ZipFile(dist.wheel) as archive:
+        names = {Path(name).name: name for name in archive.namelist() if ".dist-info/" in name}
+        assert (
+            "[console_scripts]\nlogist = logist.__main__:main\n"
+            in archive.read(names["entry_points.txt"]).decode()
+        )
+        metadata = email.message_from_bytes(archive.read(names["METADATA"]))
+    assert metadata["Name"] == "logist-jobs"
+    assert LOGIST == "logist_jobs"
+    assert "litellm" in metadata.get_all("Provides-Extra", [])
+    assert metadata["Requires-Python"] == ">=3.11"
+    classifiers = metadata.get_all("Classifier", [])
+    for version in ("3.11", "3.12", "3.13", "3.14"):
+        assert f"Programming Language :: Python :: {version}" in classifiers
+
+
+INSTALLER = re.compile(
+    r"\b(?:pip[\d.]*|pipx|uv|uv tool|poetry|pdm|rye|hatch|conda)\s+"
+    r"(?:[\w=/.-]+\s+)*?(?:install|add|run|inject|upgrade|download|wheel)\s+([^`;|&#\n]*)|\buvx\s+([^`;|&#\n]*)"
+)
+BY_NAME = re.compile(r"logist(?:-jobs)?(?:\[.*\]?)?(?:[=<>~!@].*)?[.,:)\"']*", re.IGNORECASE)
+
+
+def installs_from_the_index(text: str) -> list[str]:
+    """What in a text would install Logist by its name: another project's package, or one that is not published."""
+    found = [f"an extra: {match.group()}" for match in re.finditer(r"(?i)\blogist(?:-jobs)?\[[a-z]", text)]
+    for match in INSTALLER.finditer(text):
+        words = (match.group(1) or match.group(2)).replace("'", "").replace('"', "").split()
+        if any(BY_NAME.fullmatch(word) for word in words):
+            found.append(match.group())
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install 'logist[litellm]'",
+        "run `pip install logist pytest`",
+        "python -m pip install --upgrade logist==0.1",
+        "pip install logist-jobs",
+        "pipx install logist.",
+        "uv tool install --python 3.13 logist",
+        "uvx logist demo",
+        "Calling models needs `logist[litellm]`.",
+        "        - run: pip install -q logist pytest",
+        "uv add logist",
+    ],
+)
+def test_a_line_that_installs_a_foreign_package_is_noticed(text: str) -> None:
+    assert installs_from_the_index(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install .",
+        "pip install './logist[litellm]'".replace("logist[", "["),
+        "pip install ./logist-source pytest",
+        "pip install . && logist demo",
+        "uv tool uninstall logist-jobs",
+        "pip install -r requirements.txt, then run `logist job step`",
+    ],
+)
+def test_a_line_that_installs_from_the_repository_is_fine(text: str) -> None:
+    assert installs_from_the_index(text) == []
+
+
+def test_no_line_installs_the_package_of_another_project() -> None:
+    """Code, messages, docs, roles, scripts: whatever a user may read and paste."""
+    places = (
+        "logist",
+        "docs",
+        "roles",
+        "schemas",
+        "fixtures",
+        "scripts",
+        "benchmarks",
+        "requirements",
+        "tests",
+    )
+    files = [
+        ROOT / name
+        for name in shipped(*places)
+        if "__snapshots__" in name or Path(name).name != "test_packaging.py"
+    ]
+    files += [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "pyproject.toml", ROOT / ".ci" / "run"]
+    found = {
+        str(path.relative_to(ROOT)): lines
+        for path in files
+        if (lines := installs_from_the_index(path.read_text("utf-8", errors="replace")))
+    }
+    assert found == {}
 
 
 def test_pytest_finds_the_plugin_of_the_wheel(dist: Dist) -> None:

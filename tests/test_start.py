@@ -55,7 +55,7 @@ def job(run_logist: RunLogist) -> str:
     return "j1"
 
 
-@pytest.mark.deep_beyond(4)
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     ("args", "env"),
     [

@@ -40,6 +40,7 @@ class Ending(StrEnum):
 
     REFUSED = "refused"
     TURNS = "turns"
+    UNKNOWN_TOOLS = "unknown_tools"
     COST = "cost"
     SHARED_COST = "shared_cost"
     """The same, of a limit that the job shares with others."""
@@ -192,8 +193,8 @@ def _collected(
 def _ended(reply: Reply, end: JsonObject) -> Reply:
     """What it comes to that the ask ended with tools that were called for."""
     kind, message = end["kind"], str(end.get("message", ""))
-    if kind == Ending.TURNS:
-        return reply.model_copy(update={"finish": "turns"})
+    if kind in (Ending.TURNS, Ending.UNKNOWN_TOOLS):
+        return reply.model_copy(update={"finish": kind})
     if kind == Ending.REFUSED:
         return reply
     return reply.model_copy(update={"error": TransportError(kind=ERRORS[Ending(kind)], message=message)})

@@ -37,7 +37,7 @@ from logist.agents.collecting import ERRORS, Ending
 from logist.agents.litellm import Answer, Failure
 from logist.agents.place import Place
 from logist.agents.protocol import GRACE, Ask, Sending, Turn
-from logist.agents.toolbox import Toolbox, fault, out_of_turns
+from logist.agents.toolbox import Toolbox, fault, out_of_turns, too_many_unknown
 from logist.agents.turns import Progress, next_exchange
 from logist.core import money
 from logist.core.model import Call, ErrorKind, JsonObject, TransportError
@@ -163,7 +163,7 @@ class Errand:
         else:
             used = out_of_turns(self.ask, calls)
         self.at.turns.append(Turn(reply.text, calls, used["results"]))
-        used["end"] = used["end"] or self._limit(deadline)
+        used["end"] = used["end"] or too_many_unknown(self.ask, self.at.turns) or self._limit(deadline)
         self.job.save_tools(k, used)
         self.at.done = used
         return used

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from logist.agents.protocol import Ask, Sending
 from logist.core.model import Call, ErrorKind, TransportError
 
-INSTALL = "pip install 'logist[litellm]'"
+INSTALL = "install Logist with the extra `litellm`: see Install in its README"
+"""No command that names the package: on the package index, `logist` is another project's."""
 PLACEHOLDER_KEY = "none"
 """For an endpoint without a key, so that no client looks for one elsewhere."""
 MAX_TEXT = 16 * 1024 * 1024
@@ -108,7 +109,7 @@ def load() -> Any:
 
 def missing(error: ImportError) -> Failure:
     """What a missing or broken litellm means: nothing was sent, and how to get it."""
-    message = f"litellm cannot be imported ({error}); install it with: {INSTALL}"
+    message = f"litellm can't be imported ({error}); {INSTALL}"
     return Failure(TransportError(kind=ErrorKind.BAD_REQUEST, message=message), billed=False)
 
 

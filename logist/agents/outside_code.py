@@ -7,6 +7,7 @@ here, nothing is run.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -27,11 +28,16 @@ MOST_BYTES = 256 * 1024
 """Of a file that is read here; those that package managers write are far smaller."""
 MOST_MODULES = 5_000
 """Entries of a directory of node modules that are looked at."""
+DEEPEST_NAMESPACE = 4
+"""Levels of packages without an `__init__.py` that are looked at."""
 PYTHON_PROGRAMS = ("python3", "python", "pytest")
 """Programs of PATH whose Python most checks run under."""
 
 _SETUPTOOLS_FINDER = "__editable__"
 """How setuptools names its import hooks. They come after PYTHONPATH; those of other build backends come before it."""
+_MAPPING = re.compile(r"^(?:MAPPING|NAMESPACES)\b[^=\n]*=\s*(\{.*\})\s*$", re.M)
+_NEVER_IMPORTED = ("setup", "conftest", "node_modules")
+_QUOTED_PATH = re.compile(r"""["'](/[^"']+)["']""")
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,9 @@ class OutsideCode:
     place: Path
     """The directory of its code, without links."""
     overrides: bool = False
-    """An import hook loads it before PYTHONPATH is searched."""
+    """It is taken whatever PYTHONPATH says: by an import hook, or in place of a file that the workspace lacks."""
+    missing: str = ""
+    """The file that the workspace lacks, so that tools take the project around it."""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.ecosystem})"
@@ -59,10 +67,11 @@ def find_outside_code(
     """
     real = Path(os.path.realpath(workspace))
     every = [
-        *_python(path, (*programs, *PYTHON_PROGRAMS)),
+        *_python(real, path, (*programs, *PYTHON_PROGRAMS)),
         *_node(real, above=above),
         *_go(real),
         *_cargo(real, above=above),
+        *(_projects_around(real) if above else ()),
     ]
     return list(dict.fromkeys(each for each in every if _is_outside(each.place, real)))
 
@@ -74,10 +83,11 @@ def _is_outside(place: Path, workspace: Path) -> bool:
 # Python
 
 
-def _python(path: str, programs: Sequence[str]) -> Iterator[OutsideCode]:
+def _python(workspace: Path, path: str, programs: Sequence[str]) -> Iterator[OutsideCode]:
     sites: dict[str, None] = {}
-    for program in programs:
-        executable = shutil.which(program, path=path)
+    for program in dict.fromkeys(programs):
+        # With a slash it is no program of PATH: commands start in the workspace.
+        executable = shutil.which(workspace / program if os.sep in program else program, path=path)
         if executable:
             sites.update(dict.fromkeys(_sites(executable, path)))
     for site in sites:
@@ -86,14 +96,13 @@ def _python(path: str, programs: Sequence[str]) -> Iterator[OutsideCode]:
 
 def _sites(executable: str, path: str) -> Iterator[str]:
     """The site-packages of the Python that a program is, or that it is run by."""
-    if not os.path.basename(executable).startswith("python"):
+    if not os.path.basename(executable).startswith("python") and not _is_of_environment(executable):
         executable = interpreter_of(executable) or ""
         if os.path.basename(executable) == "env":
             executable = shutil.which("python3", path=path) or ""
-    folder = os.path.dirname(executable)
-    if not executable or not os.path.basename(executable).startswith("python"):
-        return
-    for root in _roots(folder, executable):
+        if not os.path.basename(executable).startswith("python"):
+            return
+    for root in _roots(os.path.dirname(executable), executable):
         for library in ("lib", "lib64", "local/lib"):
             for version in _names(os.path.join(root, library)):
                 if version.startswith("python3"):
@@ -104,6 +113,11 @@ def _sites(executable: str, path: str) -> Iterator[str]:
                     yield from (os.path.realpath(place) for place in places if os.path.isdir(place))
 
 
+def _is_of_environment(executable: str) -> bool:
+    """Whether it lies in a virtual environment: pip starts a script with /bin/sh if its Python's path is long."""
+    return os.path.isfile(os.path.join(os.path.dirname(os.path.dirname(executable)), "pyvenv.cfg"))
+
+
 def _roots(folder: str, executable: str) -> Iterator[str]:
     parent = os.path.dirname(folder)
     settings = _read(os.path.join(parent, "pyvenv.cfg"))
@@ -111,36 +125,97 @@ def _roots(folder: str, executable: str) -> Iterator[str]:
         yield parent
         if re.search(r"^include-system-site-packages\s*=\s*true", settings, re.M | re.I) is None:
             return
-    elif os.path.basename(folder) == "shims":  # of pyenv: scripts that choose one of its installations
-        versions = os.path.join(parent, "versions")
-        yield from (os.path.join(versions, name) for name in _names(versions))
+    elif (
+        os.path.basename(folder) == "shims"
+    ):  # of pyenv or asdf: scripts that choose one of its installations
+        for versions in (os.path.join(parent, "versions"), os.path.join(parent, "installs", "python")):
+            yield from (os.path.join(versions, name) for name in _names(versions))
         return
     yield os.path.dirname(os.path.dirname(os.path.realpath(executable)))
 
 
 def _editable(site: str) -> Iterator[OutsideCode]:
-    """What leads out of a site-packages directory: lines of `.pth` files, and editable installs with import hooks."""
+    """What leads out of a site-packages directory: lines of `.pth` files, links, and editable installs with import hooks."""
     names = _names(site)
     dists = dict(_editable_dists(site, names))
     hooked = dict(dists)
+    for place, overrides in (*_places_in_files(site, names), *_linked_packages(site, names)):
+        if not os.path.isdir(place) or is_below(place, os.path.dirname(site)) or is_system(place):
+            continue
+        owner = next((dist for dist in dists if is_below(place, dist)), None)
+        hooked.pop(owner or "", None)
+        name = dists[owner] if owner else os.path.basename(place)
+        yield OutsideCode("Python", name, Path(place), overrides)
+    for place, name in hooked.items():
+        finder = next(
+            (each for each in names if each.startswith(_SETUPTOOLS_FINDER) and _is_of(each, name)), ""
+        )
+        for folder, overrides in _mapped(site, names, name) or [(_src_of(place), not finder)]:
+            yield OutsideCode("Python", name, Path(folder), overrides)
+
+
+def _src_of(place: str) -> str:
+    src = os.path.join(place, "src")
+    return src if os.path.isdir(src) else place
+
+
+def _places_in_files(site: str, names: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """The directories that `.pth` and `.egg-link` files name, and whether they come before PYTHONPATH."""
     for name in names:
         if not name.endswith((".pth", ".egg-link")):
             continue
-        lines = (_read(os.path.join(site, name)) or "").splitlines()
-        for line in lines[:1] if name.endswith(".egg-link") else lines:
-            line = line.strip()
-            if not line or line.startswith(("#", "import ", "import\t")):
-                continue
-            place = _real(site, line)
-            if not os.path.isdir(place) or is_below(place, os.path.dirname(site)) or is_system(place):
-                continue
-            owner = next((dist for dist in dists if is_below(place, dist)), None)
-            hooked.pop(owner or "", None)
-            yield OutsideCode("Python", dists[owner] if owner else os.path.basename(place), Path(place))
-    for place, name in hooked.items():
-        overrides = not any(each.startswith(_SETUPTOOLS_FINDER) and _is_of(each, name) for each in names)
-        src = os.path.join(place, "src")
-        yield OutsideCode("Python", name, Path(src if os.path.isdir(src) else place), overrides)
+        lines = [line.strip() for line in (_read(os.path.join(site, name)) or "").splitlines()]
+        if name.endswith(".egg-link"):
+            lines = lines[:1]
+        code = [line for line in lines if line.startswith(("import ", "import\t"))]
+        # virtualenvwrapper and old versions of setuptools move what their files name to the front of the path.
+        moved = any("sys.path" in line for line in code)
+        for line in lines:
+            if line in code and "sys.path" in line:
+                yield from ((_real("/", path), True) for path in _QUOTED_PATH.findall(line))
+            elif line and line not in code and not line.startswith("#"):
+                yield _real(site, line), moved
+
+
+def _linked_packages(site: str, names: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """The directories that packages come from which are links, as `flit install --symlink` makes them."""
+    for name in names:
+        link = os.path.join(site, name)
+        if os.path.islink(link) and name.removesuffix(".py").isidentifier():
+            target = os.path.realpath(link)
+            yield os.path.dirname(target), os.path.basename(target) != name
+
+
+def _mapped(site: str, names: Sequence[str], dist: str) -> list[tuple[str, bool]]:
+    """The directories that an import hook of setuptools finds packages in; it overrides where it renames one."""
+    found: dict[tuple[str, bool], None] = {}
+    for name in names:
+        if (
+            not name.startswith(_SETUPTOOLS_FINDER)
+            or not name.endswith("_finder.py")
+            or not _is_of(name, dist)
+        ):
+            continue
+        for package, place in _mapping(_read(os.path.join(site, name)) or ""):
+            parts = package.split(".")
+            above = place.removesuffix(".py").split(os.sep)
+            same = len(above) > len(parts) and above[-len(parts) :] == parts
+            folder = os.sep.join(above[: -len(parts)]) if same else os.path.dirname(place)
+            found[_real("/", folder), not same] = None
+    return list(found)
+
+
+def _mapping(text: str) -> Iterator[tuple[str, str]]:
+    """The packages and their places in the source of an import hook."""
+    for value in _MAPPING.findall(text):
+        try:
+            table = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        for package, places in table.items() if isinstance(table, dict) else ():
+            for place in places if isinstance(places, list) else [places]:
+                if isinstance(package, str) and isinstance(place, str):
+                    yield package, place
 
 
 def _editable_dists(site: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -163,12 +238,45 @@ def _is_of(finder: str, dist: str) -> bool:
     return spelled[1] in spelled[0]
 
 
+def find_missing_modules(place: Path, roots: Sequence[Path]) -> list[str]:
+    """The files in `place`, relative to it, that Python would import because no directory of `roots` has such a module."""
+    return list(_missing(place, roots, DEEPEST_NAMESPACE))
+
+
+def _missing(place: Path, roots: Sequence[Path], levels: int) -> Iterator[str]:
+    for name, files in _modules(place).items():
+        there = [_modules(root).get(name) for root in roots]
+        if any(there):
+            continue  # a module, or a package with an __init__.py: the first on the path is taken
+        inside = [
+            root / name for root, files_there in zip(roots, there, strict=True) if files_there is not None
+        ]
+        if files:
+            yield from files
+        elif inside and levels:
+            # Without an __init__.py, Python looks into each directory of that name.
+            yield from (f"{name}/{each}" for each in _missing(place / name, inside, levels - 1))
+
+
+def _modules(folder: Path) -> dict[str, list[str]]:
+    """What can be imported from a directory: the names, each with its files; none for a package without `__init__.py`."""
+    found: dict[str, list[str]] = {}
+    for name in _names(str(folder))[:MOST_MODULES]:
+        module, _, suffix = name.partition(".")
+        if not module.isidentifier() or module in _NEVER_IMPORTED:
+            continue
+        if not suffix and (folder / name).is_dir():
+            init = f"{name}/__init__.py"
+            found.setdefault(module, []).extend([init] if (folder / init).is_file() else [])
+        elif suffix == "py" or suffix.endswith("so"):
+            found.setdefault(module, []).append(name)
+    return found
+
+
 # Node
 
 
 def _node(workspace: Path, *, above: bool) -> Iterator[OutsideCode]:
-    if not (workspace / "package.json").is_file():
-        return
     own = workspace / "node_modules"
     for name, place in _links(own):
         yield OutsideCode("Node", name, place)
@@ -248,6 +356,29 @@ def _toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(_read(path) or "")
     except (ValueError, RecursionError):
         return {}
+
+
+# Projects around the workspace
+
+_PROJECT_FILES: tuple[tuple[Ecosystem, tuple[str, ...]], ...] = (
+    ("Node", ("package.json",)),
+    ("Go", ("go.mod",)),
+    ("Cargo", ("Cargo.toml",)),
+    ("Python", ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "setup.py")),
+)
+"""What tools look for in the directories above, if it is not where they start."""
+
+
+def _projects_around(workspace: Path) -> Iterator[OutsideCode]:
+    """The directories above that tools would take for the project, because the workspace has no such file."""
+    for ecosystem, names in _PROJECT_FILES:
+        if any((workspace / name).is_file() for name in names):
+            continue
+        for folder in workspace.parents:
+            name = next((name for name in names if (folder / name).is_file()), None)
+            if name is not None:
+                yield OutsideCode(ecosystem, folder.name, folder, overrides=True, missing=name)
+                break
 
 
 # Files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,12 +138,25 @@ def messages(ask: Ask) -> list[JsonObject]:
 LAST_TURN = "This was the last time that you could call a tool. End now with the exit command."
 
 
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
+
+
+def _sendable(name: str) -> str:
+    """A tool's name as providers accept it: a request that repeats what a model made up is refused otherwise."""
+    return _NOT_IN_A_NAME.sub("_", name)[:_LONGEST_NAME] or "unknown"
+
+
 def conversation(ask: Ask, turns: Sequence[Turn], *, last: bool = False) -> list[JsonObject]:
     """All chat messages so far: what was asked, each answer with its calls, each result."""
     said = messages(ask)
     for turn in turns:
         calls = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": _sendable(call.name), "arguments": call.arguments},
+            }
             for call in turn.calls
         ]
         said.append({"role": "assistant", "content": turn.text or None, "tool_calls": calls})

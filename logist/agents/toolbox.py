@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from logist.agents import tools
 from logist.agents.collecting import Ending
 from logist.agents.place import Place
-from logist.agents.protocol import Ask
+from logist.agents.protocol import Ask, Turn
 from logist.core.model import Call, JsonObject
+from logist.core.tools import TOOLS
 
 INTERRUPTED = (
     "This was interrupted when Logist was ended: whether it was done, wholly or in part, is not known. "
@@ -97,6 +99,26 @@ def out_of_turns(ask: Ask, calls: Sequence[Call]) -> JsonObject:
     """What it comes to that a model calls tools in its last turn."""
     message = f"the agent used all its {ask.work.rules.max_turns} turns"
     return _rest_unused(calls, NOTHING) | {"end": {"kind": Ending.TURNS.value, "message": message}}
+
+
+def too_many_unknown(ask: Ask, turns: Sequence[Turn]) -> JsonObject | None:
+    """The end of the ask if the model keeps calling tools that do not exist; None while it may go on.
+
+    The calls of one answer don't end it, unless one call is already too many: the model has not read the error yet.
+    """
+    answers = 0
+    count = 0
+    for turn in reversed(turns):
+        names = [call.name for call in reversed(turn.calls)]
+        unknown = list(takewhile(lambda name: name not in TOOLS, names))
+        answers += bool(unknown)
+        count += len(unknown)
+        if len(unknown) < len(names):
+            break
+    if answers < min(2, ask.work.rules.max_unknown_calls) or count < ask.work.rules.max_unknown_calls:
+        return None
+    message = f"the agent called tools that do not exist {count} times in a row"
+    return {"kind": Ending.UNKNOWN_TOOLS.value, "message": message}
 
 
 def fault(calls: Sequence[Call], done: JsonObject | None, message: str) -> JsonObject:

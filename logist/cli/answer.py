@@ -37,7 +37,7 @@ def given(
     if sequence is not None:
         entry = looking.interaction(project.job(job_id), sequence)
         if entry.kind is not Kind.ASK:
-            fix = "logist job history shows which interactions are answers"
+            fix = f"'logist job history --job {job_id}' shows which interactions are answers"
             raise UsageError(f"interaction {sequence} is no answer but a {entry.kind}", fix=fix)
         return Answer(entry.response.raw_response, charge=charge)
     if text is not None:

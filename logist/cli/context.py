@@ -6,21 +6,20 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from logist.cli import render
 from logist.cli.options import here, job_id, utf8
 from logist.cli.output import Diagnostic
 from logist.cli.stops import stopping
-from logist.config import trust
 from logist.config.coven import PERMISSIONS
 from logist.config.environment import Environment, layers
-from logist.config.settings import Loaded, Settings, load_settings, said_by_file, said_by_project
-from logist.errors import UsageError
+from logist.config.settings import Loaded, Settings, load_settings
+from logist.config.trust import Trust, read_trust
+from logist.errors import InvalidFile, UsageError
 from logist.jobs.project import SCRIPTED, Clock, Project
 from logist.resources import resource
 from logist.roles import LoadedRole, Roles, load_roles
-from logist.store import JobDir
+from logist.store import JobDir, require_local
 
 
 def open_job(
@@ -40,10 +39,10 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
     """The project around the current directory. Raises InvalidFile for a config that does not validate."""
     cwd = Path(here())
     jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
+    require_local(Path(jobs))
     home = environment.find_home(cwd).path
     loaded = load_settings(home, environment.user_config_dir())
     roles = known_roles(environment)
-    require_trust(environment, roles)
     return Project(
         home=home,
         jobs_dir=Path(jobs),
@@ -54,24 +53,48 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
         steward=environment.user_name(),
         agent=_agent(agent or environment.agent(), loaded.settings),
         say=lambda text: render.say(text, environment),
+        trust=trust_of(environment, loaded, roles),
         stopping=stopping,
     )
 
 
-def powers(environment: Environment, roles: Roles) -> dict[str, Any]:
-    """What the project around the current directory says of programs; nothing for a home of one's own."""
+def outside_project(environment: Environment, jobs_dir: str | None, job: str) -> tuple[Diagnostic, ...]:
+    """A note for who made a job where no project is: where it is, and how to have it in a project."""
     home, source = environment.find_home(Path(here()))
+    if source != "user" or jobs_dir or environment.has_jobs_dir():
+        return ()
+    message = (
+        f"there is no project here, so the job {job} is in {home / 'jobs'}; to make a project of this directory "
+        "instead: logist init, then make the job again"
+    )
+    return (Diagnostic("info", "outside_project", message),)
+
+
+def trust_of(environment: Environment, loaded: Loaded, roles: Roles) -> Trust:
+    """What the project around the current directory claims; nothing for a home of one's own."""
+    home, source = environment.find_home(Path(here()))
+    user = environment.user_config_dir()
     if source != "project":
-        return {}
-    return trust.powers(said_by_project(home), (loaded.role for loaded in _own_roles(home, roles)))
+        return Trust(user, home)
+    own = [(loaded.role, loaded.path) for loaded in _own_roles(home, roles)]
+    return read_trust(user, home, loaded, own)
 
 
-def require_trust(environment: Environment, roles: Roles) -> None:
-    """InvalidFile, with the files that say it, for programs of the project here that nobody has allowed."""
-    home, _ = environment.find_home(Path(here()))
-    files = {key: path for path, data in said_by_file(home).items() for key in trust.powers(data)}
-    files |= {key: one.path for one in _own_roles(home, roles) for key in trust.powers({}, [one.role])}
-    trust.require(environment.user_config_dir(), home, powers(environment, roles), files)
+def untrusted(project: Project) -> tuple[Diagnostic, ...]:
+    """A warning where a step would be refused until the user allows what the project's files say."""
+    try:
+        project.trust.require_to_run()
+    except InvalidFile as error:
+        return (
+            Diagnostic(
+                "warning",
+                "untrusted",
+                f"a step needs your trust first: {error.message}",
+                error.where,
+                error.fix,
+            ),
+        )
+    return ()
 
 
 def _own_roles(home: Path, roles: Roles) -> list[LoadedRole]:

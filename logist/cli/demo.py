@@ -140,7 +140,7 @@ def _farewell(home: Path, logist: str) -> tuple[Line, ...]:
         f"  {logist} job history {JOB} --prompt 3     # what the Supervisor was sent",
         f"  {logist} job history {JOB} --raw 5        # the answer that broke off",
         "",
-        "With a real model: set XAI_API_KEY (Worker) and GEMINI_API_KEY (Supervisor), install",
-        "`logist[litellm]`, and run the same commands. `logist config show` lists the models.",
+        "With a real model: set XAI_API_KEY (Worker) and GEMINI_API_KEY (Supervisor), install Logist",
+        "with the extra `litellm`, and run the same commands. `logist config show` lists the models.",
         (Span("No key? `logist job poststep` takes any answer you type or paste.", "dim"),),
     )

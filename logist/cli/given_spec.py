@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import sys
@@ -16,6 +17,25 @@ from logist.core.model import JobSpec
 from logist.errors import InvalidFile, UsageError
 
 PROMPT_FILES = (".md", ".txt")
+SPEC_FILES = (".yaml", ".yml", ".json")
+
+
+def with_task(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with the argument as the prompt, where it is the task in words and not the name of a file."""
+    argument = options["spec_file"]
+    if argument is None or len(argument.split()) < 2 or os.path.lexists(argument):
+        return options
+    if options["prompt"] is not None or options["prompt_file"]:
+        raise UsageError("two prompts", where="TASK", fix="give the task once: as TASK, --prompt or --file")
+    return {**options, "spec_file": None, "prompt": argument}
+
+
+def file_name_warnings(options: dict[str, Any]) -> tuple[str, ...]:
+    """That a task reads like the name of a file, which is not there."""
+    task = options["spec_file"] or ""
+    if with_task(options) is options or not task.endswith((*PROMPT_FILES, *SPEC_FILES)):
+        return ()
+    return (f"no file named {task!r}: it is the text of the task",)
 
 
 def read(options: dict[str, Any]) -> tuple[str, JobSpec]:
@@ -49,6 +69,9 @@ def _changes(options: dict[str, Any]) -> dict[tuple[str, ...], object | None]:
         ("id",): job_id,
         ("title",): options["title"],
         ("prompt",): prompt,
+        ("acceptance_criteria",): list(options["criteria"]) or None,
+        ("files",): list(options["files"]) or None,
+        ("tags",): list(options["tags"]) or None,
         ("task_type",): options["task_type"],
         ("role",): options["role"],
         ("repo",): False if options["no_repo"] else options["repo"] and _absolute(options["repo"]),
@@ -126,7 +149,8 @@ def _read(name: str, what: str) -> tuple[str, str]:
             raise InvalidFile(f"is larger than {documents.MAX_BYTES:,} bytes", where=name)
         return name, data.decode("utf-8")
     except OSError as error:
-        raise UsageError(f"can't read the {what}: {error.strerror}", where=name) from error
+        fix = "for a task in words: --prompt TEXT" if what == "spec" else None
+        raise UsageError(f"can't read the {what}: {error.strerror}", where=name, fix=fix) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"the {what} is not UTF-8 text", where=name) from error
 

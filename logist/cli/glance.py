@@ -9,8 +9,9 @@ from types import NoneType
 from typing import Any
 
 from logist.cli.output import Span
-from logist.core import advice, amounts, plans
+from logist.core import advice, amounts
 from logist.regular_files import read_regular
+from logist.store.listing import REBUILD
 
 UNKNOWN = "?"
 """Shown for a job whose state can't be read."""
@@ -117,36 +118,8 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
         "parent": parent if isinstance(parent := state.get("parent"), str) else None,
         "created_at": state["created_at"],
         "updated_at": state["updated_at"],
-        "next_command": advice.next_command(
-            status,
-            kind,
-            job_id,
-            state["awaiting"],
-            unmerged=_is_unmerged(state),
-            reviewing=bool(stuck) and stuck.get("phase") == "reviewer",
-            **_planned(state),
-        ),
+        "next_command": advice.answer(state, job_id, running=running),
     }
-
-
-def _planned(state: State) -> dict[str, Any]:
-    """Whether a plan waits for approval, and who would carry it out."""
-    plan = waiting_plan(state)
-    if plan is None:
-        return {}
-    carrier = plans.carrier(plan["role"], approved=False, doer=state["agent_role"])
-    return {"plan": plans.is_plan(plan.get("output")), "carrier": carrier}
-
-
-def waiting_plan(state: State) -> dict[str, Any] | None:
-    """The plan that waits for approval, if that is what the job waits for."""
-    plan = state.get("plan")
-    waits = state["status"] == "APPROVAL_REQUIRED" and state["awaiting"] in plans.AWAITED
-    return plan if waits and isinstance(plan, dict) and not plan["approved"] else None
-
-
-def _is_unmerged(state: dict[str, Any]) -> bool:
-    return advice.is_unmerged(state.get("source"), state.get("parent"), state.get("merge"))
 
 
 def unknown_row(job_id: str) -> dict[str, Any]:
@@ -160,7 +133,7 @@ def unknown_row(job_id: str) -> dict[str, Any]:
         "status": UNKNOWN,
         **empty,
         **rest,
-        "next_command": f"logist job verify --job {job_id}",
+        "next_command": REBUILD,
     }
 
 

@@ -9,6 +9,7 @@ import click
 from logist.cli.options import here, json_option
 from logist.cli.output import Output
 from logist.config.environment import IGNORED, PROJECT_DIRECTORY, Environment, beside
+from logist.store import require_local
 
 CONFIG = """\
 # Logist settings of this project. Every line is optional; `logist config show` lists them all.
@@ -37,6 +38,7 @@ CONFIG = """\
 def init(environment: Environment) -> Output:
     """Make a .logist directory here: settings, roles, jobs. What is there already stays as it is."""
     home = Path(here()) / PROJECT_DIRECTORY
+    require_local(Path(environment.chosen_jobs_dir(None, here()) or home))
     made = [name for name in ("", "roles", "jobs") if _make(home / name)]
     files = {".gitignore": IGNORED, "config.yaml": CONFIG}
     made += [name for name, text in files.items() if _write(home / name, text)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,31 +22,89 @@ class Entry(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are run; its help needs none of them."""
+    """A group whose commands are imported when they are run; its help needs none of them.
 
-    def __init__(self, *args: Any, entries: Mapping[str, Entry], **kwargs: Any) -> None:
+    `shortcuts` are commands of another group that work here too; the help doesn't list them.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        entries: Mapping[str, Entry],
+        shortcuts: Mapping[str, Entry] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.entries = entries
+        self.shortcuts = {name: entry for name, entry in (shortcuts or {}).items() if name not in entries}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = self.entries.get(cmd_name)
+        entry = self.entries.get(cmd_name) or self.shortcuts.get(cmd_name)
         if entry is None:
             return None
         module, _, attribute = entry.target.partition(":")
         command: click.Command = getattr(importlib.import_module(f"logist.cli.{module}"), attribute)
+        _accept_options_of(ctx.find_root().command, command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        is_known = name in self.entries or name in self.shortcuts
+        if not (is_known or name.startswith("-") or ctx.resilient_parsing):
+            raise click.UsageError(f"No such command {name!r}.{self._did_you_mean(ctx, name)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _did_you_mean(self, ctx: click.Context, name: str) -> str:
+        """The commands that a mistyped one may stand for: those of this name elsewhere, else similar ones here."""
+        from difflib import get_close_matches
+
+        if name == "help":
+            meant = [f"{ctx.command_path} --help"]
+        else:
+            similar = get_close_matches(name.lower(), [*self.entries, *self.shortcuts], n=2)
+            meant = _find_elsewhere(ctx, name) or [f"{ctx.command_path} {each}" for each in similar]
+        return f" Did you mean {' or '.join(f'`{each}`' for each in meant)}?" if meant else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in self.entries.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names of commands without importing any of them; then what every command has."""
+        """Names of commands without importing any of them; then what every command has.
+
+        Shortcuts come with the first letter, so that an empty word shows what the help shows.
+        """
         from click.shell_completion import CompletionItem  # loaded already when a shell asks
 
-        found = [(name, entry.help) for name, entry in self.entries.items() if name.startswith(incomplete)]
+        offered = {**self.entries, **(self.shortcuts if incomplete else {})}
+        found = [(name, entry.help) for name, entry in offered.items() if name.startswith(incomplete)]
         items = [CompletionItem(name, help=text) for name, text in found]
         return items + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _accept_options_of(root: click.Command, command: click.Command) -> None:
+    """Lets the options of the outermost command follow `command` too; its help doesn't repeat them."""
+    known = {parameter.name for parameter in command.params}
+    for option in root.params:
+        if isinstance(option, click.Option) and option.name not in known:
+            accepted = copy.copy(option)
+            accepted.hidden = True
+            command.params.append(accepted)
+
+
+def _find_elsewhere(ctx: click.Context, name: str) -> list[str]:
+    """The commands of exactly this name at the top, or in another group."""
+    root = ctx.find_root()
+    top = root.command
+    if not isinstance(top, LazyGroup):
+        return []
+    below = (top.get_command(root, each) for each in top.entries)
+    paths = [
+        f"{group.name} {name}" for group in below if isinstance(group, LazyGroup) and name in group.entries
+    ]
+    return [f"{root.command_path} {path}" for path in ([name] if name in top.entries else []) + paths]

@@ -72,7 +72,11 @@ WORKFLOW = {
     "import": Entry("workflow.import_:import_", "Take a workflow into the project."),
     "export": Entry("workflow.export:export", "Write a workflow with the agents that do it."),
 }
-CONFIG = {"show": Entry("config_show:show", "Show every setting.")}
+CONFIG = {
+    "show": Entry("config_show:show", "Show every setting."),
+    "set": Entry("config_set:set_", "Set a key, and keep the comments."),
+    "unset": Entry("config_set:unset", "Remove a key."),
+}
 
 
 @click.group("job", cls=LazyGroup, entries=JOB, short_help="Work with one job.")
@@ -107,7 +111,7 @@ ROOT = {
     "trust": Entry("trust:trust", "Allow the programs that this project's config names."),
     "demo": Entry("demo:demo", "Run the main job with archived answers; no key needed."),
     "doctor": Entry("doctor:doctor", "Check this machine and this project."),
-    "config": Entry("main:config_group", "The settings, and where each comes from."),
+    "config": Entry("main:config_group", "Show and change the settings."),
     "completion": Entry("completion:completion", "Print a completion script for a shell."),
     "run": Entry("run:run", "Run every ready job, in rank order."),
     "replay": Entry("replay:replay", "Run recorded histories through today's rules."),
@@ -143,26 +147,28 @@ class Root(LazyGroup):
             return super().invoke(ctx)
 
 
-def _plain(context: click.Context, option: click.Parameter, chosen: bool) -> None:
-    if chosen and isinstance(context.obj, Environment):
-        context.obj.turn_colors_off()
-
-
-@click.group("logist", cls=Root, entries=ROOT, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "logist",
+    cls=Root,
+    entries=ROOT,
+    shortcuts=JOB,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="logist", message="%(prog)s %(version)s")
 @click.option(
     "--no-color",
     is_flag=True,
-    is_eager=True,
     expose_value=False,
-    callback=_plain,
-    help="Plain text, without colours and badges.",
+    help="Plain text, without colours and badges; also after a command.",
 )
 def root() -> None:
     """LLM-agent work as plain directories.
 
     A job is a directory; `logist job step` asks one agent for one piece of work, checks its answer and
     records everything. `logist demo` shows it, with no key.
+
+    The commands of `logist job` also work without the word `job`, as in `logist status` or `logist step`.
+    Only `config`, `replay`, `role` and `run` don't: these names have another meaning here.
     """
 
 
@@ -176,7 +182,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 def run(args: list[str]) -> int:
     """Runs one command and returns its exit code."""
-    environment = Environment.read()
+    environment = _environment(args)
     mode = output_mode(args)
     try:
         output = root.main(_texts(args), prog_name="logist", standalone_mode=False, obj=environment)
@@ -209,8 +215,21 @@ def _texts(args: list[str]) -> list[str]:
 
 def output_mode(args: list[str]) -> str:
     """`json`, `jsonl` or `text`: read off the arguments, so that a usage error is shown in it too."""
-    options = args[: args.index("--")] if "--" in args else args
+    options = _options(args)
     return "json" if "--json" in options else "jsonl" if "--jsonl" in options else "text"
+
+
+def _environment(args: list[str]) -> Environment:
+    """The environment, without colours if the arguments say so: also where they can't be parsed."""
+    environment = Environment.read()
+    if "--no-color" in _options(args):
+        environment.turn_colors_off()
+    return environment
+
+
+def _options(args: list[str]) -> list[str]:
+    """The words that may be options: those before `--`."""
+    return args[: args.index("--")] if "--" in args else args
 
 
 def _usage(error: click.UsageError, args: Sequence[str] = ()) -> UsageError:
@@ -220,7 +239,7 @@ def _usage(error: click.UsageError, args: Sequence[str] = ()) -> UsageError:
 
 def _named(args: Sequence[str]) -> Iterator[str]:
     """The words that name the command; click does not say it of an option without a value."""
-    entries: Mapping[str, Entry] = ROOT
+    entries: Mapping[str, Entry] = {**JOB, **ROOT}
     for word in args:
         if word in entries:
             yield word

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from logist.config.environment import Environment, beside
-from logist.errors import UsageError
+from logist.cli.shell_values import complete_agent, complete_directory, complete_job
+from logist.config.environment import Environment
+from logist.errors import InvalidFile, UsageError
 from logist.regular_files import read_regular
-from logist.store.listing import job_ids
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,52 +53,58 @@ def listing_options(command: F) -> F:
     return lines(json_option(command))
 
 
+def _jobs_dir(callback: Callable[..., str | None]) -> Callable[[F], F]:
+    text = "Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]"
+    return click.option(
+        "--jobs-dir", metavar="DIR", help=text, callback=callback, shell_complete=complete_directory
+    )
+
+
+def _require_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """UsageError for a directory that was named and does not exist: a typing error must not look like "no jobs"."""
+    if ctx.resilient_parsing:  # the shell completes a line that is not finished
+        return value
+    environment: Environment = ctx.obj
+    environment.named_jobs_dir = value
+    if not (value or environment.has_jobs_dir()):
+        return value
+    path = environment.jobs_dir_name(value, here())
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        source = "--jobs-dir" if value else "$LOGIST_JOBS_DIR"
+        fix = f"check {source}; only 'logist job create' and 'logist job import' make it"
+        raise UsageError("the directory of the jobs does not exist", where=path, fix=fix) from None
+    except OSError:
+        pass  # who reads it says what is wrong
+    return value
+
+
+def _require_named_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The same for a command that reads paths too, and may not need the directory that the environment names."""
+    return _require_jobs_dir(ctx, param, value) if value else value
+
+
+def _note_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The directory may be made; the commands that are printed name it all the same."""
+    if not ctx.resilient_parsing:
+        ctx.obj.named_jobs_dir = value
+    return value
+
+
 def jobs_dir_option(command: F) -> F:
     """--jobs-dir: where the jobs lie."""
-    return click.option(
-        "--jobs-dir", metavar="DIR", help="Where the jobs lie  [default: $LOGIST_JOBS_DIR, or .logist/jobs]"
-    )(command)
+    return _jobs_dir(_require_jobs_dir)(command)
 
 
-def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Ids of jobs, for the shell's completion."""
-    found = Environment.read().jobs_dir_name(ctx.params.get("jobs_dir"), here())
-    return [job_id for job_id in job_ids(found) if job_id.startswith(incomplete)]
+def recorded_jobs_dir_option(command: F) -> F:
+    """The same for a command that reads either jobs or paths."""
+    return _jobs_dir(_require_named_jobs_dir)(command)
 
 
-def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of roles, for the shell's completion; by their files, since reading those takes long."""
-    from logist.resources import resource
-
-    environment = Environment.read()
-    folders = (str(resource("roles")), *(f"{layer}/roles" for layer in _layers(environment)))
-    names = {name.rpartition(".")[0] for folder in folders for name in _names(folder)}
-    return sorted(name for name in names if name.startswith(incomplete))
-
-
-def complete_workflow(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[str] | list[CompletionItem]:
-    """Names of workflows, for the shell's completion, by their files; where none fits, any file."""
-    from click.shell_completion import CompletionItem
-
-    layers = _layers(Environment.read())
-    names = {name.rpartition(".")[0] for layer in layers for name in _names(f"{layer}/workflows")}
-    fitting = sorted(name for name in names if name and name.startswith(incomplete))
-    return fitting or [CompletionItem(incomplete, type="file")]
-
-
-def _layers(environment: Environment) -> list[str]:
-    """The user's and the project's directories, as plain strings: making paths takes long."""
-    home = environment.home_name(here())[0]
-    return [str(environment.user_config_dir()), *filter(None, [beside(home)]), home]
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
+def new_jobs_dir_option(command: F) -> F:
+    """The same for a command that makes a job: it makes the directory too."""
+    return _jobs_dir(_note_jobs_dir)(command)
 
 
 def job_named(command: F) -> F:
@@ -127,7 +130,7 @@ def agent_option(command: F) -> F:
     text = (
         "litellm, the name of an agent program (codex, claude, ...), or scripted:PATH for archived answers."
     )
-    return click.option("--agent", metavar="AGENT", help=text)(command)
+    return click.option("--agent", metavar="AGENT", help=text, shell_complete=complete_agent)(command)
 
 
 def note_option(*, required: bool = False, read: bool = True) -> Callable[[F], F]:
@@ -176,6 +179,20 @@ def utf8(text: str, what: str, fix: str) -> str:
     if shown != text:
         raise UsageError(f"{what} is not UTF-8 text", where=shown, fix=fix)
     return text
+
+
+def yaml_value(text: str) -> Any:
+    """A YAML scalar or flow collection, JSON too; whatever is neither is taken as the text it is."""
+    from logist import documents
+
+    if "\n" in text:
+        return text
+    try:
+        value = documents.parse(f"value: {text}\n", "VALUE").data["value"]
+    except InvalidFile:
+        return text
+    plain = isinstance(value, str) and text[:1] not in ("'", '"')
+    return text if plain else value
 
 
 def here() -> str:

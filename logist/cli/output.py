@@ -20,6 +20,12 @@ class Span(NamedTuple):
     """Stands before the text where colours are shown, and nowhere else."""
 
 
+class Command(Span):
+    """Text with a command that a person may run, in Logist's own words."""
+
+    __slots__ = ()
+
+
 Line = str | tuple[Span | str, ...]
 
 

@@ -13,6 +13,7 @@ from typing import TextIO
 
 import click
 
+from logist.cli import pasting
 from logist.cli.output import SCHEMA_VERSION, Diagnostic, Line, Output, Span, Table
 from logist.config.environment import Environment
 from logist.core import invisible
@@ -30,6 +31,7 @@ BADGE_WIDTH = 4
 
 def show(output: Output, mode: str, environment: Environment) -> int:
     """Prints a result in `mode` text, json or jsonl, and returns the exit code."""
+    output = pasting.output(output, environment.named_jobs_dir)
     with _written_to(sys.stdout):
         if mode == "json":
             data = list(output.data) if isinstance(output.data, Iterator) else output.data
@@ -119,7 +121,7 @@ def progress(text: str) -> None:
 
 def show_error(error: LogistError, mode: str, environment: Environment) -> int:
     """Prints an error: a line on standard error for it and each of its details, or the JSON document."""
-    told = tuple(map(Diagnostic.of, (*error.details, error)))
+    told = pasting.diagnostics(tuple(map(Diagnostic.of, (*error.details, error))), environment.named_jobs_dir)
     with _written_to(sys.stdout, OSError):
         if mode == "json":
             _write_json(_document(None, told))
@@ -130,6 +132,7 @@ def show_error(error: LogistError, mode: str, environment: Environment) -> int:
 
 def say(text: str, environment: Environment) -> None:
     """Talk on standard error."""
+    text = pasting.pasteable(text, environment.named_jobs_dir)
     with _written_to(sys.stderr, OSError):
         _write(sys.stderr, styled((Span(text, "dim"),), environment.color(sys.stderr.isatty())) + "\n")
 
@@ -290,7 +293,7 @@ def diagnose(diagnostics: tuple[Diagnostic, ...], environment: Environment) -> N
     """One line each on standard error."""
     color = environment.color(sys.stderr.isatty())
     with _written_to(sys.stderr, OSError):
-        for item in diagnostics:
+        for item in pasting.diagnostics(diagnostics, environment.named_jobs_dir):
             _write(sys.stderr, styled(_told(item), color) + "\n")
 
 
@@ -310,7 +313,9 @@ def _write(stream: TextIO, text: str) -> None:
 def _write_raw(text: str) -> None:
     """The bytes as they are, in UTF-8; for the eyes of a terminal, without what could steer it."""
     if sys.stdout.isatty():
-        _write(sys.stdout, clean(text))
+        shown = clean(text)
+        # Else the shell's prompt, or a message, follows on the same line.
+        _write(sys.stdout, shown if shown.endswith("\n") or not shown else f"{shown}\n")
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))

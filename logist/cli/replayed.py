@@ -26,12 +26,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 ANOTHER_WAY = "would not go the same way today"
 MARKS = {"    -": "red", "    +": "green"}
 """How a line of a diff begins, and its colour; as in `logist job history --diff`."""
+BY_CHANGED_RULES = "would go another way today by a rule that has changed (an error because of --strict)"
 UNCOMPARED = "can't be compared with today's, none of them (--prompts warn only tells)"
 OTHERWISE = "would be put in another way today (--prompts warn only tells)"
 
 
 def replay_options(command: F) -> F:
-    """--prompts and --junit."""
+    """--prompts, --strict and --junit."""
     prompts = click.option(
         "--prompts",
         type=click.Choice(["fail", "warn", "accept"]),
@@ -42,7 +43,12 @@ def replay_options(command: F) -> F:
     junit = click.option(
         "--junit", metavar="FILE", type=click.Path(), help="Write a JUnit report too, for a CI."
     )
-    return prompts(junit(command))
+    strict = click.option(
+        "--strict",
+        is_flag=True,
+        help="Fail also where a rule that a newer Logist has changed is the only cause.",
+    )
+    return prompts(strict(junit(command)))
 
 
 def prompts_of(environment: Environment, jobs_dir: str | None, choice: str) -> Prompts | None:
@@ -107,6 +113,7 @@ def row(found: Replayed) -> dict[str, Any]:
         "interactions": found.interactions,
         "skipped": found.unjudged,
         "differences": [asdict(each) for each in found.differences],
+        "changed_rules": [asdict(each) for each in found.changed_rules],
         "prompts": [asdict(each) for each in found.drifts],
         "more": found.more,
         "manifest": list(found.disagreements),
@@ -121,16 +128,20 @@ def told(found: Replayed, name: str | None = None) -> tuple[Diagnostic, ...]:
     return (*newer, *(Diagnostic("info", "note", text, name) for text in found.notes))
 
 
-def outcome_of(found: Replayed, *, prompts: bool) -> tuple[int, tuple[Diagnostic, ...]]:
+def outcome_of(found: Replayed, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
     """The exit code of one history that was read to its end, and what it stands for."""
-    if not found.fails(prompts=prompts):
+    if not found.fails(prompts=prompts, rules=rules):
         return 0, ()
     prompts_are = OTHERWISE if found.drifts else UNCOMPARED
-    said = f"it {ANOTHER_WAY}" if found.goes_another_way else f"its prompts {prompts_are}"
+    said = f"its prompts {prompts_are}"
+    if found.goes_another_way:
+        said = f"it {ANOTHER_WAY}"
+    elif rules and found.changed_rules:
+        said = f"it {BY_CHANGED_RULES}"
     return ReplayDiffers.exit_code, (Diagnostic("error", ReplayDiffers.code, said, found.name),)
 
 
-def outcome(totals: Totals, *, prompts: bool) -> tuple[int, tuple[Diagnostic, ...]]:
+def outcome(totals: Totals, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
     """The exit code of many, and what it stands for: what can't be read comes before what differs."""
     from logist.jobs.archives import exit_code
 
@@ -141,6 +152,9 @@ def outcome(totals: Totals, *, prompts: bool) -> tuple[int, tuple[Diagnostic, ..
         said.append(Diagnostic("error", "unreadable", f"{totals.unreadable:,} {of} can't be read to the end"))
     if totals.differ:
         said.append(Diagnostic("error", ReplayDiffers.code, f"{totals.differ:,} {of} {ANOTHER_WAY}"))
+    if rules and totals.changed_rules:
+        text = f"{totals.changed_rules:,} {of} {BY_CHANGED_RULES}"
+        said.append(Diagnostic("error", ReplayDiffers.code, text))
     if drift:
         said.append(Diagnostic("error", ReplayDiffers.code, f"the prompts of {drift:,} {of} {OTHERWISE}"))
     if prompts and totals.uncompared:

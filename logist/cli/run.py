@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.2
 """How often a waiting `--watch` looks whether it shall stop."""
+LISTED = 20
+"""Jobs that wait for a person, as text; --json has all."""
 LEFT_ROUNDS, LEFT_SECONDS = 12, 3600.0
 """A job whose provider is out, or whose setup fails, is left for so many rounds, then twice as many, up to an hour."""
 
@@ -51,23 +53,30 @@ def run(
     With --watch a job whose provider is out (a refused key, a refused request), or whose setup fails, is left
     for 12 rounds, then for twice as many, up to an hour; or until its state changes.
 
-    The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, or that keeps a
-    job waiting for others, else 0; after Ctrl-C 130.
+    Jobs that wait for a person are listed at the end: STUCK, at a limit, for approval, or damaged.
+
+    The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, else 0; after Ctrl-C 130.
+    A job that waits for a person counts too, also one that was not run: 10 (damaged), 3 (STUCK), 7 (limit),
+    11 (approval).
     """
     stop_on_signals()
     from logist.cli import context
     from logist.jobs.queue import exit_code, held_up, is_left_behind
 
     project = context.project(environment, jobs_dir, agent)
+    project.trust.require_to_run()
     shown = _Shown(environment, quiet=as_json)
     _rounds(project, parallel or project.settings.max_concurrent_agents, watch, shown)
     rows = [_row(end, shown.steps[end.job_id]) for end in shown.ended.values()]
     counted = [end.exit_code for end in shown.ended.values() if not is_left_behind(project, end)]
-    held = [] if project.stopping() else held_up(project)
+    # An interrupted run has not come to its end; a watch is always ended by a signal.
+    held = [] if project.stopping() and not watch else held_up(project, () if watch else shown.concluded)
     code = project.stopping() or exit_code([*counted, *(each.exit_code for each in held)])
-    data = {"jobs": rows, "interrupted": bool(project.stopping())}
+    waiting = [_held_row(each) for each in held]
+    data = {"jobs": rows, "waiting": waiting, "interrupted": bool(project.stopping())}
     told = [each for end in shown.ended.values() for each in _warned(end)] if as_json else []
-    return Output(data, _summary(rows), (*told, *map(_waiting, held)), code)
+    listed = held if as_json else held[:LISTED]
+    return Output(data, _summary(rows, held), (*told, *map(_waiting, listed), *_more(held, listed)), code)
 
 
 class _Shown:
@@ -79,6 +88,15 @@ class _Shown:
         self.steps: Counter[str] = Counter()
         self.ended: dict[str, Ended] = {}
         self._printing = threading.Lock()
+
+    @property
+    def concluded(self) -> set[str]:
+        """The jobs whose end says already what they wait for."""
+        return {
+            job
+            for job, end in self.ended.items()
+            if end.error or (end.result and not end.result.state.children)
+        }
 
     def stepped(self, result: Result) -> None:
         from logist.cli.view import prefixed, step_lines
@@ -107,7 +125,24 @@ def _warned(ended: Ended | None) -> tuple[Diagnostic, ...]:
 
 
 def _waiting(held: HeldUp) -> Diagnostic:
-    return Diagnostic("warning", "waiting", held.waits, held.job_id, f"logist job status {held.job_id}")
+    return Diagnostic("warning", "waiting", held.waits, held.job_id, held.next_command)
+
+
+def _more(held: list[HeldUp], listed: list[HeldUp]) -> tuple[Diagnostic, ...]:
+    more = len(held) - len(listed)
+    if not more:
+        return ()
+    return (Diagnostic("info", "waiting", f"and {more} more wait for a person", None, "logist job list"),)
+
+
+def _held_row(held: HeldUp) -> dict[str, Any]:
+    return {
+        "job": held.job_id,
+        "status": held.status.value if held.status else None,
+        "exit_code": held.exit_code,
+        "waits": held.waits,
+        "next_command": held.next_command,
+    }
 
 
 def _diagnostic(error: LogistError, job: str = "") -> Diagnostic:
@@ -201,9 +236,16 @@ def _row(ended: Ended, steps: int) -> dict[str, Any]:
     }
 
 
-def _summary(rows: list[dict[str, Any]]) -> list[Line]:
+def _summary(rows: list[dict[str, Any]], held: list[HeldUp]) -> list[Line]:
     if not rows:
-        return ["nothing is ready"]
+        return [f"nothing is ready: {_counted(held)}" if held else "nothing is ready"]
     ends = Counter("an error" if row["error"] else row["status"] or "busy" for row in rows)
     counted = ", ".join(f"{count} {status}" for status, count in sorted(ends.items()))
     return [f"jobs: {len(rows)} ({counted})"]
+
+
+def _counted(held: list[HeldUp]) -> str:
+    """How many jobs wait, by state."""
+    states = Counter(each.status.value if each.status else "damaged" for each in held)
+    counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
+    return f"{len(held)} job{'s wait' if len(held) > 1 else ' waits'} ({counted})"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import jobs_dir_option, json_option
+from logist.cli.options import json_option, recorded_jobs_dir_option
 from logist.cli.output import Diagnostic, Line, Output, Span, Table
 from logist.config.environment import Environment
 from logist.core import amounts
@@ -66,7 +66,7 @@ LEGEND = (("completed", "green"), ("retry", "yellow"), ("stuck", "red"), ("no an
 )
 @click.option("--chart", is_flag=True, help="Bars instead of a table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, with a head.")
-@jobs_dir_option
+@recorded_jobs_dir_option
 @json_option
 @click.pass_obj
 def stats(

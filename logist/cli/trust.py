@@ -19,36 +19,39 @@ from logist.errors import Refused
 @json_option
 @click.pass_obj
 def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
-    """Allow what this project says of programs, keys, the network and merging.
+    """Allow what this project's files run, reach and merge.
 
-    Of its config: `agent`, `agents`, `on_stuck`, `sandbox`, `tools`, `workspace.caches`, `workspace.setup`, commands of
-    review checks, merging by itself (`review.auto_merge`, the mode `yolo`), and models elsewhere than on this machine;
-    of its roles: `agent` and `network`. A config that came with a clone could run
-    anything as you, so these keys hold only after you have looked at them. When they change, they have to be
-    allowed again.
+    A config that came with a clone could run anything as you, send your keys elsewhere, or merge work without asking
+    you. So all keys that can do so hold only after you have looked at them: programs, models that are not on this
+    machine, the sandbox, tools, commands, merging by itself, and `agent` and `network` of roles. When one of them
+    changes, it has to be allowed again, unless you change it with `logist config set`.
     """
     from pathlib import Path
 
-    from logist.cli.context import known_roles, loaded_settings, powers
-    from logist.config import trust as known
+    from logist.cli.context import known_roles, loaded_settings, trust_of
     from logist.config.settings import UNCHECKED_MERGES, merges_unchecked
+    from logist.config.trust import Trust
 
-    found = environment.find_home(Path(here()))
-    config, user = found.path, environment.user_config_dir()
-    said = powers(environment, known_roles(environment))
-    shown = tuple(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in said.items())
-    data = {"config": str(config), "powers": said, "trusted": known.is_trusted(user, found.path, said)}
+    home, user = environment.find_home(Path(here())).path, environment.user_config_dir()
     if revoke:
-        known.trust(user, found.path, {})
-        return Output({**data, "trusted": not said}, (f"not trusted any more: {config}",))
-    if not said:
-        return Output(data, (f"nothing to allow: {config} says nothing of programs",))
-    if not data["trusted"]:
+        Trust(user, home).revoke()  # also where the config does not validate
+        return Output(
+            {"config": str(home), "powers": {}, "trusted": False}, (f"not trusted any more: {home}",)
+        )
+    loaded = loaded_settings(environment)
+    project = trust_of(environment, loaded, known_roles(environment))
+    shown = tuple(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in project.powers.items())
+    data = {"config": str(home), "powers": project.powers, "trusted": project.is_allowed()}
+    if not project.powers:
+        return Output(data, (f"nothing to allow: {home} sets nothing that needs it",))
+    asks = not (data["trusted"] or yes)
+    if asks:
         for line in shown:
             render.say(line, environment)
-        if not (yes or render.confirm("run these as you?", environment)):
-            raise Refused("nothing was allowed", where=str(config), fix="logist trust --yes")
-        known.trust(user, found.path, said)
-    unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded_settings(environment).settings) else []
-    lines = (*shown, f"trusted: {config}")
+        if not render.confirm("allow this?", environment):
+            raise Refused("nothing was allowed", where=str(home), fix="logist trust --yes")
+    if not data["trusted"]:
+        project.allow()
+    unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded.settings) else []
+    lines = (*(() if asks else shown), f"trusted: {home}")
     return Output({**data, "trusted": True}, lines, warnings(unchecked, "unchecked_merge"))

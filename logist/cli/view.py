@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from logist.cli.glance import role_span, status_span
-from logist.cli.output import Line, Output, Span, notes, warnings
+from logist.cli.output import Command, Line, Output, Span, notes, warnings
 from logist.core import decisions, findings, newer, plans
-from logist.core.model import Interaction
+from logist.core.evidence import unnamed_changes
+from logist.core.model import Change, Interaction
 from logist.jobs.result import Result
 
 UNCHANGED = "no file was changed"
@@ -54,7 +55,7 @@ def standing_lines(result: Result) -> list[Line]:
     told = bool(result.entries) and result.entries[-1].reason == state.reason
     if state.reason and not told:
         lines.append(f"  {' '.join(state.reason.split())}")
-    return [*lines, (Span(f"next: {result.next_command}", "dim"),)]
+    return [*lines, (Command(f"next: {result.next_command}", "dim"),)]
 
 
 def entry_row(entry: Interaction) -> dict[str, Any]:
@@ -72,6 +73,10 @@ def entry_row(entry: Interaction) -> dict[str, Any]:
         "summary": entry.response.summary_for_supervisor,
         "evidence_files": entry.response.evidence_files,
         "unchanged": is_unchanged(entry),
+        "changed_files": [change.path for change in _changes(entry)],
+        "unnamed_changes": [
+            change.path for change in unnamed_changes(_changes(entry), entry.response.evidence_files)
+        ],
         "reason": entry.reason,
         "warnings": entry.response.warnings,
         "simulated": entry.simulated,
@@ -124,8 +129,8 @@ def _setup(entry: Interaction) -> list[str]:
     setup = entry.request.metadata.get("setup")
     if not isinstance(setup, dict) or "seconds" not in setup:
         return []
-    how = "from the cache" if setup.get("source") == "cache" else "by its commands"
-    return [f"setup: {how}, {setup['seconds']} s"]
+    how = "copied from the cache" if setup.get("source") == "cache" else "done"
+    return [f"setup: {how} in {setup['seconds']} s"]
 
 
 def _tools(entry: Interaction) -> list[str]:
@@ -146,6 +151,11 @@ def is_unchanged(entry: Interaction) -> bool:
     """Whether a doer says that it is done, and has changed no file though it might."""
     observed = entry.observed
     return bool(observed and observed.unchanged) and entry.response.actions == ["COMPLETED"]
+
+
+def _changes(entry: Interaction) -> list[Change]:
+    """What an agent changed, without what programs left in caches."""
+    return [change for change in entry.observed.changes if not change.cache] if entry.observed else []
 
 
 def _findings(entry: Interaction) -> list[str]:
@@ -176,7 +186,7 @@ def _deed(entry: Interaction) -> str:
 
 
 def told(summary: str, reason: str) -> list[str]:
-    """What came out, and why it led where it led; only once if the reason is the summary itself."""
-    if not summary or summary.split() == reason.split():
+    """What came out, and why it led where it led; only once if the reason is, or ends with, the summary."""
+    if not summary or " ".join(reason.split()).endswith(" ".join(summary.split())):
         return [reason] if reason else []
     return [summary, f"why: {reason}"] if reason else [summary]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli import render
-from logist.cli.options import complete_workflow, jobs_dir_option, json_flag, utf8
+from logist.cli.options import json_flag, recorded_jobs_dir_option, utf8
 from logist.cli.output import Diagnostic, Line, Output, Span
 from logist.cli.progress import Progress
+from logist.cli.shell_values import complete_workflow
 from logist.config.environment import Environment
 from logist.core.amounts import counted, dollars
 from logist.errors import ReplayDiffers, UsageError
@@ -62,7 +63,7 @@ SHOWN = 5
     type=click.Choice(["same"]),
     help="Exit code 9 if a job would have ended elsewhere.",
 )
-@jobs_dir_option
+@recorded_jobs_dir_option
 @json_flag
 @click.option("--jsonl", "as_lines", is_flag=True, help="One JSON object a history, as each is done.")
 @click.pass_obj
@@ -241,7 +242,7 @@ def _notes(elsewhere: list[Tried]) -> Iterator[Diagnostic]:
     anyway = [tried.name for tried in elsewhere if tried.differs_anyway]
     if anyway:
         message = f"{counted(len(anyway), 'job')} would have ended elsewhere today without the change too"
-        yield Diagnostic("warning", "differs_anyway", message, anyway[0], "logist replay says why")
+        yield Diagnostic("warning", "differs_anyway", message, anyway[0], "'logist replay' shows why")
     notes = [(tried.name, note) for tried in elsewhere if tried.run for note in tried.run.notes]
     for name, note in notes[:SHOWN]:
         yield Diagnostic("info", "note", note, name)

@@ -51,6 +51,8 @@ class Environment:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
+        self.named_jobs_dir: str | None = None
+        """What --jobs-dir says, for the commands that are printed."""
 
     @classmethod
     def read(cls) -> Environment:
@@ -86,10 +88,16 @@ class Environment:
 
     def jobs_dir_name(self, option: str | None, cwd: str) -> str:
         """The same as a plain string, for the commands that must start quickly."""
+        return self.chosen_jobs_dir(option, cwd) or os.path.join(self.home_name(cwd)[0], "jobs")
+
+    def chosen_jobs_dir(self, option: str | None, cwd: str) -> str | None:
+        """The option, else $LOGIST_JOBS_DIR, as an absolute path; None where neither says where the jobs lie."""
         named = option or self._get("LOGIST_JOBS_DIR")
-        if named:
-            return os.path.abspath(os.path.join(cwd, named))
-        return os.path.join(self.home_name(cwd)[0], "jobs")
+        return os.path.abspath(os.path.join(cwd, named)) if named else None
+
+    def has_jobs_dir(self) -> bool:
+        """Whether $LOGIST_JOBS_DIR says where the jobs lie."""
+        return self._get("LOGIST_JOBS_DIR") is not None
 
     def user_config_dir(self) -> Path:
         """The user's own config.yaml and roles/."""

@@ -119,6 +119,8 @@ class ContextRules(Frozen):
     budget_tokens: Count = 100_000
     """Of a whole prompt; a model with a smaller window has less."""
     relevant_files_limit: Annotated[int, Field(ge=0)] = 10
+    prior_attempts_limit: Annotated[int, Field(ge=0)] = 3
+    """Earlier runs at the job that a role is shown which asks for them."""
     excluded_paths: tuple[Name, ...] = ("node_modules", "dist", ".git")
     """Names of directories and files, paths, or patterns as in .gitignore: no prompt shows what they match."""
     custom_instructions: str | None = None

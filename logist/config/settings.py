@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -127,42 +128,46 @@ class Loaded:
     sources: dict[str, str]
     unused: tuple[coven.Unused, ...] = ()
     """Keys of a Coven project that Logist does not use."""
+    below: Settings = field(default_factory=Settings)
+    """The settings without the files of the project: those of the user, over the defaults."""
+    project_files: frozenset[str] = frozenset()
+    """The files of the project that were read."""
 
 
-def load_settings(home: Path, user_config_dir: Path) -> Loaded:
+def load_settings(
+    home: Path, user_config_dir: Path, *, instead: Mapping[Path, Document] | None = None
+) -> Loaded:
     """Defaults, then the user's config.yaml, then those of the project; files that are not there are fine.
 
     A project may have a `.coven/config.json` beside its `.logist`, under the config.yaml in there. Whether the
     files of a project may say what they say, config.trust tells. Mappings are merged key by key, everything else
-    is replaced. Raises InvalidFile with file, line and key.
+    is replaced. `instead`: files as they are to be, which are not read. Raises InvalidFile with file, line and key.
     """
-    settings = Settings()
+    instead = instead or {}
+    settings = below = Settings()
     data = settings.model_dump(mode="json")
     sources: dict[str, str] = {}
     unused: list[coven.Unused] = []
-    for path in _files(user_config_dir / CONFIG_FILE, *_of_project(home)):
-        document, left = _said(path)
+    user_file = user_config_dir / CONFIG_FILE
+    files = _files(user_file, *_of_project(home), new=instead)
+    for path in files:
+        document, left = _said(path, instead.get(path))
         check_endpoints(document)
         own = without_inherited_secrets(data, document.data)
         data = merged(without_other_spellings(data, own), own)
         settings = checked(Settings, replace(document, data=data))
         sources |= dict.fromkeys(leaves(own), str(path))
         unused += left
+        if path == user_file:
+            below = settings
     final = leaves(settings.model_dump(mode="json"))
-    return Loaded(settings, {field: sources.get(field, "default") for field in final}, tuple(unused))
-
-
-def said_by_project(home: Path) -> dict[str, Any]:
-    """What the files of the project around `home` say themselves, spelled out; {} if there are none."""
-    found: dict[str, Any] = {}
-    for data in said_by_file(home).values():
-        found = merged(found, data)
-    return found
-
-
-def said_by_file(home: Path) -> dict[Path, dict[str, Any]]:
-    """The same of each file, the strongest last."""
-    return {path: _said(path)[0].data for path in _files(*_of_project(home))}
+    return Loaded(
+        settings,
+        {field: sources.get(field, "default") for field in final},
+        tuple(unused),
+        below,
+        frozenset(str(path) for path in files if path != user_file),
+    )
 
 
 def _of_project(home: Path) -> list[Path]:
@@ -171,16 +176,16 @@ def _of_project(home: Path) -> list[Path]:
     return [*([Path(beneath, coven.FILE)] if beneath else []), home / CONFIG_FILE]
 
 
-def _files(*paths: Path) -> list[Path]:
-    """Those that are there, each once, in the place of its last."""
-    there = dict.fromkeys(path for path in reversed(paths) if os.path.lexists(path))
+def _files(*paths: Path, new: Container[Path] = ()) -> list[Path]:
+    """Those that are there, or are to be, each once, in the place of its last."""
+    there = dict.fromkeys(path for path in reversed(paths) if path in new or os.path.lexists(path))
     return list(reversed(there))
 
 
-def _said(path: Path) -> tuple[Document, list[coven.Unused]]:
+def _said(path: Path, document: Document | None = None) -> tuple[Document, list[coven.Unused]]:
     """What a file says in the terms of config.yaml, and which of its keys only Coven uses."""
     require_owner(path)
-    document = read(path)
+    document = document or read(path)
     document = replace(document, data=spelled_out(document.data, path.parent))
     if path.name != coven.FILE:
         return document, []

@@ -1,7 +1,8 @@
-"""Which projects may name programs to run: a config that came with a clone is not one's own word.
+"""What the files of a project may do only after the user has allowed it: run programs, send keys, reach hosts, merge.
 
-What a person has looked at and allowed is kept beside their own config, by place and content; when it changes,
-it has to be allowed again.
+A config that came with a clone is not the user's own word. Every key counts here unless a table below says that it is
+harmless, so that a new setting needs trust until somebody decides otherwise. What the user has allowed is kept beside
+their own config, for each project as a digest of each of these keys: a change of any other key asks nothing again.
 """
 
 from __future__ import annotations
@@ -9,118 +10,325 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from logist.core.model import Role
-from logist.errors import InvalidFile
+from logist import documents
+from logist.config.locking import locked
+from logist.config.settings import Loaded, Settings, merges_alone
+from logist.core.model import CHECKS, Role
+from logist.errors import InvalidFile, LogistError
 
-POWERFUL = ("agents", "on_stuck", "sandbox", "tools")
-"""Keys of a project's config that decide what is run on this machine, and how freely."""
-YOLO = "yolo"
-"""The mode of a review that merges work by itself."""
-HARMLESS_AGENTS = ("litellm", "scripted:")
-HERE = ("127.0.0.1", "localhost", "::1")
+FieldPath = tuple[str, ...]
+Allowed = dict[str, str]
+"""The digest of each value that the user has allowed, by the dotted path of its key."""
+
+HARMLESS = frozenset(
+    tuple(pattern.split("."))
+    for pattern in (
+        # What work costs and how long it takes. The user sees it before a step, and no key of theirs is named here.
+        *("limits.cost_threshold", "limits.time_threshold_minutes"),
+        *("limits.max_allowed_iterations", "limits.max_attempts"),
+        *("models.*.input_price", "models.*.output_price", "models.*.cached_price"),
+        *("models.*.max_output_tokens", "models.*.context_window"),
+        *("allow_unknown_price", "min_output_tokens", "max_concurrent_agents"),
+        *("agent_timeout_minutes", "poll_interval_seconds"),
+        *("retries.max_tries", "retries.backoff_seconds"),
+        *("tools.max_turns", "tools.max_unknown_calls", "tools.max_result_chars", "tools.command_seconds"),
+        *("review.check_timeout_minutes", "review.checks.*.timeout_minutes"),
+        *("workspace.max_checkpoint_bytes", "workspace.setup.timeout_minutes", "history.rotate_at"),
+        # Who works: agent and network of a project's role count by themselves, and every role may run commands.
+        *("roles.default", "roles.type_mapping.*", "review.role"),
+        # Work that was not reviewed is never merged by itself.
+        "review.enabled",
+        # What a prompt holds, how an answer is written, and what `job export` leaves out of a local file.
+        *("context.max_file_bytes", "context.max_total_bytes", "context.listing_limit"),
+        *("context.budget_tokens", "context.relevant_files_limit", "context.prior_attempts_limit"),
+        "context.excluded_paths",
+        *("context.custom_instructions", "response_format", "redact.patterns"),
+    )
+)
+"""Keys that run nothing, reach nothing and merge nothing, whatever their value; `*` is one name."""
+
+HARMLESS_IN_ROLES = frozenset(
+    {
+        *("name", "description", "instructions", "prompt_template", "badge", "color"),
+        *(
+            "temperature",
+            "max_output_tokens",
+            "applicable_task_types",
+            "context_requirements",
+            "output_schema",
+        ),
+        # Commands run in the sandbox without network, and the shipped default role may run them too.
+        *("permissions", "can_delegate_to_roles"),
+    }
+)
+ADDRESS = frozenset({"provider_model", "endpoint", "api_key_env"})
+"""What decides where the prompts and the key of a model go."""
+THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 TRUSTED_FILE = "trusted.json"
+LOCK_FILE = ".trusted.lock"
+MISSING = object()
 
 
-def powers(data: dict[str, Any], roles: Iterable[Role] = ()) -> dict[str, Any]:
-    """What a project's config and its role files say of programs, keys, the network and merging; {} if nothing."""
-    said = {key: data[key] for key in POWERFUL if data.get(key) not in (None, {}, [])}
-    agent, workspace = data.get("agent"), data.get("workspace")
-    if isinstance(agent, str) and not agent.startswith(HARMLESS_AGENTS):
-        said["agent"] = agent
-    if isinstance(workspace, dict) and workspace.get("caches"):
-        said["workspace.caches"] = workspace["caches"]  # what is in them is not held against a role
-    if isinstance(workspace, dict) and workspace.get("setup"):
-        said["workspace.setup"] = workspace["setup"]
-    said |= dict(_reviewed(data.get("review")))
-    said |= {f"models.{name}": entry for name, entry in _models(data) if _leads_away(entry)}
-    return said | {
-        f"roles.{role.name}": {"agent": role.agent, "network": role.network}
-        for role in roles
-        if role.agent or role.network
-    }
+class Effect(StrEnum):
+    """What a key can bring about."""
+
+    RUN = "run"
+    """Programs, keys, hosts; or that a step does without a question that the user would be asked."""
+    MERGE = "merge"
+    """That work is merged without a person, or with fewer checks than the user wants."""
 
 
-def _reviewed(review: Any) -> Iterator[tuple[str, Any]]:
-    """Programs that look at the work, and what lets it into one's repository without a look of one's own."""
-    if not isinstance(review, dict):
-        return
-    checks = review.get("checks")
-    for name, check in checks.items() if isinstance(checks, dict) else ():
-        if isinstance(check, dict) and check.get("command"):
-            yield f"review.checks.{name}.command", check["command"]
-    if review.get("auto_merge"):
-        yield "review.auto_merge", review["auto_merge"]
-    if review.get("mode") == YOLO:
-        yield "review.mode", YOLO
+@dataclass(frozen=True)
+class Claim:
+    """A key that a project sets and that counts here, with the value that holds."""
+
+    path: FieldPath
+    value: Any
+    file: str
+    effect: Effect | None
+    """None: harmless with this value, but not with every value."""
+
+    @property
+    def key(self) -> str:
+        """The dotted path. Only one name in it is free, so that no two keys have the same."""
+        return ".".join(self.path)
 
 
-def _models(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    models = data.get("models")
-    found = models.items() if isinstance(models, dict) else ()
-    return [(name, entry) for name, entry in found if isinstance(entry, dict)]
+@dataclass(frozen=True)
+class Trust:
+    """What a project claims, against what its user has allowed."""
+
+    user_config_dir: Path
+    home: Path
+    claims: tuple[Claim, ...] = ()
+    merges: bool = False
+    """The config merges work by itself."""
+
+    @property
+    def powers(self) -> dict[str, Any]:
+        """The keys that need to be allowed, with their values."""
+        return {claim.key: claim.value for claim in self.claims if claim.effect}
+
+    def require_to_run(self) -> None:
+        """InvalidFile unless the user has allowed what the project runs, sends and reaches.
+
+        Merging counts too if the config merges by itself: better to ask before the work is paid for.
+        """
+        self._require({Effect.RUN, Effect.MERGE} if self.merges else {Effect.RUN})
+
+    def require_to_merge(self) -> None:
+        """InvalidFile unless the user has allowed what lets work in without a person."""
+        self._require({Effect.MERGE})
+
+    def is_allowed(self) -> bool:
+        """Whether the user has allowed all of it."""
+        return not self._differences(set(Effect))
+
+    def allow(self) -> None:
+        """Remembers that the user has allowed all that needs it, and nothing else of this project."""
+        digests = {key: _digest(value) for key, value in self.powers.items()}
+        self._remember(lambda _: digests)
+
+    def revoke(self) -> None:
+        """Forgets the project."""
+        self._remember(lambda _: {})
+
+    def allow_change(self, before: Iterable[Claim], path: FieldPath, file: str) -> None:
+        """Remembers the values at and below one key that the user has just set in `file`, or removed.
+
+        Nothing else: what another hand has changed in the same file, or another file says below this key, still needs
+        to be allowed. `before`: the claims before the change.
+        """
+        old = {claim.key for claim in before if _is_below(claim.path, path) and claim.file == file}
+        new = {
+            claim.key: _digest(claim.value)
+            for claim in self.claims
+            if _is_below(claim.path, path) and claim.file == file
+        }
+        if old or new:
+            self._remember(lambda known: {key: known[key] for key in known if key not in old} | new)
+
+    def _require(self, effects: set[Effect]) -> None:
+        if differences := self._differences(effects):
+            reasons = [f"{_listed(keys)} {reason}" for reason, keys in differences.items()]
+            files = {
+                claim.file for claim in self.claims if any(claim.key in each for each in differences.values())
+            }
+            raise InvalidFile(
+                "; ".join(reasons),
+                where=", ".join(sorted(files)) or str(self.home),
+                fix="look at it, then: logist trust",
+            )
+
+    def _differences(self, effects: set[Effect]) -> dict[str, list[str]]:
+        """The keys that differ from what the user has allowed, by the reason; {} where no key has such an effect."""
+        powers = [claim for claim in self.claims if claim.effect in effects]
+        if not powers:
+            return {}
+        record = _read(self.user_config_dir).get(_place(self.home), {})
+        if isinstance(record, str):
+            return {OF_OLD: [claim.key for claim in powers]}
+        claimed = {claim.key for claim in self.claims}
+        by_reason = {
+            NEW: [claim.key for claim in powers if claim.key not in record],
+            CHANGED: [
+                claim.key for claim in powers if record.get(claim.key, "") not in ("", _digest(claim.value))
+            ],
+            REMOVED: [key for key in record if key not in claimed],
+        }
+        return {reason: keys for reason, keys in by_reason.items() if keys}
+
+    def _remember(self, change: Callable[[Allowed], Allowed]) -> None:
+        folder = self.user_config_dir
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(folder / LOCK_FILE):
+            known = _read(folder)
+            before = known.pop(_place(self.home), {})
+            after = change(before if isinstance(before, dict) else {})
+            if after:
+                known[_place(self.home)] = after
+            fresh = folder / f".{TRUSTED_FILE}.new"
+            fresh.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
+            fresh.chmod(0o600)
+            os.replace(fresh, folder / TRUSTED_FILE)
 
 
-def _leads_away(entry: dict[str, Any]) -> bool:
-    """Whether it sends prompts or a key to an address of its own that is not this machine."""
+_CAN = "can run programs, reach other hosts, or merge work without asking you;"
+NEW = f"{_CAN} you have not allowed that yet"
+CHANGED = f"{_CAN} this changed since you allowed it"
+REMOVED = "was removed since you allowed the rest of this config"
+OF_OLD = f"{_CAN} you allowed it with an earlier version of Logist, which checked fewer keys"
+
+
+def read_trust(
+    user_config_dir: Path, home: Path, loaded: Loaded, roles: Iterable[tuple[Role, Path]] = ()
+) -> Trust:
+    """The trust of a project with these settings; `roles`: those of its own role files, each with its file."""
+    claims = (*_claims_of_config(loaded), *_claims_of_roles(loaded.settings, roles))
+    return Trust(user_config_dir, home, claims, merges_alone(loaded.settings))
+
+
+def _claims_of_config(loaded: Loaded) -> Iterable[Claim]:
+    """Keys whose value is another than without the project's files, and that one of these files sets."""
+    below = _leaves(loaded.below.model_dump(mode="json"))
+    for path, value in _leaves(loaded.settings.model_dump(mode="json")).items():
+        file = loaded.sources.get(".".join(path), "")
+        before = below.get(path, MISSING)
+        if file in loaded.project_files and before != value and not _is_harmless(path):
+            yield Claim(path, value, file, _effect(path, value, loaded))
+
+
+def _claims_of_roles(settings: Settings, roles: Iterable[tuple[Role, Path]]) -> Iterable[Claim]:
+    for role, file in roles:
+        values = role.model_dump(mode="json", exclude_defaults=True)
+        for field, value in values.items():
+            # A name with a slash is no model of the config: it says itself which provider gets the prompts.
+            known = field == "llm_model" and ("/" not in value or value in settings.models)
+            if field not in HARMLESS_IN_ROLES and not known:
+                harmless = field == "agent" and _is_harmless_agent(value)
+                yield Claim((f"roles/{role.name}", field), value, str(file), None if harmless else Effect.RUN)
+
+
+def _is_harmless(path: FieldPath) -> bool:
+    return any(
+        len(pattern) == len(path)
+        and all(part in ("*", name) for part, name in zip(pattern, path, strict=True))
+        for pattern in HARMLESS
+    )
+
+
+def _effect(path: FieldPath, value: Any, loaded: Loaded) -> Effect | None:
+    """What a value can bring about."""
+    match path:
+        case ("agent",):
+            return None if _is_harmless_agent(value) else Effect.RUN
+        case ("on_stuck",):
+            return None if value is None else Effect.RUN
+        case ("on_doubt",):
+            return None if value == "stuck" else Effect.RUN
+        case ("approval",):
+            return None if value in ("end", "each") else Effect.MERGE
+        case ("review", "mode"):
+            return None if value in ("normal", "strict") else Effect.MERGE
+        case ("review", "auto_merge"):
+            return None if value is False else Effect.MERGE
+        case ("review", "checks", name, field):
+            return _effect_of_check(field, value, name, loaded.below)
+        case ("models", name, field) if field in ADDRESS:
+            no_key = (field, value) == ("api_key_env", None)
+            return None if no_key or _stays_here(name, loaded.settings) else Effect.RUN
+    return Effect.RUN
+
+
+def _effect_of_check(field: str, value: Any, name: str, below: Settings) -> Effect | None:
+    """Only a check that the user's own config sets can be taken away from the user."""
+    stricter = {"enabled": True, "severity": "error"}
+    if field not in (*stricter, "command") or (field == "command" and value is not None):
+        return Effect.RUN
+    is_own = below.review.checks.get(name) != CHECKS.get(name)
+    return Effect.MERGE if is_own and (field == "command" or value != stricter[field]) else None
+
+
+def _is_harmless_agent(name: str) -> bool:
+    return name == "litellm" or name.startswith("scripted:")
+
+
+def _stays_here(name: str, settings: Settings) -> bool:
+    """Whether prompts and key of a model go to this machine. A name of a model can hold an address too."""
+    model = settings.models[name]
     try:
-        here = urlsplit(str(entry.get("endpoint") or "")).hostname in HERE
+        host = urlsplit(model.endpoint or "").hostname
     except ValueError:
-        here = False
-    return not here and bool(entry.get("endpoint") or entry.get("api_key_env"))
+        host = None
+    return host in THIS_MACHINE and "//" not in model.provider_model
 
 
-def is_trusted(user_config_dir: Path, home: Path, said: dict[str, Any]) -> bool:
-    """Whether a person has allowed just this for the project in `home`."""
-    return not said or _read(user_config_dir).get(_place(home)) == _fingerprint(said)
+def _leaves(data: Mapping[str, Any], above: FieldPath = ()) -> dict[FieldPath, Any]:
+    """Every value that is no mapping of others, by its path."""
+    leaves: dict[FieldPath, Any] = {}
+    for key, value in data.items():
+        path = (*above, key)
+        leaves |= _leaves(value, path) if isinstance(value, dict) and value else {path: value}
+    return leaves
 
 
-def trust(user_config_dir: Path, home: Path, said: dict[str, Any]) -> None:
-    """Remembers that a person has allowed this; with nothing said, forgets the project."""
-    known = _read(user_config_dir)
-    known.pop(_place(home), None)
-    if said:
-        known[_place(home)] = _fingerprint(said)
-    user_config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = user_config_dir / f".{TRUSTED_FILE}.new"
-    fresh.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
-    fresh.chmod(0o600)
-    os.replace(fresh, user_config_dir / TRUSTED_FILE)
+def _is_below(path: FieldPath, above: FieldPath) -> bool:
+    return path[: len(above)] == above
 
 
-def require(user_config_dir: Path, home: Path, said: dict[str, Any], files: Mapping[str, Path]) -> None:
-    """InvalidFile for a project that names programs nobody has allowed; `files`: where it says each of them."""
-    if not is_trusted(user_config_dir, home, said):
-        named = ", ".join(f"`{key}`" for key in said)
-        decide = "decides" if len(said) == 1 else "decide"
-        raise InvalidFile(
-            f"{named} of a project {decide} what runs on this machine or is merged, and you have not allowed that yet",
-            where=", ".join(dict.fromkeys(str(files.get(key, home)) for key in said)),
-            fix="look at it, then: logist trust",
-        )
+def _listed(keys: Iterable[str]) -> str:
+    return ", ".join(f"`{key}`" for key in keys)
 
 
-def _read(user_config_dir: Path) -> dict[str, str]:
-    """What is remembered; a file that does not read, or is not one's own, is nothing."""
+def _read(user_config_dir: Path) -> dict[str, Allowed | str]:
+    """What is remembered, by project; a file that does not read, or belongs to another user, is nothing.
+
+    An earlier version kept one digest for a project: that is a text.
+    """
     path = user_config_dir / TRUSTED_FILE
     try:
         if os.lstat(path).st_uid not in (os.geteuid(), 0):
             return {}
-        known = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        known = json.loads(documents.content(path))
+    except (OSError, ValueError, RecursionError, LogistError):
         return {}
-    return known if isinstance(known, dict) else {}
+    if not isinstance(known, dict):
+        return {}
+    return {place: record for place, record in known.items() if isinstance(record, dict | str)}
 
 
 def _place(home: Path) -> str:
     return os.path.realpath(home)
 
 
-def _fingerprint(said: dict[str, Any]) -> str:
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), default=str)
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

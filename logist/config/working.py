@@ -17,6 +17,8 @@ class ToolRules(Frozen):
 
     max_turns: Count = 60
     """Answers of the model in one step; in the last one it can call no tool."""
+    max_unknown_calls: Count = 5
+    """Calls in a row of tools that do not exist, after which the job is STUCK."""
     max_result_chars: Count = 30_000
     """Of what a tool gives back; the rest is cut, and the cut is told."""
     command_seconds: Annotated[float, Field(gt=0)] = 600

@@ -5,7 +5,22 @@ States are plain words here (a Status is one), so that listings need no pydantic
 
 from __future__ import annotations
 
+from typing import Any
+
+from logist.core import plans
+
+LIMITS = {
+    "HALTED_COST": "cost_threshold=CENTS",
+    "HALTED_TIME": "time_threshold_minutes=MINUTES",
+    "HALTED_ITERATION": "max_allowed_iterations=N",
+}
+"""The limit behind a HALTED state, as it is set."""
 _RAISE = "logist job config{job} --set limits.%s, then: logist job resume{job}"
+_RAISE_LIMIT = "logist job config --job {job} --set limits.{limit}"
+_RESUME = "logist job resume{job}"
+"""Of a halted job whose limit was raised."""
+_LOOK = "logist job status{job}"
+"""While an agent is at work."""
 _COMMANDS = {
     "DRAFT": "logist job activate{job}",
     "PENDING": "logist job step{job}",
@@ -14,9 +29,9 @@ _COMMANDS = {
     "APPROVAL_REQUIRED": 'logist job approve{job}, or: logist job reject{job} --note "..."',
     "STUCK": 'logist job resubmit{job} --note "..."',
     "SUSPENDED": "logist job resume{job}",
-    "HALTED_COST": _RAISE % "cost_threshold=CENTS",
-    "HALTED_TIME": _RAISE % "time_threshold_minutes=MINUTES",
-    "HALTED_ITERATION": _RAISE % "max_allowed_iterations=N",
+    "HALTED_COST": _RAISE % LIMITS["HALTED_COST"],
+    "HALTED_TIME": _RAISE % LIMITS["HALTED_TIME"],
+    "HALTED_ITERATION": _RAISE % LIMITS["HALTED_ITERATION"],
     "SUCCESS": "logist job history{job}",
     "FAILED": "logist job rerun{job}",
     "CANCELED": "logist job rerun{job}",
@@ -27,8 +42,8 @@ STATUSES = tuple(_COMMANDS)
 """Where a job may rest."""
 
 _IN_DOUBT = (
-    "logist job resubmit{job} --assume-paid, or --retry if it was not charged; "
-    "or logist job poststep{job} with the answer"
+    "logist job resubmit{job} --assume-paid, or: logist job resubmit{job} --retry if it was not charged; "
+    "or: logist job poststep{job} --response-file FILE with the answer"
 )
 
 _MANUAL = "logist job approve{job} --output '{...}', or: logist job reject{job} --note \"...\""
@@ -43,14 +58,19 @@ _CARRIED_OUT = (
 )
 _CHILDREN = (
     "logist job resubmit{job} when its jobs are resolved; "
-    "or with --force to go on with what there is, or with --to STEP for new jobs"
+    "or: logist job resubmit{job} --force to go on with what there is, "
+    "or: logist job resubmit{job} --to STEP for new jobs"
 )
 
-_MERGE = 'logist job merge{job} when the files fit, or with --branch to merge them by hand; or: logist job resubmit{job} --note "..."'
+_MERGE = (
+    "logist job merge{job} when the files fit, or: logist job merge{job} --branch to merge them by hand; "
+    'or: logist job resubmit{job} --note "..."'
+)
 """Of work that did not fit to what the repository has become."""
 
 _REVIEW = (
-    'logist job resubmit{job} --note "..." for new work, or --review for another review; '
+    'logist job resubmit{job} --note "..." for new work, '
+    "or: logist job resubmit{job} --review for another review; "
     'or: logist job approve{job} --override "..."'
 )
 """Of a review that came to nothing, or sent work back once too often."""
@@ -74,21 +94,22 @@ _EXIT_CODES = {
 
 def next_command(
     status: str,
+    job: str,
     stuck_kind: str | None = None,
-    job: str | None = None,
     awaiting: str | None = None,
     *,
     unmerged: bool = False,
     reviewing: bool = False,
     plan: bool = False,
     carrier: str | None = None,
+    raised: bool = False,
 ) -> str:
-    """The command that answers the state a job is in; `awaiting` says what an approval is for.
+    """The command that answers the state of `job`, by its id; `awaiting` says what an approval is for.
 
     `unmerged`: its work could go into the repository it came from (see `is_unmerged`). `reviewing`: it is the review that got stuck.
     `plan`: it is a plan that waits for approval; `carrier`: who works next when the work of another role is approved.
+    `raised`: the limit that halted it was raised since.
     """
-    name = f" --job {job}" if job else ""
     command = _COMMANDS.get(status, _UNKNOWN)
     if status == "STUCK":
         command = _STUCK.get(stuck_kind or "", _REVIEW if reviewing and stuck_kind in _JUDGING else command)
@@ -96,7 +117,40 @@ def next_command(
         command = _approval(command, awaiting, carrier, plan=plan)
     if status == "SUCCESS" and unmerged:
         command = "logist job merge{job}"
-    return command.replace("{job}", name)
+    if status in LIMITS and raised:
+        command = _RESUME
+    return command.replace("{job}", f" --job {job}")
+
+
+def answer(state: dict[str, Any], job: str, *, running: bool = False) -> str:
+    """The same of a state as state.json has it; `running`: an agent is at work on the job, so it takes no other command."""
+    if running:
+        return _LOOK.replace("{job}", f" --job {job}")
+    status, stuck, awaiting = state["status"], state.get("stuck"), state.get("awaiting")
+    plan = plans.waiting(state)
+    return next_command(
+        status,
+        job,
+        stuck["kind"] if stuck else None,
+        awaiting,
+        unmerged=is_unmerged(state.get("source"), state.get("parent"), state.get("merge")),
+        reviewing=stuck is not None and stuck.get("phase") == "reviewer",
+        plan=plan is not None and plans.is_plan(plan.get("output")),
+        carrier=plans.carrier(plan["role"], approved=False, doer=state["agent_role"]) if plan else None,
+        raised=_is_raised(state),
+    )
+
+
+def raise_limit(status: str, job: str) -> str:
+    """The command that raises the limit behind a HALTED state of `job`."""
+    return _RAISE_LIMIT.format(limit=LIMITS[status], job=job)
+
+
+def _is_raised(state: dict[str, Any]) -> bool:
+    """Whether the limit that halted the job is higher now than it was then."""
+    name, halted_at = LIMITS.get(state["status"], "").partition("=")[0], state.get("halted_at")
+    now = (state.get("limits") or {}).get(name)
+    return isinstance(now, int | float) and isinstance(halted_at, int | float) and now > halted_at
 
 
 def _approval(command: str, awaiting: str | None, carrier: str | None, *, plan: bool) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -27,7 +28,14 @@ _EXPECTED = {
     "evidence_files": "an array of paths, empty if there are none",
     "summary_for_supervisor": "a string of at most 1000 characters",
 }
-_TYPES = {"object": "an object", "array": "an array", "string": "a string", "boolean": "true or false"}
+_TYPES = {
+    "object": "an object",
+    "array": "an array",
+    "string": "a string",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+}
 
 
 class UnreadableError(Exception):
@@ -102,10 +110,19 @@ def _slip(piece: str, position: int) -> str:
 
 def faults(document: JsonObject, schema: JsonObject) -> list[str]:
     """What keeps `document` from being valid by `schema`, one fault a field and the first few; empty if it is."""
+    return _named(document, schema, _words)
+
+
+def output_faults(output: Any, schema: JsonObject) -> list[str]:
+    """The same of an answer's `output` and the schema of that."""
+    return _named(output, schema, _words_of_output)
+
+
+def _named(document: Any, schema: JsonObject, words: Callable[[ValidationError], str]) -> list[str]:
     errors = _validator(schema).iter_errors(document)
     first: dict[tuple[str | int, ...], str] = {}
     for error in islice(errors, MAX_READ):
-        first.setdefault(tuple(error.absolute_path), _words(error))
+        first.setdefault(tuple(error.absolute_path), words(error))
     return list(first.values())[:MAX_NAMED]
 
 
@@ -113,7 +130,7 @@ def _validator(schema: JsonObject) -> Draft202012Validator:
     return _validator_of(json.dumps(schema))  # in JSON 1 is not true, unlike in Python
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _validator_of(text: str) -> Draft202012Validator:
     """Of the last few schemas: looked up for every answer, and made but once."""
     return Draft202012Validator(json.loads(text))
@@ -148,6 +165,27 @@ def _words(error: ValidationError) -> str:
         case "pattern" if inside[:1] == ["evidence_files"]:
             return f"{name} is {shown(value)}, {_path_fault(value)}; expected a path in the workspace"
     return f"{name} is {shown(value)}, which the schema does not allow"
+
+
+def _words_of_output(error: ValidationError) -> str:
+    """A fault as a sentence that names the field of the output."""
+    path = ["output", *(str(part) if isinstance(part, str) else f"[{part}]" for part in error.absolute_path)]
+    name = f"`{'.'.join(path).replace('.[', '[')}`"
+    value, limit = error.instance, error.validator_value
+    match error.validator:
+        case "required":
+            missing = next(key for key in limit if key not in value)
+            return f"{name} has no `{missing}`"
+        case "type":
+            wanted = [limit] if isinstance(limit, str) else limit
+            return (
+                f"{name} is {shown(value)}; expected {' or '.join(_TYPES.get(each, each) for each in wanted)}"
+            )
+        case "enum":
+            return f"{name} is {shown(value)}; expected one of {', '.join(map(shown, limit))[:300]}"
+        case "minItems" | "minLength" if not value:
+            return f"{name} is empty"
+    return f"{name} is {shown(value)}, which its schema does not allow ({error.validator}: {shown(limit)})"
 
 
 def _expected(key: str) -> str:

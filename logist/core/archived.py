@@ -23,7 +23,7 @@ from logist.core.redact import REDACTED
 SURROUNDINGS = frozenset(
     {
         *("listing", "file", "changes", "diff", "repo_structure", "relevant_files", "relevant"),
-        *("prior_attempts", "session_context", "related_tasks", "custom_instructions", LEFT_OUT),
+        *("prior_attempts", "session_context", "related_tasks", "custom_instructions", "answer", LEFT_OUT),
     }
 )
 """By the first word of the source: what only the archive knows."""
@@ -197,6 +197,7 @@ def given(request: Request, found: Sequence[Block], counts: Counts) -> Given:
         related=(STAND_IN,) * counts.related,
         instructions=STAND_IN if "custom_instructions" in sources else "",
         diff=STAND_IN if "diff" in sources else "",
+        answer=STAND_IN if "answer" in sources else "",
         partial="partial" in sources,
         job=job if isinstance(job, str) else "",
     )

@@ -26,6 +26,7 @@ PRIORITIES = {
     "previous": 1,
     "plan": 1,
     "output": 2,
+    "answer": 2,
     "results": 2,
     "file": 3,
     "changes": 3,
@@ -49,7 +50,9 @@ FROM = {
     "agent_role": "workflow",
     "workflow_step": "workflow",
     **dict.fromkeys(("task", "instructions", "context"), "job.yaml"),
-    **dict.fromkeys(("steps", "previous", "plan", "output", "results", "prior_attempts"), "history"),
+    **dict.fromkeys(
+        ("steps", "previous", "plan", "output", "answer", "results", "prior_attempts"), "history"
+    ),
     **dict.fromkeys(("findings", "checks"), "review"),
     **dict.fromkeys(("checklist", "custom_instructions"), "config"),
     "note": "steward",

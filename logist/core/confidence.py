@@ -43,5 +43,5 @@ def reason_for_approval(threshold: float, metadata: JsonObject, *, strict: bool)
     if value is None:
         return f"the agent gave no confidence; {needed}"
     if not is_confidence(value):
-        return f"the agent's confidence is {shown(value)}, which is no number from 0 to 1; {needed}"
+        return f"the agent's confidence is {shown(value)}, which is not a number from 0 to 1; {needed}"
     return f"the agent's confidence is {value}; {needed}" if value < threshold else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from logist.core.evidence import unnamed_changes
 from logist.core.fences import fenced
 from logist.core.model import Change, ContextPart
 from logist.core.pieces import JOINT, Piece, one_line
@@ -51,6 +52,8 @@ class Given:
     """Of the project."""
     diff: str = ""
     """What the doer has changed, as a patch, within bounds."""
+    answer: str = ""
+    """What the agent wrote beside its exit command, where it ended with RETRY."""
     partial: bool = False
     """There is more to the change than `changes` and `diff` show."""
     job: str = ""
@@ -155,15 +158,25 @@ def bulleted(lines: Sequence[str]) -> str:
     return "\n".join("- " + line.strip("\n").replace("\n", "\n  ") for line in lines)
 
 
-def changes(given: Given) -> str:
-    """What the doer changed, a line each."""
+def changes(given: Given, evidence: Sequence[str] = ()) -> str:
+    """What the doer changed, a line each, marked where none of the `evidence` so far names it."""
     if not given.changes:
         return "## Changes\n\nNo file of the workspace was changed."
+    unnamed = {change.path for change in unnamed_changes(given.changes, evidence)}
     lines = [
-        f"- {change.kind}: {one_line(change.path)}{' (a cache)' if change.cache else ''}"
+        f"- {change.kind}: {one_line(change.path)}{_mark(change, unnamed)}"
         for change in sorted(given.changes, key=lambda change: change.kind == "created")
     ]
-    return "\n".join(["## Changes", "", *lines, *_more(given.changes_omitted)])
+    lines += _more(given.changes_omitted)
+    if unnamed:
+        lines += ["", "Look also at the files that are not named as evidence: are these changes meant?"]
+    return "\n".join(["## Changes", "", *lines])
+
+
+def _mark(change: Change, unnamed: Collection[str]) -> str:
+    if change.cache:
+        return " (a cache)"
+    return " (not named as evidence)" if change.path in unnamed else ""
 
 
 def listing(given: Given) -> str:

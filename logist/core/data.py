@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from logist.core.model import EffectiveSpec, JsonObject, State, StepType
+from logist.core.model import EffectiveSpec, JsonObject, State, Step, StepType, Workflow
 
 FIELDS = ("title", "prompt", "description", "acceptance_criteria", "task_type", "tags")
 """Of the task, each under its own name."""
@@ -18,11 +19,16 @@ UNCHANGED: Final = _Unchanged()
 
 
 def of(
-    spec: EffectiveSpec, state: State | None, step_id: str = "", output: Any = UNCHANGED, results: Any = None
+    spec: EffectiveSpec,
+    state: State | None,
+    step_id: str = "",
+    output: Any = UNCHANGED,
+    results: Any = None,
+    items: list[JsonObject] | None = None,
 ) -> JsonObject:
     """The data at a step. `output`: what step `step_id` has just given, which no state holds yet.
 
-    `results`: what the children gave that have just been collected, in the order of the items. What a steward gives
+    `results`: what the children gave that have just been collected, and `items` what each worked on. What a steward gives
     in place of them takes their place here too.
     """
     outputs = dict(state.outputs) if state else {}
@@ -30,7 +36,8 @@ def of(
     if output is not UNCHANGED:
         outputs[step_id] = last = output
         results = in_place_of_children(spec, step_id, output) if results is None else results
-    gathered = results if results is not None else (state.results if state else None)
+    if results is None and state is not None:
+        results, items = state.results, state.result_items
     given = spec.input if isinstance(spec.input, dict) else {}
     found: JsonObject = {
         **given,
@@ -39,11 +46,30 @@ def of(
         "output": last,
         "steps": {name: {"output": value} for name, value in outputs.items()},
     }
+    if state and spec.workflow and (step := spec.workflow.step(step_id or state.step)):
+        found |= rounds(spec.workflow, step, state.visits or {})
     if spec.parent is not None:
         found["parentId"] = spec.parent
-    if gathered is not None:
-        found["aggregatedResults"] = [{"output": each} for each in gathered]
+    if results is not None:
+        found["aggregatedResults"] = aggregated(results, items)
     return found
+
+
+def rounds(flow: Workflow, step: Step, visits: Mapping[str, int]) -> JsonObject:
+    """The number of the current round of each loop around a step, by its name; `visits` counts each decision's."""
+    return {name: visits.get(loop, 0) + _asks_after(flow, loop) for name, loop in step.rounds.items()}
+
+
+def _asks_after(flow: Workflow, decision: str) -> bool:
+    step = flow.step(decision)
+    return step is not None and step.asks_after
+
+
+def aggregated(results: Sequence[Any], items: Sequence[JsonObject] | None) -> list[JsonObject]:
+    """What children gave, each with the item it belongs to where that is known."""
+    if items is None or len(items) != len(results):
+        return [{"output": each} for each in results]
+    return [{"output": each, **item} for each, item in zip(results, items, strict=True)]
 
 
 def in_place_of_children(spec: EffectiveSpec, step_id: str, output: Any) -> list[Any] | None:

@@ -11,6 +11,7 @@ from typing import Any
 from logist import __version__
 from logist.core.drift_causes import schema_hash
 from logist.core.model import Interaction, JsonObject
+from logist.core.rules import newer_than_this
 
 LONGEST = 4_000
 """Characters of a value that are kept; of a longer one, those around the place where the two part."""
@@ -74,21 +75,28 @@ def _since(entry: Interaction, schema: JsonObject) -> str:
         found.append(f"llm-chat-schema.json has changed since: it was {then[:8]}, today it is {now[:8]}")
     if isinstance(version, str) and version != __version__:
         found.append(f"it was recorded by Logist {version[:20]}, and this is {__version__}")
+    if newer_than_this(entry):
+        found.append("it was judged by a rule that only a newer Logist has")
     return f" ({'; '.join(found)})" if found else ""
 
 
 def lines(found: Difference) -> Iterator[str]:
     """The difference for a person: where, what was recorded and what comes out today, and why."""
-    recorded, today = _sides(found.recorded, found.today)
     yield f"interaction {found.sequence}: {found.field}"
+    yield from (f"  {line}" for line in sides(found))
+    yield f"  cause     {found.cause}"
+
+
+def sides(found: Difference) -> Iterator[str]:
+    """What was recorded, and what comes out today."""
+    recorded, today = _sides(found.recorded, found.today)
     yield from _side("recorded", recorded)
     yield from _side("today", today)
-    yield f"  cause     {found.cause}"
 
 
 def _side(name: str, shown: list[str]) -> Iterator[str]:
     for number, line in enumerate(shown):
-        yield f"  {'' if number else name:<9} {line}"
+        yield f"{'' if number else name:<9} {line}"
 
 
 def _sides(recorded: str, today: str) -> tuple[list[str], list[str]]:

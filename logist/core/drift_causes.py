@@ -11,7 +11,7 @@ from typing import Any
 from logist.core import archived
 from logist.core.archived import Block
 from logist.core.budget import LEFT_OUT
-from logist.core.model import EffectiveSpec, Interaction, JsonObject, Role, State, Step
+from logist.core.model import EffectiveSpec, Interaction, JsonObject, Phase, Role, State, Step
 from logist.core.tools import offered
 
 SETTINGS = frozenset({"model", "temperature", "tools"})
@@ -20,6 +20,7 @@ GIVEN, OFFERED = "given", "litellm"
 """Agents: nobody was asked; the one that Logist offers tools to."""
 FILES = ("role", "template")
 """Parts that are a role's own words."""
+_OF_FILE = {"template": ": its template", "output_schema": ": its output_schema"}
 ASKED = frozenset(
     {
         *("listing", "repo_structure", "relevant_files", "relevant", "prior_attempts", "session_context"),
@@ -38,10 +39,13 @@ _NAMES = {
     "contract": "the contract, which says how to answer",
     "base": "the contract, which says how to answer in sections",
     "permissions": "what a role is told it may do",
+    "ending": "the words for how to end in sections",
+    "output_schema": "what the role's output has to fit",
     "agent_role": "the words for how to behave at the step",
     "confidence": "what asks for the confidence of the agent",
     "step": "the words for whose turn it is",
     "limits": "the words for the attempt and its limit",
+    "choices": "the steps that the agent may choose from",
     "verdict": "what a reviewer is told of its verdict",
     "checklist": "the checklist of the review",
     "partial": "the words for a change that is not shown whole",
@@ -50,6 +54,7 @@ _NAMES = {
     "context": "the task",
     "workflow_step": "the step of the workflow",
     "previous": "what came before",
+    "answer": "what the last attempt wrote",
     "findings": "what the review found",
     "checks": "the results of the checks",
     "steps": "the steps so far",
@@ -123,6 +128,8 @@ class Told:
         agent = metadata.get("agent")
         if self.entry.simulated or agent == GIVEN:
             return {}
+        if self.entry.observed is None or self.entry.observed.phase is Phase.DOER:
+            role = role.at_attempt(self.entry.attempt or 1)
         today: dict[str, Any] = {"temperature": role.temperature}
         if not (isinstance(options, dict) and options.get("model")):
             today["model"] = role.llm_model
@@ -161,10 +168,10 @@ class Told:
             )
         if word in SETTINGS:
             return self._of_setting(word, role)
-        if word == "permissions" and self._permissions_differ:
+        if word in ("permissions", "step") and self._permissions_differ:
             return f"the permissions of the role {self.role_name} have changed{_at(self.today.role_file)}"
-        if word in FILES and not self.role_is_the_same:
-            return f"{role} has changed{': its template' if word == 'template' else ''}"
+        if word in (*FILES, "output_schema") and not self.role_is_the_same:
+            return f"{role} has changed{_OF_FILE.get(word, '')}"
         if self.retold and word in (*ASKED, *_WORK):
             return f"{role} has changed: its template tells the work in another way"
         if word in ASKED and change != "changed" and not self.role_is_the_same:

@@ -8,6 +8,9 @@ from typing import Literal
 
 from logist.core.model import Place, Status
 
+ANY_JOB = "JOB"
+"""Where no job is known: in the place of its id."""
+
 
 class Who(StrEnum):
     """Who acts on a job, as the table tells them apart."""
@@ -93,3 +96,5 @@ class Event:
     """COLLECT: enough of the children succeeded, too few did, or their work does not fit together."""
     fits: bool = True
     """MERGE: the work fits to what the repository has become."""
+    job: str = ANY_JOB
+    """The id of the job, for the commands that a refusal names."""

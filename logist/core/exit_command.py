@@ -7,6 +7,7 @@ The rules, all of them on the side of asking a person:
 - All that count must be equal, and valid by the schema.
 - What opens like an object and breaks off with the answer makes it STUCK, whatever else is there;
   so does something that reads like an exit command but is not JSON.
+- Text before the exit command is allowed; text after it, and a code fence around it, is a warning.
 - Paths stay as the agent wrote them, except that `./a`, `a//b` and `a/` are read as `a`, `a/b` and `a`,
   with a warning.
 """
@@ -93,6 +94,12 @@ def judge(text: str, schema: JsonObject) -> Verdict:
     if fault:
         return Verdict(reason=fault)
     return _verdict(text, candidates)
+
+
+def text_before(text: str) -> str:
+    """What an answer says before its exit command; all of it where that is not to be seen."""
+    spans = [span for span in outermost(text).spans if _KEY.search(text[span.start : span.end])]
+    return (text[: spans[-1].start] if spans else text).strip()
 
 
 def decode(data: bytes) -> tuple[str, bool]:
@@ -223,16 +230,17 @@ def _warnings(text: str, candidates: list[_Candidate], command: ExitCommand) -> 
 
 
 def _around(text: str, spans: list[Span]) -> Iterator[str]:
-    """What the answer has besides its JSON; the contract asks for none of it."""
-    ends = [0, *(span.end for span in spans)]
-    starts = [*(span.start for span in spans), len(text)]
-    outside = "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
-    lines = [line for line in outside.split("\n") if line.strip("\ufeff \t\r")]
-    fences = sum(_FENCE_LINE.fullmatch(line) is not None for line in lines)
-    if len(lines) > fences:
-        yield "the answer has text outside its exit command"
-    elif fences:
+    """What the contract does not want around the exit command. Text before it is allowed: models that work with tools
+    say what they did, and they are told to end with the command. Text after it may take back what it says."""
+    after = _lines(text[spans[-1].end :])
+    if any(_FENCE_LINE.fullmatch(line) is None for line in after):
+        yield "the answer has text after its exit command"
+    elif after:
         yield "the exit command stands in a code fence"
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.strip("\ufeff \t\r")]
 
 
 def _sentences(summary: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from logist.core import steward
+from logist.core import routing, steward
 from logist.core.model import (
     ExitAction,
     Interaction,
@@ -64,11 +64,8 @@ def _anew(after: State) -> dict[str, Any]:
 
 
 def _visited(after: State, entry: Interaction) -> dict[str, Any]:
-    taken = [told["decision"] for told in entry.route if isinstance(told.get("decision"), str)]
-    visits = dict(after.visits or {})
-    for decision in taken:
-        visits[decision] = visits.get(decision, 0) + 1
-    return {"visits": visits} if taken else {}
+    taken = any(isinstance(told.get("decision"), str) for told in entry.route)
+    return {"visits": routing.count_visits(after.visits or {}, entry.route)} if taken else {}
 
 
 def _answered(after: State, entry: Interaction) -> dict[str, Any]:
@@ -111,7 +108,7 @@ def _approved(after: State, before: State, entry: Interaction) -> dict[str, Any]
 def _in_place_of_children(entry: Interaction) -> dict[str, Any]:
     """What a steward gave for a step that other jobs do: the entry says it in their form."""
     results = entry.command.get("results")
-    return {"results": results} if isinstance(results, list) else {}
+    return {"results": results, "result_items": None} if isinstance(results, list) else {}
 
 
 def _last(
@@ -142,7 +139,7 @@ def _given(after: State, step: str, output: Any) -> dict[str, Any]:
 def _spawned(after: State, before: State, entry: Interaction) -> dict[str, Any]:
     children = _children(entry.command)
     if entry.command.get("fault"):
-        return {"results": None, "children": [], "spawned": None}
+        return {"results": None, "result_items": None, "children": [], "spawned": None}
     spawned = Spawned(
         sequence=entry.sequence,
         step=before.step,
@@ -152,9 +149,10 @@ def _spawned(after: State, before: State, entry: Interaction) -> dict[str, Any]:
         output_of=before.output_of,
     )
     if not children:
-        return {**_given(after, before.step, []), "results": [], "children": [], "spawned": spawned}
+        nothing: dict[str, Any] = {"results": [], "result_items": None, "children": []}
+        return {**_given(after, before.step, []), **nothing, "spawned": spawned}
     ids = [str(child.get("id")) for child in children]
-    return {"children": ids, "spawned": spawned, "results": None, "forced": None}
+    return {"children": ids, "spawned": spawned, "results": None, "result_items": None, "forced": None}
 
 
 def _collected(after: State, before: State, entry: Interaction) -> dict[str, Any]:
@@ -175,6 +173,7 @@ def _collected(after: State, before: State, entry: Interaction) -> dict[str, Any
         "last": _last(entry, who, said, output if single else None, list(evidence), list(missing)),
         "artefacts": list(dict.fromkeys([*after.artefacts, *evidence])),
         "results": results,
+        "result_items": steward.gathered_items(entry.command),
         "children": [],
         "forced": None,
     }

@@ -53,7 +53,7 @@ _LATER = (
     *("review_mode", "checks", "check_minutes", "auto_merge", "shares_limits"),
 )
 """Fields that specs recorded by an earlier Logist do not have."""
-_LATER_OF_STEPS = ("item_limits",)
+_LATER_OF_STEPS = ("item_limits", "index_variable", "number_variable", "rounds", "asks_after")
 """Fields that the steps of its workflows do not have."""
 _AS_ASKED = (
     *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent", "shares_limits"),
@@ -77,7 +77,7 @@ def _leave_out_unsaid(workflow: JsonObject | None) -> None:
         return
     for step in workflow["steps"]:
         for name in _LATER_OF_STEPS:
-            if step[name] is None:
+            if not step[name]:
                 del step[name]
     for inner in workflow["subflows"].values():
         _leave_out_unsaid(inner)
@@ -289,6 +289,7 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
         missing=[item.path for item in observed.evidence if not item.exists] if observed else [],
         output=response.output,
         verdict=entry.command.get("verdict") if phase is Phase.REVIEWER else None,
+        reason=response.reason,
     )
     known = set(base.artefacts)
     changes: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from logist.core import data, exit_command, layers, prompt, role_template, sections, template
+from logist.core import data, exit_command, layers, permissions, prompt, role_template, sections, template
 from logist.core.model import EffectiveSpec, JsonObject, Phase, Role, State, Step, StepType
 from logist.core.prompt import AtStep, Given, Piece
 
@@ -27,7 +27,8 @@ def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phas
     """What the agent is told; the same inputs, the same text."""
     step = _step(spec, state.step)
     text, warnings = _filled(spec, state, step) if step else ("", ())
-    results = (state.results or []) if step and _reads_results(state, step) else []
+    reads = step is not None and _reads_results(state, step)
+    results = data.aggregated(state.results or [], state.result_items) if reads else []
     at = AtStep(step, text, results) if step else None
     told = is_in_sections(spec, state.step)
     filled = role_template.filled(spec, state, role, given)
@@ -35,8 +36,20 @@ def instructed(spec: EffectiveSpec, state: State, role: Role, given: Given, phas
         warnings, filled = (*warnings, filled), None
     asked = role.context_requirements
     return Instructed(
-        prompt.system_pieces(role, step if phase is Phase.DOER else None, sections=told),
-        prompt.user_pieces(spec, state, phase, given, at, sections=told, asked=asked, filled=filled),
+        prompt.system_pieces(
+            role, step if phase is Phase.DOER else None, sections=told, doing=phase is Phase.DOER
+        ),
+        prompt.user_pieces(
+            spec,
+            state,
+            phase,
+            given,
+            at,
+            sections=told,
+            asked=asked,
+            filled=filled,
+            changes=permissions.may_change(role.permissions),
+        ),
         layers.SEPARATOR if told else prompt.JOINT,
         (*warnings, *(filled.warnings if filled else ())),
     )

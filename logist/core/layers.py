@@ -10,8 +10,8 @@ SEPARATOR = "\n\n---\n\n"
 
 BASE = """\
 You do one task of an automated workflow. A program reads your answer and decides by it what happens next, \
-so the answer must have exactly the five sections below, under these headings, each once, in this order, \
-with nothing before the first and nothing after the last. Where a line offers alternatives in brackets, \
+so the answer must have the five sections below, under these headings, each once, in this order, with no \
+other text around them. Where a line offers alternatives in brackets, \
 write one of them alone, without the brackets.
 
 ## Status
@@ -40,9 +40,9 @@ write one of them alone, without the brackets.
 
 SUCCESS: the task is done. PARTIAL: a part of it is. BLOCKED: something outside your reach is missing. \
 FAILED: it cannot be done. PARTIAL with CONTINUE asks for another attempt; BLOCKED, FAILED, ESCALATE and \
-HOLD stop the job for a person. `confidence` is one number from 0 (a guess) to 1 (certain). If you made or \
-changed files, add a section `## Evidence` that lists them, one `- path` a line, each relative to the \
-workspace. An answer whose status or next action cannot be read stops the job for a person."""
+HOLD stop the job for a person. `confidence` is one number from 0 (a guess) to 1 (certain). If you made, \
+changed or examined files, end with a sixth section `## Evidence` that lists them, one `- path` a line, each \
+relative to the workspace. An answer whose status or next action cannot be read stops the job for a person."""
 """What every agent is told that has to answer in sections."""
 
 

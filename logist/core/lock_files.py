@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from logist.core.patterns import excluding
 
@@ -14,13 +14,9 @@ ECOSYSTEMS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
             "pdm.lock",
             "Pipfile.lock",
             "pylock*.toml",
-            "requirements*.txt",
-            "requirements/**/*.txt",
-            "constraints*.txt",
             "conda-lock.yml",
-            "environment.yml",
         ),
-        ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile"),
+        ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "environment.yml"),
     ),
     (
         (
@@ -39,6 +35,8 @@ ECOSYSTEMS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("composer.lock",), ("composer.json",)),
 )
 """Lock files and manifests of each ecosystem."""
+REQUIREMENTS = ("requirements*.txt", "requirements/**/*.txt", "constraints*.txt")
+"""What pip reads. They replace no manifest: many projects have them for their docs alone."""
 VERSIONS = (".python-version", ".nvmrc", ".node-version", ".tool-versions", "rust-toolchain*")
 """Files that choose the version of a language."""
 
@@ -48,10 +46,22 @@ def choose_lock_files(paths: Iterable[str], patterns: Sequence[str] = ()) -> lis
     known = sorted(paths)
     if patterns:
         return _matching(known, patterns)
-    chosen = set(_matching(known, VERSIONS))
+    chosen = set(_matching(known, (*VERSIONS, *REQUIREMENTS)))
     for locks, manifests in ECOSYSTEMS:
-        chosen.update(_matching(known, locks) or _matching(known, manifests))
+        locked = _matching(known, locks)
+        chosen.update(locked)
+        folders = {_folder(path) for path in locked}
+        chosen.update(path for path in _matching(known, manifests) if not _is_below(_folder(path), folders))
     return sorted(chosen)
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _is_below(folder: str, folders: Collection[str]) -> bool:
+    """Whether it is one of `folders`, or lies in one: a lock file is for the packages below it too."""
+    return any(folder == each or not each or folder.startswith(f"{each}/") for each in folders)
 
 
 def _matching(paths: Iterable[str], patterns: Sequence[str]) -> list[str]:

@@ -22,7 +22,6 @@ __all__ = [
     "Situation",
     "exit_code",
     "limit_value",
-    "next_command",
     "next_place",
 ]
 
@@ -166,13 +165,21 @@ def _check_step(event: Event, spec: EffectiveSpec) -> None:
         raise UsageError(f"no step {event.to_step!r} in this job", fix=what)
 
 
+_VERBS = {
+    Action.SUPPLY: "take an answer",
+    Action.ROLE: "switch the role",
+    Action.OVERRIDE: "override a review",
+}
+"""What a refusal calls an action that has no command of its name."""
+
+
 def _refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Refused:
     if here is None:
-        return Refused(f"there is no job yet to {event.action}", fix="logist job create")
-    fix = _remedy(here, spec)
+        return Refused(f"there is no job yet to {event.action}", fix='logist job create --prompt "..."')
+    fix = _remedy(here, event, spec)
     starts = event.action is Action.RERUN or (event.action is Action.ACTIVATE and here.status is Status.DRAFT)
     if starts and event.who is Who.STEWARD and not (spec.prompt or spec.workflow):
-        return Refused(f"a job without a prompt takes no {event.action}", fix=fix)
+        return Refused(f"can't {event.action}: the job has no prompt", fix=fix)
     if event.action is Action.RESUBMIT and to.in_doubt(here):
         return Refused("whether the last request was charged is in doubt: say which it is", fix=fix)
     if event.action is Action.RESUBMIT and event.doubt:
@@ -181,27 +188,23 @@ def _refusal(here: Place | None, event: Event, spec: EffectiveSpec) -> Refused:
         return Refused("there is no review here to override", fix=fix)
     if event.action is Action.RESUME and here.status in HALTED and here.before:
         return Refused(f"the limit behind {here.status} was not raised", fix=fix)
-    return Refused(f"a job that is {here.status} takes no {event.action}", fix=fix)
+    return Refused(f"can't {_VERBS.get(event.action, event.action)}: the job is {here.status}", fix=fix)
 
 
-def _remedy(here: Place, spec: EffectiveSpec) -> str:
+def _remedy(here: Place, event: Event, spec: EffectiveSpec) -> str:
     """A command that this job does take."""
+    job = event.job
     if here.status in TERMINAL:
-        return "logist job restep --to N" + (", or: logist job rerun" if spec.prompt or spec.workflow else "")
+        starts_over = f", or: logist job rerun --job {job}" if spec.prompt or spec.workflow else ""
+        return f"logist job restep --job {job} --to N{starts_over}"
     if here.status is Status.DRAFT and not (spec.prompt or spec.workflow):
-        return "logist job config --set prompt=..., then: logist job activate"
+        return f'logist job config --job {job} --set prompt="...", then: logist job activate --job {job}'
     if here.before is None and here.status in {Status.SUSPENDED, *HALTED}:
-        return "logist job restep --to N"
-    return next_command(here)
-
-
-def next_command(here: Place, job: str | None = None) -> str:
-    """The command that answers the state a job is in."""
+        return f"logist job restep --job {job} --to N"
     kind = here.stuck.kind if here.stuck else None
     reviewing = here.stuck is not None and here.stuck.phase is Phase.REVIEWER
-    return advice.next_command(
-        here.status, stuck_kind=kind, job=job, awaiting=here.awaiting, reviewing=reviewing
-    )
+    raised = here.halted_at is not None and here.status in HALTED and to.raised(Situation(here, event, spec))
+    return advice.next_command(here.status, job, kind, here.awaiting, reviewing=reviewing, raised=raised)
 
 
 def exit_code(status: Status) -> int:

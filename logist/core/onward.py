@@ -9,6 +9,7 @@ from logist.core.event import Event, Who
 from logist.core.machine import next_place
 from logist.core.model import EffectiveSpec, JsonObject, Place, Response, State, Status, Step, Workflow
 from logist.core.routing import Facts
+from logist.core.rules import Rule, Rules
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,6 @@ UNJUDGED = "an earlier version did not record why"
 """The reason where a history only says that a steward is to confirm an answer."""
 
 
-def has_gate(step: Step | None) -> bool:
-    """Whether an answer at this step may have to be approved because of what it says."""
-    return step is not None and (step.confidence is not None or not isinstance(step.confirm, bool))
-
-
 def after(
     spec: EffectiveSpec,
     flow: Workflow,
@@ -39,9 +35,9 @@ def after(
     event: Event,
     response: Response,
     *,
-    strict: bool,
+    rules: Rules,
 ) -> Completed:
-    """What follows, of the doer's answer or of the reviewer's. `strict`: see `Observed.strict_gates`."""
+    """What follows, of the doer's answer or of the reviewer's."""
     doing = event.who is Who.DOER
     output = response.output if doing else data.UNCHANGED
     told = (response.metadata or {}) if doing else {}
@@ -50,10 +46,11 @@ def after(
         data.of(spec, state, here.step, output),
         state.visits or {},
         suggestion if isinstance(suggestion, str) else None,
+        rules,
     )
     routed = routing.after(flow, here.step, facts)
     if doing:
-        why = _reason_for_approval(flow.step(here.step), told, facts, strict=strict)
+        why = _reason_for_approval(flow.step(here.step), told, facts)
     else:
         why = (state.why_unsure or UNJUDGED) if state.unsure else ""
     place = next_place(here, replace(event, onward=routed.onward, unsure=bool(why)), spec)
@@ -61,13 +58,14 @@ def after(
     return Completed(place, [] if stays else routed.route, why)
 
 
-def _reason_for_approval(doing: Step | None, metadata: JsonObject, facts: Facts, *, strict: bool) -> str:
+def _reason_for_approval(doing: Step | None, metadata: JsonObject, facts: Facts) -> str:
     """Why a steward has to approve an answer: the step says so, or the agent is not sure enough; empty if neither.
 
     A gate that can't be judged stays closed: it is there so that a person looks at what is doubtful.
     """
     if doing is None:
         return ""
+    strict = Rule.CLOSED_GATES in facts.rules
     if doing.confidence is not None and (
         why := confidence.reason_for_approval(doing.confidence, metadata, strict=strict)
     ):

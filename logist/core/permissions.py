@@ -24,8 +24,8 @@ def tool_refusal(tool: str, role: str, missing: Sequence[Permission]) -> JsonObj
     return {"kind": "tool", "tool": tool, "role": role, "missing": list(missing), "message": message}
 
 
-def unknown_tool(tool: str, role: str) -> JsonObject:
-    """A tool was called that nobody offered, and that does not exist."""
+def disabled_tool(tool: str, role: str) -> JsonObject:
+    """A tool was called that the settings disable for all roles."""
     message = f"the tool {tool} was not offered to the role {role}"
     return {"kind": "tool", "tool": tool, "role": role, "missing": [], "message": message}
 

@@ -23,6 +23,13 @@ def carrier(maker: str, *, approved: bool, doer: str) -> str | None:
     return doer if not approved and doer != maker else None
 
 
+def waiting(state: dict[str, Any]) -> dict[str, Any] | None:
+    """The plan that waits for approval, of a state as state.json has it, if that is what the job waits for."""
+    plan = state.get("plan")
+    waits = state["status"] == "APPROVAL_REQUIRED" and state["awaiting"] in AWAITED
+    return plan if waits and isinstance(plan, dict) and not plan["approved"] else None
+
+
 def is_plan(output: Any) -> bool:
     """Whether it has the form that the role Planner asks for: an object with `steps`."""
     steps = output.get("steps") if isinstance(output, dict) else None

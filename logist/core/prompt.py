@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logist.core import confidence, context, layers, plans, review
+from logist.core import confidence, context, layers, output_schema, plans, review, routing
 from logist.core.context import Asked, FileText, Given, Relevant
 from logist.core.fences import fenced
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
@@ -27,6 +28,18 @@ __all__ = [
     "user_pieces",
 ]
 
+ENDING = """\
+## How to end, in sections
+
+Your role says how to end in other words. In your answer they are:
+
+- COMPLETED: Status SUCCESS, Next Action COMPLETE
+- RETRY: Status PARTIAL, Next Action CONTINUE
+- STUCK: Status BLOCKED, Next Action ESCALATE
+- `output` of the exit command: JSON under `## Output`
+- summary and evidence: `## Summary` and `## Evidence`"""
+_EXIT_WORDS = re.compile(r"\b(?:COMPLETED|RETRY|STUCK)\b|exit command|`output`")
+
 LONGEST_OUTPUT = 20_000
 """Characters of the last answer's output that the next prompt quotes."""
 
@@ -40,8 +53,8 @@ CONTRACT = """\
 ## How to answer
 
 End with exactly one JSON object, the exit command, as the last thing you write: bare, on a line of its \
-own, not in a code fence, with no other text after it. It decides what happens next; an answer without a \
-valid one stops the job for a person.
+own, not in a code fence. You may write text before it, but none after it. It decides what happens next; an \
+answer without a valid one stops the job for a person.
 
 {"action": "COMPLETED", "evidence_files": ["path/of/file"], "summary_for_supervisor": "What was done."}
 
@@ -54,18 +67,32 @@ characters.
 - `output` (optional): a result as JSON. `metadata` (optional): an object of notes. No other keys."""
 
 
-def system_pieces(role: Role, step: Step | None = None, *, sections: bool = False) -> list[Piece]:
-    """What the agent is told about itself and its answer; `step` is the doer's, in a workflow."""
+def system_pieces(
+    role: Role, step: Step | None = None, *, sections: bool = False, doing: bool = True
+) -> list[Piece]:
+    """What the agent is told about itself and its answer; `step` is the doer's, in a workflow.
+
+    A role's own form of output is for its work: a reviewer (not `doing`) gives a verdict.
+    """
     heading = "## Agent Context\n" if sections and role.instructions else ""
     behaviour = layers.role_block(step.agent_role if step else None).rstrip("\n")
+    schema = role.output_schema if doing else None
     pieces = [
         Piece("contract", "rule", layers.BASE if sections else CONTRACT),
         Piece(f"role:{role.name}", "rule", heading + role.instructions),
+        Piece("ending", "rule", _ending(role) if sections else ""),
         Piece("permissions", "rule", _permissions(role)),
+        Piece("output_schema", "rule", output_schema.instruction(schema, sections=sections)),
         Piece("agent_role", "rule", behaviour),
         Piece("confidence", "rule", confidence.instruction(step, sections=sections)),
     ]
     return [piece for piece in pieces if piece.text]
+
+
+def _ending(role: Role) -> str:
+    """What the words of the exit command mean where the answer is in sections; empty for a role without them."""
+    words = f"{role.instructions}\n{role.prompt_template or ''}"
+    return ENDING if _EXIT_WORDS.search(words) else ""
 
 
 VERBS = {
@@ -114,25 +141,28 @@ def user_pieces(
     sections: bool = False,
     asked: Asked = None,
     filled: Filled | None = None,
+    changes: bool = True,
 ) -> list[Piece]:
     """What the agent is told about this job, in the order it reads it; absent parts leave no trace.
 
     `asked` is what the role wants to know of its surroundings. `filled`, its template, tells of the work in its own
-    way; what it does not say follows it.
+    way; what it does not say follows it. `changes`: the role may change files.
     """
     said = filled.said if filled else frozenset()
     pieces = [
         *(_work(spec, at, sections=sections) if filled is None else _unsaid(at, filled)),
         Piece("custom_instructions", "given", "" if "CustomInstructions" in said else _instructions(given)),
-        Piece("step", "rule", _part(phase)),
+        Piece("step", "rule", _part(phase, changes=changes)),
+        Piece("choices", "rule", _choices(spec, state, sections=sections) if phase is Phase.DOER else ""),
         Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
         Piece("steps", "given", _steps(spec, state)),
         *_before(state, phase),
+        Piece("answer", "given", _answer(given)),
         Piece("plan", "given", _plan(state)),
         Piece("output", "given", _reviewed_output(state) if spec.workflow else ""),
         Piece("results", "given", _results(at.results) if at else ""),
         Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
-        Piece("changes", "given", context.changes(given) if phase is Phase.REVIEWER else ""),
+        Piece("changes", "given", context.changes(given, state.artefacts) if phase is Phase.REVIEWER else ""),
         Piece("unchanged", "given", UNCHANGED if state.unchanged and phase is Phase.REVIEWER else ""),
         *(_asked_of_reviewer(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
         *context.pieces(given, asked, said),
@@ -204,8 +234,7 @@ def _reviewed_output(state: State) -> str:
 def _results(results: Sequence[object]) -> str:
     if not results:
         return ""
-    found = [{"output": each} for each in results]
-    return f"## Results of the jobs before this one\n\n{_output(found)}"
+    return f"## Results of the jobs before this one\n\n{_output(list(results))}"
 
 
 def _task(spec: EffectiveSpec) -> str:
@@ -219,14 +248,36 @@ def _task(spec: EffectiveSpec) -> str:
     return "\n".join(lines)
 
 
-def _part(phase: Phase) -> str:
+def _part(phase: Phase, *, changes: bool) -> str:
     if phase is Phase.REVIEWER:
         return (
             "## Your part: review\n\n"
             "Judge the work described below against the task and its acceptance criteria. Do not do the "
             "work yourself. Your verdict, see below, accepts it or sends it back; STUCK hands it to a person."
         )
+    if not changes:
+        return (
+            "## Your part: what your role does for the task\n\n"
+            "Do that part of it and no other: you change no file. Name the files you examined as evidence."
+        )
     return "## Your part: do the task\n\nWork in the workspace. Name every file you touch as evidence."
+
+
+def _choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str:
+    """The steps that the agent may choose from; empty where there is nothing to choose."""
+    steps = routing.choices(spec.workflow, state.step) if spec.workflow else []
+    if not steps:
+        return ""
+    place = "in the section Metadata" if sections else "in the `metadata` of the exit command"
+    lines = [
+        f"- {one_line(step.id)}" + (f": {one_line(step.name)}" if step.name != step.id else "")
+        for step in steps
+    ]
+    told = (
+        "Conditions on your output decide which step comes next. Where none of them holds, your choice counts: "
+        f"put the id of a step as `suggested_next_stage` {place}. The steps are:"
+    )
+    return "\n".join(["## What can follow", "", told, "", *lines])
 
 
 def _asked_of_reviewer(spec: EffectiveSpec, state: State, given: Given, *, sections: bool) -> list[Piece]:
@@ -249,13 +300,20 @@ def _previous(state: State, phase: Phase, *, told: bool) -> Piece:
     title = "## The review sent it back" if rework else "## What happened before"
     said = _quoted(last.summary) if phase is Phase.REVIEWER else f" {last.summary}"
     lines = [title, "", f"{last.role} ended with {last.action}:{said}"]
+    lines += ["", f"Its reason: {last.reason}"] if last.reason else []
     least = len("\n".join(lines))
+    lines += [""] if last.reason and last.evidence_files else []
     lines += [f"- evidence: {one_line(path)}" for path in last.evidence_files if path not in last.missing]
     lines += [f"- named as evidence, but not there: {one_line(path)}" for path in last.missing]
     elsewhere = (told and last.phase is Phase.REVIEWER) or _is_approved_plan(state)
     if last.output is not None and not elsewhere:
         lines += ["", f"Its output:\n\n{_output(last.output)}"]
     return Piece("previous", "given", "\n".join(lines), least=least)
+
+
+def _answer(given: Given) -> str:
+    """What the attempt that ended with RETRY wrote before its exit command: often why, and what it had tried."""
+    return f"## What the last attempt wrote\n\n{fenced(_shortened(given.answer))}" if given.answer else ""
 
 
 def _is_approved_plan(state: State) -> bool:

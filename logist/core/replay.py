@@ -21,10 +21,24 @@ from logist.core.model import (
     Response,
     State,
 )
+from logist.core.rules import TODAY, Rules, recorded_under, responsible
 from logist.errors import LogistError
 
 if TYPE_CHECKING:
     from logist.core.drift import Drift
+
+
+@dataclass(frozen=True)
+class ChangedRule:
+    """An interaction that goes another way today for no other cause than a rule that a newer Logist has changed."""
+
+    sequence: int
+    rule: str
+    version: str
+    """Of Logist, which came with the change."""
+    change: str
+    differences: tuple[Difference, ...]
+
 
 Prompts: TypeAlias = "Callable[[EffectiveSpec, State, Interaction], Iterable[Drift]]"
 """What an ask would be told today that differs from what it was told: (spec, state before it, the ask)."""
@@ -54,14 +68,15 @@ def restep_targets(interactions: Iterable[Interaction]) -> set[int]:
 
 
 def differences(history: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
-    """`replay` of a history that is in memory."""
-    return replay(history, schema, restep_targets(history))
+    """What differs in a history that is in memory, changed rules apart."""
+    every = replay(history, schema, restep_targets(history))
+    return (each for each in every if isinstance(each, Difference))
 
 
 @overload
 def replay(
     interactions: Iterable[Interaction], schema: JsonObject, targets: Collection[int], *, prompts: None = None
-) -> Iterator[Difference]: ...
+) -> Iterator[Difference | ChangedRule]: ...
 @overload
 def replay(
     interactions: Iterable[Interaction],
@@ -69,14 +84,14 @@ def replay(
     targets: Collection[int],
     *,
     prompts: Prompts | None,
-) -> Iterator[Difference | Drift]: ...
+) -> Iterator[Difference | ChangedRule | Drift]: ...
 def replay(
     interactions: Iterable[Interaction],
     schema: JsonObject,
     targets: Collection[int],
     *,
     prompts: Prompts | None = None,
-) -> Iterator[Difference | Drift]:
+) -> Iterator[Difference | ChangedRule | Drift]:
     """The differences, in order, with one interaction in memory. Each is judged from the state that was
     recorded before it, and `prompts` says how an ask would be put today.
 
@@ -102,15 +117,36 @@ def replay(
 
 def _compare(
     spec: EffectiveSpec, state: State | None, entry: Interaction, back: State | None, schema: JsonObject
+) -> Iterator[Difference | ChangedRule]:
+    """What differs by today's rules; where it goes as recorded by the rules of then, the changes that lead elsewhere."""
+
+    def by(rules: Rules) -> tuple[Difference, ...]:
+        return tuple(_differences(spec, state, entry, back, schema, rules))
+
+    today, then = by(TODAY), recorded_under(entry)
+    if not today or then == TODAY or by(then):
+        yield from today
+        return
+    for each in responsible(then, lambda rules: not by(rules)):
+        yield ChangedRule(entry.sequence, each.rule, each.version, each.change, today)
+
+
+def _differences(
+    spec: EffectiveSpec,
+    state: State | None,
+    entry: Interaction,
+    back: State | None,
+    schema: JsonObject,
+    rules: Rules,
 ) -> Iterator[Difference]:
     before = state.status if state else entry.after.status
     if before is not entry.state_before:
         why = difference.cause(entry, "state_before", schema)
         yield difference.difference(entry, "state_before", entry.state_before, before, why)
     try:
-        today = judge(spec, state, entry, back, schema)
+        today = judge(spec, state, entry, back, schema, rules)
     except LogistError as error:
-        yield Difference(entry.sequence, "state_after", entry.state_after, "refused", str(error))
+        yield Difference(entry.sequence, "state_after", entry.state_after, "refused", error.message)
         return
     if today is None:
         return
@@ -139,12 +175,17 @@ def _elsewhere(entry: Interaction, today: Judged) -> Iterator[tuple[str, object,
 
 
 def judge(
-    spec: EffectiveSpec, state: State | None, entry: Interaction, back: State | None, schema: JsonObject
+    spec: EffectiveSpec,
+    state: State | None,
+    entry: Interaction,
+    back: State | None,
+    schema: JsonObject,
+    rules: Rules = TODAY,
 ) -> Judged | None:
-    """How the interaction ends today; None for a kind that this version does not judge."""
+    """How the interaction ends by some rules; None for a kind that this version does not judge."""
     if entry.kind is Kind.ASK and state is not None:
         observed = entry.observed or Observed()
-        outcome = step.conclude(spec, state, reply_of(entry), observed, schema)
+        outcome = step.conclude(spec, state, reply_of(entry), observed, schema, rules)
         found = review.recorded(outcome.gate) if observed.asks_verdict or _reviewed(entry) else None
         return Judged(
             outcome.place, outcome.response, outcome.route, found, bool(outcome.why_unsure), outcome.reason
@@ -157,7 +198,7 @@ def judge(
         return Judged(state.place(), Response())
     if entry.kind in steward.ACTIONS or entry.kind in steward.STANDING:
         here = state.place() if state else None
-        routed = steward.routed(entry.kind, state, entry.command, spec)
+        routed = steward.routed(entry.kind, state, entry.command, spec, rules)
         earlier = back.place() if back else None
         sent_back = steward.sent_back(state)
         place = steward.decide(entry.kind, here, entry.command, spec, earlier, routed, sent_back=sent_back)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from logist.core import condition
+from logist.core import condition, data
+from logist.core.answer_faults import shown
 from logist.core.event import Onward
 from logist.core.model import END, Edge, JsonObject, Step, StepType, Workflow
+from logist.core.rules import TODAY, Rule, Rules
 
 DEFAULT = "default"
 MOST_CIRCLES = 1000
@@ -32,6 +35,8 @@ class Facts:
     """How often each decision was taken before."""
     suggestion: str | None = None
     """The successor that an agent has named; it counts where no condition holds, and only if it is one."""
+    rules: Rules = TODAY
+    """Those that decisions are taken by."""
 
     @property
     def roots(self) -> Collection[str]:
@@ -54,10 +59,47 @@ def after(flow: Workflow, step_id: str, facts: Facts) -> Routed:
     return _follow(flow, taken.target, facts, [taken.told]) if not taken.fault else taken.lost([])
 
 
+def choices(flow: Workflow, step_id: str) -> list[Step]:
+    """The steps that the agent of a step may name as its successor: those behind the decisions that come next.
+
+    One counts where no condition of its decision holds.
+    """
+    found: dict[str, Step] = {}
+    waiting, seen = [step_id], set()
+    while waiting:
+        here = waiting.pop(0)
+        edges = flow.leaving(here)
+        decides = len(edges) > 1 or any(edge.condition is not None for edge in edges)
+        for edge in edges if here not in seen else ():
+            target = flow.step(edge.target)
+            if target is None:
+                continue
+            if decides:
+                found.setdefault(target.id, target)
+            if target.step_type is StepType.DECISION:
+                waiting.append(target.id)
+        seen.add(here)
+    return list(found.values())
+
+
+def choice_fault(flow: Workflow, step_id: str, suggestion: object) -> str:
+    """Why what an agent names as the next step is none of its choices; empty if it is one, or it names nothing."""
+    if suggestion is None or (isinstance(suggestion, str) and not suggestion.strip()):
+        return ""
+    known = choices(flow, step_id)
+    wanted = suggestion.strip().casefold() if isinstance(suggestion, str) else None
+    if any(wanted in (step.id.casefold(), step.name.casefold()) for step in known):
+        return ""
+    ids = ", ".join(step.id for step in known)
+    there = f"expected one of {ids}" if ids else "there is nothing to choose after this step"
+    return f"`suggested_next_stage` is {shown(suggestion)}; {there}"
+
+
 def holds(form: Any, facts: Facts) -> condition.Verdict:
     """What a condition says of the data; one that does not compile does not hold."""
     try:
-        return condition.compiled(form, facts.roots).judge(facts.data)
+        javascript = Rule.JAVASCRIPT_ORDER in facts.rules
+        return condition.compiled(form, facts.roots, javascript=javascript).judge(facts.data)
     except condition.ConditionError as error:
         return condition.Verdict(False, error=str(error))
 
@@ -76,12 +118,14 @@ class _Taken:
 
 def _follow(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> Routed:
     """On from a step that was reached: passes over it, decides, or stops there."""
-    most = len(flow.steps) + min(MOST_CIRCLES, sum(step.max_visits or 0 for step in flow.steps))
+    loops = any(map(_is_loop, flow.steps))  # which may be within each other
+    visits = MOST_CIRCLES if loops else sum(step.max_visits or 0 for step in flow.steps)
+    most = len(flow.steps) + min(MOST_CIRCLES, visits)
     while step := flow.step(step_id):
         if len(route) > most:
             fault = f"the decisions around {step.id!r} lead in a circle, and nothing is done in it"
             return Routed(Onward(None, fault), route)
-        verdict = holds(step.when, facts) if step.when is not None else None
+        verdict = holds(step.when, _at(flow, step, facts, route)) if step.when is not None else None
         if verdict is not None and not verdict.taken:
             route.append(_skipped(step, verdict))
             step_id = _beyond(flow, step)
@@ -116,6 +160,7 @@ def _decided(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]
     A decision that was visited often enough takes its default, whatever holds or is suggested.
     """
     edges = flow.leaving(step_id)
+    facts = _at(flow, flow.step(step_id), facts, route)
     default = next((edge for edge in edges if edge.condition is None), None)
     values: JsonObject = {}
     errors: dict[str, str] = {}
@@ -128,15 +173,45 @@ def _decided(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]
     told: JsonObject = {"decision": step_id, "branch": chosen.target if chosen else None, **by}
     if chosen is not None:
         told["condition"] = DEFAULT if chosen.condition is None else condition.rendered(chosen.condition)
+    if chosen is default and _is_loop(flow.step(step_id)):
+        told["leaves_loop"] = True
     told = _with_values(told, values, errors)
     return _Taken(told, chosen.target) if chosen else _Taken(told, fault=_no_branch(step_id, values, errors))
+
+
+def _is_loop(step: Step | None) -> bool:
+    """Whether a decision counts its own rounds: it may be come to again, in a loop around it."""
+    return step is not None and step.id in step.rounds.values()
 
 
 def _visited_enough(step: Step | None, facts: Facts, route: list[JsonObject]) -> bool:
     if step is None or step.max_visits is None:
         return False
-    now = sum(told.get("decision") == step.id for told in route)
-    return bool(facts.visits.get(step.id, 0) + now >= step.max_visits)
+    return _visits(facts, route)[step.id] >= step.max_visits
+
+
+def _visits(facts: Facts, route: list[JsonObject]) -> Counter[str]:
+    """How often each decision was taken, those of this route included."""
+    return Counter(count_visits(facts.visits, route))
+
+
+def count_visits(before: Mapping[str, int], route: list[JsonObject]) -> dict[str, int]:
+    """How often each decision was taken, those of a route included; a loop that is left starts over."""
+    visits = dict(before)
+    for told in route:
+        if isinstance(decision := told.get("decision"), str):
+            visits[decision] = 0 if told.get("leaves_loop") else visits.get(decision, 0) + 1
+    return visits
+
+
+def _at(flow: Workflow, step: Step | None, facts: Facts, route: list[JsonObject]) -> Facts:
+    """The facts as that step sees them: the rounds of the loops around it, and of no other."""
+    names = {name for each in flow.steps for name in each.rounds}
+    if step is None or not names:
+        return facts
+    own = data.rounds(flow, step, _visits(facts, route))
+    kept = {name: value for name, value in facts.data.items() if name not in names}
+    return replace(facts, data={**kept, **own})
 
 
 def _first(edges: list[Edge], facts: Facts, values: JsonObject, errors: dict[str, str]) -> Edge | None:

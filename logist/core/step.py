@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from logist.core import exit_command, onward, review
-from logist.core.event import Action, Event, Who
+from logist.core import exit_command, onward, output_schema, review, routing
+from logist.core.event import ANY_JOB, Action, Event, Who
 from logist.core.instructing import judge
-from logist.core.machine import next_command, next_place
+from logist.core.machine import next_place
 from logist.core.model import (
     Approval,
     Check,
@@ -23,7 +23,10 @@ from logist.core.model import (
     State,
     Status,
 )
+from logist.core.output_schema import is_question
 from logist.core.plan import Bounds, StepPlan, plan
+from logist.core.rules import TODAY, Rule, Rules
+from logist.core.sections.judging import stated_reason
 from logist.core.targets import reviewed
 
 __all__ = [
@@ -50,6 +53,7 @@ CUT_SHORT = {
     "content_filter": "the provider's content filter cut the answer off",
     "broken_encoding": exit_command.NOT_UTF8,
     "turns": "the agent called for tools in its last turn, and did not end",
+    "unknown_tools": "the agent kept calling tools that do not exist",
 }
 
 
@@ -59,7 +63,6 @@ class Idle:
 
     status: Status
     reason: str
-    fix: str
 
 
 @dataclass(frozen=True)
@@ -99,13 +102,9 @@ def idle(state: State) -> Idle | None:
     """Why no agent is asked now, or None when one is."""
     if turn(state):
         return None
-    place = state.place()
     if state.spawns and state.status is Status.PENDING:
-        return Idle(
-            state.status, "the next step gives this part of the work to other jobs", next_command(place)
-        )
-    why = state.reason or "nothing to ask an agent"
-    return Idle(state.status, why, next_command(place))
+        return Idle(state.status, "the next step gives this part of the work to other jobs")
+    return Idle(state.status, state.reason or "nothing to ask an agent")
 
 
 def named_files(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObject) -> tuple[str, ...]:
@@ -124,12 +123,18 @@ def checks_due(
     if reply.error or reply.refusals or reply.finish in CUT_SHORT or not reviewed(spec, state.step):
         return {}
     verdict = judge(spec, state.step, reply.text, schema)
-    done = verdict.command is not None and verdict.command.action is ExitAction.COMPLETED
+    said = verdict.command
+    done = said is not None and said.action is ExitAction.COMPLETED and not is_question(said.output)
     return review.to_run(spec, state, Phase(phase), touched=touched) if done else {}
 
 
 def conclude(
-    spec: EffectiveSpec, state: State, reply: Reply, observed: Observed, schema: JsonObject
+    spec: EffectiveSpec,
+    state: State,
+    reply: Reply,
+    observed: Observed,
+    schema: JsonObject,
+    rules: Rules = TODAY,
 ) -> Outcome:
     """What an answer means. Sees only what the interaction records, so that replay sees the same."""
     here = standing(spec, state)
@@ -141,17 +146,17 @@ def conclude(
     invalid = CUT_SHORT.get(reply.finish or "") or (None if verdict.command else verdict.reason)
     if verdict.command is None or invalid:
         return _invalid(spec, here, reply, observed, invalid or verdict.reason)
-    return _judged(spec, state, here, reply, observed, verdict.command, verdict.warnings)
+    return _judged(spec, state, here, reply, observed, verdict.command, verdict.warnings, rules)
 
 
-def standing(spec: EffectiveSpec, state: State) -> Place:
+def standing(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> Place:
     """The place an answer is judged at: in STUCK, that of the role that got stuck.
 
-    Raises Refused where a person's answer does not help.
+    Raises Refused where a person's answer does not help, with a command for `job`.
     """
     here = state.place()
     if here.status is Status.STUCK:
-        return next_place(here, Event(Who.STEWARD, Action.SUPPLY), spec)
+        return next_place(here, Event(Who.STEWARD, Action.SUPPLY, job=job), spec)
     return here
 
 
@@ -210,22 +215,68 @@ def _judged(
     observed: Observed,
     command: exit_command.ExitCommand,
     warnings: tuple[str, ...],
+    rules: Rules,
 ) -> Outcome:
+    if Rule.QUESTIONS_STOP in rules and is_question(command.output):
+        return _asks(spec, here, reply, observed, command, warnings)
     gate = review.gate(spec, state, observed, command)
     if gate and gate.fault:
         return _invalid(spec, here, reply, observed, gate.fault)
+    if fault := _output_fault(observed, command):
+        return _invalid(spec, here, reply, observed, fault)
     action, reason = _verdict(spec, here, observed, command, gate)
-    response = _told(reply, observed, command, (*warnings, *(gate.warnings if gate else ())))
+    warnings = (*warnings, *(gate.warnings if gate else ()), *_choice_warnings(spec, here, observed, command))
+    response = _told(reply, observed, command, warnings)
     event = replace(_event(observed, action, reason), blocked=bool(gate and gate.blocked))
     if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
         return Outcome(response, next_place(here, event, spec), reason, gate=gate)
-    strict = bool(observed.strict_gates)
-    done = onward.after(spec, spec.workflow, state, here, event, response, strict=strict)
+    done = onward.after(spec, spec.workflow, state, here, event, response, rules=rules)
     if done.place.stuck:
         reason = done.place.stuck.reason
     elif done.place.awaiting == "review":
         reason = done.why_unsure or reason
     return Outcome(response, done.place, reason, done.route, done.why_unsure, gate)
+
+
+def _choice_warnings(
+    spec: EffectiveSpec, here: Place, observed: Observed, command: exit_command.ExitCommand
+) -> tuple[str, ...]:
+    """Says where a doer names a next step that is none: else its choice would be passed over in silence."""
+    if (
+        spec.workflow is None
+        or observed.phase is not Phase.DOER
+        or command.action is not ExitAction.COMPLETED
+    ):
+        return ()
+    suggestion = (command.metadata or {}).get("suggested_next_stage")
+    fault = routing.choice_fault(spec.workflow, here.step, suggestion)
+    return (fault,) if fault else ()
+
+
+def _output_fault(observed: Observed, command: exit_command.ExitCommand) -> str:
+    """Why what a doer gives is not what its role has to give; empty where it is, or nothing is due yet."""
+    if observed.output_schema is None or command.action is not ExitAction.COMPLETED:
+        return ""
+    return output_schema.output_fault(command.output, observed.output_schema)
+
+
+def _asks(
+    spec: EffectiveSpec,
+    here: Place,
+    reply: Reply,
+    observed: Observed,
+    command: exit_command.ExitCommand,
+    warnings: tuple[str, ...],
+) -> Outcome:
+    """A question stops the job for a person, also one with a fault: its words are all there is to answer."""
+    if command.action is not ExitAction.STUCK:
+        said = f"the answer asks a question and ends with {command.action}; a question stops the job"
+        warnings = (*warnings, said)
+    reason = command.summary or str(command.output.get(output_schema.QUESTION) or "")
+    if fault := output_schema.question_fault(command.output):
+        reason = f"invalid question: {fault}" + (f": {reason}" if reason else "")
+    response = _told(reply, observed, command, warnings)
+    return Outcome(response, next_place(here, _event(observed, Action.STUCK, reason), spec), reason)
 
 
 def _told(
@@ -240,6 +291,7 @@ def _told(
             "summary_for_supervisor": command.summary,
             "output": command.output,
             "metadata": command.metadata,
+            "reason": _stated(command),
             "warnings": [
                 *reply.warnings,
                 *warnings,
@@ -264,7 +316,12 @@ def _verdict(
             return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"
         return Action.COMPLETED, ""
     action = Action.RETRY if command.action is ExitAction.RETRY else Action.STUCK
-    return action, command.summary or f"the agent said {command.action}"
+    return action, _stated(command) or command.summary or f"the agent said {command.action}"
+
+
+def _stated(command: exit_command.ExitCommand) -> str | None:
+    """The agent's reason for RETRY or STUCK, where it gives one apart from its summary."""
+    return None if command.action is ExitAction.COMPLETED else stated_reason(command.metadata)
 
 
 def _nobody_looks(spec: EffectiveSpec, here: Place, phase: Phase) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from logist.core import data, review, routing
-from logist.core.event import Action, Event, Who
+from logist.core import advice, data, review, routing
+from logist.core.event import ANY_JOB, Action, Event, Who
 from logist.core.machine import next_place
 from logist.core.model import (
     HALTED,
@@ -21,6 +21,7 @@ from logist.core.model import (
     Workflow,
 )
 from logist.core.routing import Facts, Routed
+from logist.core.rules import TODAY, Rules
 
 ACTIONS = {
     Kind.CREATE: Action.CREATE,
@@ -56,6 +57,7 @@ def decide(
     routed: Routed | None = None,
     *,
     sent_back: bool = False,
+    job: str = ANY_JOB,
 ) -> Place:
     """Where `command`, an interaction of `kind` that no agent made, leads.
 
@@ -63,8 +65,8 @@ def decide(
     takes over from whom, which moves the job nowhere; of `approve`, whether it overrides a review, and who
     carries out the plan that it approves; of `spawn` and `collect`, the children and what was
     gathered. `back_to` is the place before interaction `to` of a restep; `routed` is where the workflow leads,
-    if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it.
-    Raises Refused, UsageError.
+    if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it. `job` is
+    the id for the commands that a refusal names. Raises Refused, UsageError.
     """
     if kind in STANDING:
         assert here is not None
@@ -88,8 +90,14 @@ def decide(
         fault=str(command.get("fault") or ""),
         gathered=command["gathered"] if command.get("gathered") in GATHERED else "reached",
         fits=not command.get("conflicts"),
+        job=job,
     )
     return next_place(here, event, spec)
+
+
+def next_command(state: State, job: str, *, running: bool = False) -> str:
+    """The command that answers the state that `job` is in; `running`: an agent is at work on it."""
+    return advice.answer(state.model_dump(mode="json"), job, running=running)
 
 
 def overrides(kind: Kind, command: JsonObject) -> bool:
@@ -102,24 +110,26 @@ def sent_back(state: State | None) -> bool:
     return state is not None and state.attempts > 0 and review.sent_back(state)
 
 
-def routed(kind: Kind, state: State | None, command: JsonObject, spec: EffectiveSpec) -> Routed | None:
+def routed(
+    kind: Kind, state: State | None, command: JsonObject, spec: EffectiveSpec, rules: Rules = TODAY
+) -> Routed | None:
     """Where the workflow leads after `command`; None where there is no workflow, or it is not asked."""
     flow = spec.workflow
     if flow is None:
         return None
     if kind in STARTS:
-        return routing.enter(flow, flow.start, Facts(data.of(spec, None)))
+        return routing.enter(flow, flow.start, Facts(data.of(spec, None), rules=rules))
     if state is None:
         return None
     if kind is Kind.RESUBMIT:
-        return _put(flow, state, command, spec)
+        return _put(flow, state, command, spec, rules)
     if overrides(kind, command) or (kind is Kind.APPROVE and state.awaiting in ("review", "manual")):
-        return _after(flow, state, spec, given(state, command))
+        return _after(flow, state, spec, rules, given(state, command))
     nothing_to_give = kind is Kind.SPAWN and not command.get("children") and not command.get("fault")
     if nothing_to_give or (kind is Kind.COLLECT and command.get("gathered") == "reached"):
         results = gathered(command)
         output = results[0] if command.get("single") and results else results
-        return _after(flow, state, spec, output, results)
+        return _after(flow, state, spec, rules, output, results, gathered_items(command))
     return None
 
 
@@ -133,6 +143,14 @@ def given(state: State, command: JsonObject) -> Any:
 def gathered(command: JsonObject) -> list[Any]:
     """What the children that succeeded, and whose work is not left out, gave, in the order of the items."""
     return [child.get("output") for child in fitting(command)]
+
+
+def gathered_items(command: JsonObject) -> list[JsonObject] | None:
+    """The item and the index of each of these results; None where a collect of an earlier version has none."""
+    children = fitting(command)
+    if not all("index" in child for child in children):
+        return None
+    return [{"item": child.get("item"), "index": child["index"]} for child in children]
 
 
 def fitting(command: JsonObject) -> list[JsonObject]:
@@ -151,7 +169,9 @@ def share_wanted(flow: Workflow | None, step: Step) -> float:
     return min(each.min_success_percent for each in (step, *joins))
 
 
-def _put(flow: Workflow, state: State, command: JsonObject, spec: EffectiveSpec) -> Routed | None:
+def _put(
+    flow: Workflow, state: State, command: JsonObject, spec: EffectiveSpec, rules: Rules
+) -> Routed | None:
     """Where a resubmit puts the job: to the step that got stuck, or to the one it names."""
     if command.get("review"):
         return None
@@ -159,11 +179,17 @@ def _put(flow: Workflow, state: State, command: JsonObject, spec: EffectiveSpec)
     step_id = command.get("step") or state.step
     if flow.step(step_id) is None:
         step_id = flow.start if lost else step_id
-    return routing.enter(flow, step_id, Facts(data.of(spec, state), state.visits or {}))
+    return routing.enter(flow, step_id, Facts(data.of(spec, state), state.visits or {}, rules=rules))
 
 
 def _after(
-    flow: Workflow, state: State, spec: EffectiveSpec, output: Any, results: list[Any] | None = None
+    flow: Workflow,
+    state: State,
+    spec: EffectiveSpec,
+    rules: Rules,
+    output: Any,
+    results: list[Any] | None = None,
+    items: list[JsonObject] | None = None,
 ) -> Routed:
-    found = data.of(spec, state, state.step, output, results)
-    return routing.after(flow, state.step, Facts(found, state.visits or {}, state.suggested))
+    found = data.of(spec, state, state.step, output, results, items)
+    return routing.after(flow, state.step, Facts(found, state.visits or {}, state.suggested, rules))

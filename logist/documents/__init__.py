@@ -1,6 +1,16 @@
 """Files that people write, YAML or JSON: read with positions, checked against a model, edited in place."""
 
-from logist.documents.checking import checked, faults, nearest, unknown_keys, without
+from logist.documents.checking import (
+    checked,
+    faults,
+    key_path,
+    known_keys,
+    misspelled_keys,
+    nearest,
+    nearest_key,
+    unknown_keys,
+    without,
+)
 from logist.documents.editing import dumped, edited
 from logist.documents.reading import MAX_BYTES, MAX_DEPTH, Document, content, opened, parse, read, text
 
@@ -13,7 +23,11 @@ __all__ = [
     "dumped",
     "edited",
     "faults",
+    "key_path",
+    "known_keys",
+    "misspelled_keys",
     "nearest",
+    "nearest_key",
     "opened",
     "parse",
     "read",

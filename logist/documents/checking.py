@@ -17,6 +17,9 @@ from logist.errors import InvalidFile
 Checked = TypeVar("Checked", bound=BaseModel)
 Path = tuple[str | int, ...]
 
+_SLIP = 0.8
+"""How alike two words are that differ by a letter or two."""
+
 _KINDS = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -85,6 +88,15 @@ def unknown_keys(model: type[BaseModel], document: Document) -> dict[Path, Inval
     return {_real_path(document.data, one): _invalid(model, document, [one]) for one in unknown}
 
 
+def misspelled_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
+    """Those of `unknown_keys` that are spelled almost like a key of the model: slips, and nothing new."""
+    return {
+        path: problem
+        for path, problem in unknown_keys(model, document).items()
+        if difflib.get_close_matches(str(path[-1]).lower(), _known_keys(model, path[:-1]), n=1, cutoff=_SLIP)
+    }
+
+
 def without(document: Document, keys: Iterable[Path]) -> Document:
     """The same document, but for these keys; every line is still where it is in the file."""
     data = copy.deepcopy(document.data)
@@ -104,6 +116,56 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     if close:
         return f"did you mean {_either([f'`{name}`' for name in close])}?"
     return f"known: {', '.join(names)}" if names else None
+
+
+def key_path(model: type[BaseModel], key: str, *, entry: bool = False) -> tuple[str, ...] | None:
+    """The path that a dotted key means in documents of the model; None where no such document has it.
+
+    Names that a document chooses itself, as that of a model, may hold dots: such a name is as short as it can be.
+    `entry`: the key may also end with such a name, and so stand for a whole mapping.
+    """
+    return next(_key_paths(model, tuple(key.split(".")), entry=entry), None)
+
+
+def _key_paths(annotation: Any, words: tuple[str, ...], *, entry: bool) -> Iterator[tuple[str, ...]]:
+    if not words:
+        yield ()
+    for shape in _shapes(annotation) if words else ():
+        if _is_model(shape) and words[0] in shape.model_fields:
+            inner = shape.model_fields[words[0]].annotation
+            yield from ((words[0], *rest) for rest in _key_paths(inner, words[1:], entry=entry))
+        elif get_origin(shape) is dict:
+            yield from _named_paths(get_args(shape)[1], words, entry=entry)
+
+
+def _named_paths(annotation: Any, words: tuple[str, ...], *, entry: bool) -> Iterator[tuple[str, ...]]:
+    for count in range(1, len(words)):
+        name, rest = ".".join(words[:count]), words[count:]
+        yield from ((name, *path) for path in _key_paths(annotation, rest, entry=entry))
+    if entry or not any(_is_model(shape) for shape in _shapes(annotation)):
+        yield (".".join(words),)
+
+
+def known_keys(model: type[BaseModel], above: str = "") -> list[str]:
+    """The dotted keys of the model, without what lies in mappings whose names a document chooses itself."""
+    keys: list[str] = []
+    for name, field in model.model_fields.items():
+        inner = [shape for shape in _shapes(field.annotation) if _is_model(shape)]
+        for shape in inner:
+            keys += known_keys(shape, f"{above}{name}.")
+        if not inner:
+            keys.append(f"{above}{name}")
+    return keys
+
+
+def nearest_key(model: type[BaseModel], key: str) -> str | None:
+    """Advice for a dotted key that the model does not have: what the first unknown part of it may mean."""
+    words = key.split(".")
+    for end in range(len(words) - 1, -1, -1):
+        above = key_path(model, ".".join(words[:end]), entry=True) if end else ()
+        if above is not None and (known := _known_keys(model, above)):
+            return nearest(words[end], known)
+    return None
 
 
 def _invalid(model: type[BaseModel], document: Document, problems: list[dict[str, Any]]) -> InvalidFile:

@@ -13,6 +13,7 @@ from logist.core.limits import Shared
 from logist.core.model import (
     EffectiveSpec,
     JsonObject,
+    Phase,
     Reply,
     Role,
 )
@@ -54,6 +55,7 @@ def envelope(
         "agent": plan.agent,
         "phase": plan.phase.value,
         "role": plan.role.name,
+        "output_schema": plan.role.output_schema if plan.phase is Phase.DOER else None,
         "step": session.state.step,
         "attempt": plan.attempt,
         "checkpoint_before": checkpoint,
@@ -131,6 +133,7 @@ def by_courier(session: Session, asked: JsonObject, *, begun: bool = False) -> N
     at work, and the next command harvests: Stopped. Stopped too before anything was sent.
     """
     project, job = session.project, session.job
+    project.trust.require_to_run()  # also where a command other than a step goes on with what was half done
     if project.stopping():
         raise Stopped("stopped before anything was sent", exit_code=project.stopping())
     project.workspace(job).disarm()
@@ -146,7 +149,7 @@ def by_courier(session: Session, asked: JsonObject, *, begun: bool = False) -> N
             _interrupt(project, process)
         elif project.stopping():
             LEFT_AT_WORK.append(process)
-            raise _still_at_work(project)
+            raise _still_at_work(project, job.id)
 
 
 def _interrupt(project: Project, process: subprocess.Popen[bytes]) -> None:
@@ -160,6 +163,6 @@ def _interrupt(project: Project, process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _still_at_work(project: Project) -> Stopped:
-    fix = "the next 'logist job step' records its answer"
+def _still_at_work(project: Project, job_id: str) -> Stopped:
+    fix = f"'logist job step --job {job_id}' waits for its answer and records it"
     return Stopped("stopped waiting; the agent is still at work", exit_code=project.stopping(), fix=fix)

@@ -6,8 +6,12 @@ answered is on disk, so nothing is paid twice. What they leave in caches stays, 
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
+from collections.abc import Sequence
 
+from logist.agents.outside_code import OutsideCode
 from logist.agents.protocol import Work
 from logist.agents.sandbox import Ended
 from logist.core import review, step
@@ -28,6 +32,7 @@ SCRIPTED = "scripted"
 STOPPING = "the job was being ended"
 OUTSIDE = "packages installed from outside of the workspace"
 NOT_THE_WORKSPACE = "it would run your checkout of the repository, not the workspace"
+_ISOLATED = re.compile(r"-[bBdiOPqRsSuvx]*[IE][a-zA-Z]*")
 
 
 def run(
@@ -54,12 +59,14 @@ def run(
         return [not_run(name, check, STOPPING) for name, check in due.items()]
     if not due:
         return []
+    session.project.trust.require_to_run()  # what was answered is on disk, and is judged once the user allows it
     # Of an agent in place a crash leaves no trace of the ask: its changes go with it.
     in_place = asked.get("agent") == SCRIPTED and not session.job.exchanges()
     back = asked["checkpoint_before"] if in_place else found
     session.job.begin_restore(session.state.revision + 1, back)
+    network = _may_use_network(asked)
     try:
-        prepared = workspace_setup.prepare_for_checks(session, found, network=_may_use_network(asked))
+        prepared = workspace_setup.prepare_for_checks(session, found, network=network)
     except SetupFailed as error:
         if not error.by_agent:
             raise
@@ -74,6 +81,10 @@ def run(
         if now is None or not review.runs_command(now):
             results.append(not_run(name, check, "the config has no command for it any more"))
             continue
+        if (
+            results
+        ):  # the one before may have run code of the agent, which can change the environment's programs
+            prepared = workspace_setup.prepare_again(session, prepared, found, network=network)
         session.project.say(f"running the check {name}")
         check = check.model_copy(update={"command": now.command})
         results.append(_result(session, name, check, now, prepared))
@@ -95,14 +106,16 @@ def _result(session: Session, name: str, check: Check, now: Check, prepared: Pre
     assert check.command
     minutes = now.timeout_minutes or project.settings.review.check_timeout_minutes
     seconds = minutes * SECONDS_OF_MINUTE
-    programs = _programs(check.command)
-    code = workspace_code.find_code(project, session.job, session.state, prepared.code, programs)
+    words = _words(check.command)
+    code = workspace_code.find_code(
+        project, session.job, session.state, prepared.code, words, isolated=_ignores_path(words)
+    )
     with commands.private_place(session) as place:
         work = Work(sandbox=project.settings.sandbox, marker=asking.marker(session), code=code.paths)
         confinement = place.confinement(work)
         if instead := workspace_code.reachable(code.instead, confinement):
             for each in instead:
-                project.say(f"check {name}: {each} is installed from {each.place}")
+                project.say(f"check {name}: {_why_not_the_workspace(each)}")
             return not_run(name, check, f"{NOT_THE_WORKSPACE}: {workspace_code.named(instead)}")
         done = commands.run_command(
             session, check.command, place, confinement, seconds=seconds, tail=TAIL_BYTES
@@ -122,13 +135,37 @@ def _result(session: Session, name: str, check: Check, now: Check, prepared: Pre
     return {**result, **({"output": output} if output else {})}
 
 
-def _programs(command: str | tuple[str, ...]) -> list[str]:
-    """The program that a command names first: its Python is that of the check."""
-    try:
-        words = shlex.split(command) if isinstance(command, str) else list(command)
-    except ValueError:
-        return []
-    return words[:1]
+def _why_not_the_workspace(code: OutsideCode) -> str:
+    if code.missing:
+        return f"the workspace has no {code.missing}, so tools use the one in {code.place}"
+    return f"{code} is installed from {code.place}"
+
+
+def _words(command: str | tuple[str, ...]) -> list[str]:
+    """The words of a command, and those of the lines that it hands to a shell: each may be a program."""
+    words: list[str] = []
+    for part in [command] if isinstance(command, str) else command:
+        lexer = shlex.shlex(part, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        try:
+            words += lexer
+        except ValueError:
+            words += part.split()
+    return words
+
+
+def _ignores_path(words: Sequence[str]) -> bool:
+    """Whether a Python among them ignores PYTHONPATH: it has the option -I or -E."""
+    started = False
+    for word in words:
+        if os.path.basename(word).startswith("python"):
+            started = True
+        elif started and _ISOLATED.fullmatch(word):
+            return True
+        else:
+            started = started and word.startswith("-") and word not in ("-c", "-m")
+    return False
 
 
 def _ended(ended: Ended, seconds: float) -> JsonObject:

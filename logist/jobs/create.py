@@ -18,6 +18,7 @@ from logist.core.model import (
     Steward,
     Workflow,
 )
+from logist.core.rules import LATEST
 from logist.core.workflow.limit_checks import Allowance
 from logist.errors import InvalidFile, UsageError
 from logist.jobs import flows, home, sources, specs
@@ -35,6 +36,8 @@ class Created:
     warnings: tuple[str, ...]
     merge_warnings: tuple[str, ...] = ()
     """What a person should know about the merge of its work."""
+    file_warnings: tuple[str, ...] = ()
+    """The `files` of the spec that no prompt can show."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ def create(
         raise UsageError("a job needs a prompt", where="prompt", fix="--prompt TEXT, a spec file, or --draft")
     specs.known(project, spec)
     specs.sound(project, spec)
+    if child is None:  # a part of a job takes the files of a spec that was accepted long ago
+        specs.require_inside(project, spec.files)
     clean = JobSpec.model_validate(specs.redacted_values(project, spec.model_dump(exclude_unset=True)))
     if clean != spec:
         spec, text = clean, ""  # a secret is nobody's comment
@@ -82,9 +87,11 @@ def create(
     with JobDir.creating(project.jobs_dir, job_id) as job:
         workspace = project.workspace(job)
         start = workspace.populate_from(child.git_dir, child.commit) if child else workspace.populate(source)
+        file_warnings = () if child else specs.file_warnings(project, workspace, effective.files)
         entry = Interaction(
             sequence=1,
             timestamp=project.clock.timestamp(),
+            rules=LATEST,
             kind=Kind.CREATE,
             actor=Actor.SYSTEM if child else Actor.STEWARD,
             state_before=after.status,
@@ -112,6 +119,7 @@ def create(
         state,
         sources.no_commits(source) if empty else sources.warnings(source),
         specs.merge_warnings(project, spec, state, flow),
+        file_warnings,
     )
 
 
@@ -139,7 +147,9 @@ def _require_roles(project: Project, spec: EffectiveSpec) -> None:
     for role, source in asked:
         if role not in known and source != "job":
             key = keys.get(source, f"roles.type_mapping.{spec.task_type}")
-            fix = f"logist config show has the file; valid roles: {', '.join(sorted(project.roles.by_name))}"
+            fix = (
+                f"'logist config show' has the file; valid roles: {', '.join(sorted(project.roles.by_name))}"
+            )
             raise InvalidFile(f"`{key}` names the role `{role}`, and there is none", where="config", fix=fix)
 
 

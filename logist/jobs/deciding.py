@@ -75,7 +75,9 @@ def decide(
         if kind is Kind.APPROVE and (carrier := _carrier(session.state, spec, asked, routed)):
             asked["carried_out_by"] = carrier
         sent_back = steward.sent_back(session.state)
-        after = steward.decide(kind, session.state.place(), asked, spec, routed=routed, sent_back=sent_back)
+        after = steward.decide(
+            kind, session.state.place(), asked, spec, routed=routed, sent_back=sent_back, job=job_id
+        )
         entry = session.entry(
             kind,
             after,
@@ -84,6 +86,7 @@ def decide(
             reason=_why(after, note),
             route=routed.route if routed else [],
             usage=used.usage,
+            step=session.state.step if kind is Kind.APPROVE else after.step,  # the step that is approved
         )
         waited_for = session.state.children
         recorded = session.record(*changed, entry)
@@ -193,7 +196,8 @@ def _require_own_children(session: Session, back: State, to: int) -> None:
     if inherited or imported:
         other = forked.job if forked is not None and inherited else "another job"
         message = f"before interaction {to} it was {other} that waited for jobs of its own"
-        fix = f"--to {spawned.sequence if spawned else 2} has them made anew for this job"
+        again = f"logist job restep --job {session.job.id} --to {spawned.sequence if spawned else 2}"
+        fix = f"to have them made anew for this job: {again}"
         raise Refused(message, where="--to", fix=fix)
 
 
@@ -230,7 +234,8 @@ def _return(
     """Keeps what is there as a checkpoint, restores `commit`, then records."""
     spec, changed = session.changed_spec()
     routed = steward.routed(kind, session.state, command, spec)
-    after = steward.decide(kind, session.state.place(), command, spec, back.place() if back else None, routed)
+    here, earlier = session.state.place(), back.place() if back else None
+    after = steward.decide(kind, here, command, spec, earlier, routed, job=session.job.id)
     note = session.project.redacted(note) if note else None
     workspace = session.project.workspace(session.job)
     kept = workspace.checkpoint(f"before {kind}").commit

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from logist.core.machine import next_command
 from logist.core.model import TERMINAL, Status
+from logist.core.steward import next_command
 from logist.errors import Refused
 from logist.jobs import settling, specs
 from logist.jobs.project import Project
@@ -22,13 +22,15 @@ def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], obje
     with changing(project, job_id, "job config") as session:
         settled = settling.settle_first(session)
         if session.state.status in TERMINAL:
-            fix = next_command(session.state.place(), job_id)
+            fix = next_command(session.state, job_id)
             raise Refused(f"the job has ended: {session.state.status}", fix=fix)
         asked = specs.edit(project, session.job, changes, draft=session.state.status is Status.DRAFT)
         spec, changed = session.changed_spec({"changed": [".".join(path) for path in changes]})
         recorded = session.record(*changed) if changed else []
         decides_merge = any(path[0] in DECIDES_MERGE for path in changes)
         warned = specs.merge_warnings(project, asked, session.state, spec.workflow) if decides_merge else ()
+        if ("files",) in changes:
+            warned += specs.file_warnings(project, project.workspace(session.job), spec.files)
         return Result(job_id, session.state, (*settled, *recorded), warnings=warned)
 
 

@@ -101,7 +101,7 @@ def _exported(project: Project, job: JobDir, folder: Path, *, redacted: bool) ->
         name = replacing.text(job.id)
         for _, kind in (*share.leaks({"job": name}, name, secrets), *_unmatched({"job": name}, replacing)):
             _keep(written, f"the id of the job: {kind}")
-        _require_clean(written, redacted=redacted)
+        _require_clean(job.id, written, redacted=redacted)
         original, copy = _replayed(project, job, made, survey.count)
         manifest = Manifest(
             logist=__version__,
@@ -218,13 +218,13 @@ def _differs(number: int, where: str, why: str) -> ReplayDiffers:
     return ReplayDiffers(message, fix="export it without --redact, or change redact.patterns")
 
 
-def _require_clean(written: _Written, *, redacted: bool) -> None:
+def _require_clean(job_id: str, written: _Written, *, redacted: bool) -> None:
     """Refused where a secret would be written; where it stands is told, and nothing of it."""
     if not written.leaks:
         return
-    fix = "logist job export --fixture DIR --redact"
+    fix = f"logist job export --job {job_id} --fixture DIR --redact"
     if redacted:
-        fix = "look at it there with logist job history; a pattern in redact.patterns can take it out"
+        fix = f"'logist job history --job {job_id}' shows it; a pattern in redact.patterns can take it out"
     more = f", and {written.more} more places" if written.more else ""
     error = Refused(
         f"a secret is in what would be written: {written.leaks[0]}{more}; nothing was written", fix=fix

@@ -14,6 +14,7 @@ from logist.core.model import (
     Status,
     StuckKind,
 )
+from logist.core.steward import next_command
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.project import Project
 from logist.jobs.session import load, read_current_state
@@ -93,7 +94,7 @@ def require_wanted(project: Project, state: State, job_id: str) -> None:
         except UsageError:
             return  # a child that was taken elsewhere goes its own way
         if parent.status in SET_ASIDE:
-            fix = advice.next_command(parent.status, job=above)
+            fix = next_command(parent, above)
             raise SetAside(f"its parent {above} is {parent.status}", fix=fix)
         if parent.status in TERMINAL or child not in parent.children:
             fix = f"logist job cancel --job {child}"

@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 from logist.errors import Damaged, InvalidFile
 
 FIX = "logist doctor --fix"
+FIX_DEEP = f"{FIX} --deep"
+"""For what only a reading of the whole history shows."""
 
 
 class Cure(StrEnum):

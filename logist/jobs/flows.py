@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from logist.core.model import Workflow
@@ -55,7 +56,7 @@ def chosen(project: Project, name: str, here: Path, job_role: str | None, allowa
 
 def _invalid(loaded: Loaded, errors: Sequence[Problem]) -> InvalidFile:
     count = f"{len(errors)} errors" if len(errors) != 1 else "an error"
-    fix = f"logist workflow validate {loaded.path}"
+    fix = f"logist workflow validate {quote(str(loaded.path))}"
     found = InvalidFile(f"the workflow can't be used, for it has {count}", where=str(loaded.path), fix=fix)
     found.details = tuple(
         InvalidFile(error.said, where=_place(loaded.path, error), fix=error.fix or None) for error in errors

@@ -20,6 +20,7 @@ from logist.core.model import (
     Status,
     Steward,
 )
+from logist.core.rules import LATEST
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs import home, naming, specs
 from logist.jobs.project import Project
@@ -170,7 +171,7 @@ def _make(
         done = job.append(end, [dump(entry)])
         state = fold.apply(state, interaction_of(done.entries[0]))
         job.write_state(dump_state(state, done.position))
-    return Forked(project.job(name), origin.id, last.sequence, state, tuple(_notes(origin, beginning)))
+    return Forked(project.job(name), origin.id, last.sequence, state, tuple(_notes(origin, beginning, name)))
 
 
 def _asked(origin: JobDir, name: str) -> str:
@@ -202,6 +203,7 @@ def _entry(
     return Interaction(
         sequence=last.sequence + 1,
         timestamp=project.clock.timestamp(),
+        rules=LATEST,
         kind=Kind.FORK,
         actor=Actor.STEWARD,
         state_before=state.status,
@@ -217,11 +219,11 @@ def _entry(
     )
 
 
-def _notes(origin: JobDir, beginning: _Beginning) -> Iterator[str]:
+def _notes(origin: JobDir, beginning: _Beginning, made: str) -> Iterator[str]:
     """What the new job does not begin with, or begins with though nobody may expect it."""
     state, used = beginning.state, beginning.state.usage
     if used.current_action_count:
-        yield "what was used up to there counts for the new job as well: `logist job status` shows it"
+        yield f"what was used up to there counts for the new job as well: 'logist job status --job {made}' shows it"
     if beginning.spec.parent:
         yield f"it does no part of {beginning.spec.parent} any more, which waits for {origin.id} alone"
     if state.status is Status.SUCCESS and state.merge == "merged":

@@ -52,18 +52,19 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
         lack = f"their work does not fit together: {_by_child(merged.conflicts)}"
     gathered = "conflict" if merged.conflicts and not state.forced else "share" if lack else "reached"
     used = used_since(session)
+    items = _items(session, spawned, step)
     command: JsonObject = {
         "gathered": gathered,
         **({"single": True} if step.step_type is StepType.SUBFLOW else {}),
         **({"lack": lack} if lack else {}),
         **({"left_out": merged.conflicts} if merged.conflicts else {}),
         **({"lost": _redacted(session.project, merged.lost)} if merged.lost else {}),
-        "children": [_archived(child) for child in kin],
+        "children": [{**_archived(child), **items.get(child.id, {})} for child in kin],
         **used.command,
         **({"runs": 1} if gathered == "reached" and not any(map(_was_at_work, kin)) else {}),
     }
     routed = steward.routed(Kind.COLLECT, state, command, spec)
-    after = steward.decide(Kind.COLLECT, state.place(), command, spec, routed=routed)
+    after = steward.decide(Kind.COLLECT, state.place(), command, spec, routed=routed, job=session.job.id)
     if gathered == "reached" and merged.commit != before:
         session.job.begin_restore(state.revision + 1, before)
         workspace.restore(merged.commit)
@@ -136,6 +137,19 @@ def _more(found: Sequence[object]) -> str:
 
 def _redacted(project: Project, found: Mapping[str, Sequence[str]]) -> JsonObject:
     return {child: [project.redacted(name) for name in named] for child, named in found.items()}
+
+
+def _items(session: Session, spawned: Spawned, step: Step) -> dict[str, JsonObject]:
+    """The item and the index of each child of a foreach, by the child's id."""
+    if step.step_type is not StepType.FOREACH:
+        return {}
+    entry = next(entry for entry in session.history() if entry.sequence == spawned.sequence)
+    inputs = {child["id"]: child["input"] for child in entry.command["children"]}
+    return {
+        name: {"item": given.get(step.item_variable), "index": given["index"]}
+        for name, given in inputs.items()
+        if isinstance(given, dict) and "index" in given
+    }
 
 
 def _archived(child: Kin) -> JsonObject:

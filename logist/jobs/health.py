@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
@@ -15,7 +16,7 @@ from logist.core import newer
 from logist.core.model import State, Status, Workflow
 from logist.errors import LogistError, Refused
 from logist.jobs import checkpoints, layout, looking, specs
-from logist.jobs.finding import Cure, Finding, curable, damage, invalid, warning
+from logist.jobs.finding import FIX_DEEP, Cure, Finding, curable, damage, invalid, warning
 from logist.jobs.layout import check_name
 from logist.jobs.looking import Edits, Verified
 from logist.jobs.project import Clock, Project
@@ -258,7 +259,9 @@ def _damage_of(job: JobDir, verified: Verified) -> Iterator[Finding]:
     number = f"interaction {first.sequence}: " if first.sequence else ""
     wrong = damage(check_name(job), number + first.message, f"logist job verify --job {job.id}")
     only_state = verified.proof.first_bad is None and first.message.startswith("state.json")
-    yield curable(wrong, Cure.REBUILD, job.state_file) if only_state else wrong
+    if only_state:
+        wrong = replace(curable(wrong, Cure.REBUILD, job.state_file), fix=FIX_DEEP)
+    yield wrong
 
 
 def has_edits(edits: Edits | None) -> TypeGuard[Edits]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from logist.core.model import State
+from logist.errors import InvalidFile
 from logist.jobs.project import Project
 from logist.store import JobDir
 
@@ -15,6 +16,11 @@ def on_stuck(project: Project, job: JobDir, state: State) -> None:
     """Runs `on_stuck`, if there is one; what goes wrong with it is told, and is never an error."""
     command = project.settings.on_stuck
     if not command:
+        return
+    try:
+        project.trust.require_to_run()
+    except InvalidFile as error:
+        project.say(f"on_stuck did not run: {error}")
         return
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     try:
@@ -43,5 +49,5 @@ def _environment(project: Project, job: JobDir, state: State) -> dict[str, str]:
         "LOGIST_JOB_ID": job.id,
         "LOGIST_JOB_DIR": str(job.path),
         "LOGIST_STATUS": state.status.value,
-        "LOGIST_REASON": state.reason,
+        "LOGIST_REASON": state.reason.replace("\0", ""),  # an agent's JSON may have one, an environment can't
     }

@@ -147,7 +147,7 @@ def _differences(project: Project, job: JobDir) -> Iterator[str]:
         values = f"{each.field} is {each.recorded}, today it would be {each.today}"
         yield f"interaction {each.sequence} does not replay: {values}: {each.cause}"
     if (more := len(replayed.differences) + replayed.more - DIFFERENCES) > 0:
-        yield f"and {more} more differences: logist job replay {job.id}"
+        yield f"and {more} more differences: logist job replay --job {job.id}"
 
 
 def _names(path: Path) -> Iterator[str]:

@@ -25,6 +25,7 @@ SHOWN = 5
 """Checkpoints that are named one by one when they are missing."""
 EDITS = 1000
 """Changes of the workspace that are listed."""
+MADE_ANEW = "the next change makes it anew"
 READINGS = 3
 """How often a job is read at which a command is at work."""
 AT_ONCE = 10_000
@@ -107,6 +108,8 @@ def _verify(project: Project, job: JobDir, forks: Forks, *, read_all: bool) -> V
     edits = None
     try:
         problems = tuple(truncation.find_signs(project, job, history, forks))
+        if problems:
+            notes = [note for note in notes if not note.endswith(MADE_ANEW)]
         edits = _compare_workspace(project, job, state, notes, read_all=read_all)
     except LogistError as error:
         problems = (*problems, Problem(error.message))
@@ -191,7 +194,7 @@ def _compare_state(
         return None, [Problem("the history is empty")]
     if recorded is None or recorded.get("head") != _head(end):
         what = "missing" if recorded is None else "behind the history"
-        notes.append(f"state.json is {what}; the next change makes it anew")
+        notes.append(f"state.json is {what}; {MADE_ANEW}")
     elif newer_ones or newer.is_newer(recorded):
         notes.append("state.json was not compared with the history: a newer Logist wrote it")
     else:

@@ -45,6 +45,8 @@ class Seen:
     reason: str = ""
     children: tuple[Seen, ...] = ()
     """Of one that waits for others itself."""
+    next_command: str = ""
+    """The command that answers its status; none where that is not known."""
 
     @property
     def said(self) -> str:

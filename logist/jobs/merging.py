@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 
 from logist.config.settings import merges_alone
 from logist.core import machine, steward
@@ -65,6 +66,8 @@ def merge(
         session = load(project, project.job(job_id))
         target = _target(session, repository)
         return Merged(_result(session, []), publishing.publish(_work(session), target, mode, patch=patch))
+    if by_itself:
+        project.trust.require_to_merge()
     with changing(project, job_id, "job merge", wait=wait) as session:
         settled = settling.settle_first(session, then_refuse=True)
         if by_itself:
@@ -75,7 +78,7 @@ def merge(
         ) as target:
             found = publishing.publish(_work(session), target, mode, patch=patch)
         if found.how == "conflict" and not by_itself:
-            raise _no_fit(session, found)
+            raise _no_fit(found, target)
         recorded = settled if mode == "branch" else [*settled, *_record(session, found, by_itself=by_itself)]
         return Merged(_result(session, recorded), found)
 
@@ -124,13 +127,15 @@ def _target(session: Session, repository: Path | None) -> Target:
         raise Refused(f"its work goes into the one of {state.parent}", where=job_id, fix=fix)
     waits = state.stuck is not None and state.stuck.kind is StuckKind.MERGE
     if state.status is not Status.SUCCESS and not waits:
-        fix = machine.next_command(state.place(), job_id)
-        raise Refused(f"a job that is {state.status} takes no merge", fix=fix)
+        fix = steward.next_command(state, job_id)
+        raise Refused(f"can't merge: the job is {state.status}", fix=fix)
     place = repository or _repository(session)
     if place is None:
-        fix = "--repo DIR, if its work belongs to one"
+        fix = f"if its work belongs to one: logist job merge --job {job_id} --repo DIR"
         raise Refused("the job did not begin from a repository", where=job_id, fix=fix)
-    return publishing.find(place, session.project.environment.git_config_files())
+    option = f" --repo {quote(str(repository))}" if repository else ""
+    by_branch = f"logist job merge --job {job_id}{option} --branch, then: git -C {quote(str(place))} merge logist/{job_id}"
+    return publishing.find(place, session.project.environment.git_config_files(), by_branch=by_branch)
 
 
 def _require_wanted_here(session: Session) -> None:
@@ -170,7 +175,7 @@ def _leave_settings(session: Session) -> None:
         message = (
             f"it changes what Logist itself goes by, and that is for you to look at: {', '.join(named[:5])}"
         )
-        fix = f"logist job merge --job {session.job.id} --dry-run --diff, then without --dry-run"
+        fix = f"logist job merge --job {session.job.id} --dry-run --diff, then: logist job merge --job {session.job.id}"
         raise Refused(message, fix=fix)
 
 
@@ -223,12 +228,8 @@ def _seconds(timestamp: str) -> int:
     return int(datetime.fromisoformat(timestamp).timestamp())
 
 
-def _no_fit(session: Session, found: Published) -> Refused:
-    job_id = session.job.id
-    fix = (
-        f"logist job merge --job {job_id} --branch, then: git -C {found.place} merge {found.branch}; "
-        "or make the files fit, and merge again"
-    )
+def _no_fit(found: Published, target: Target) -> Refused:
+    fix = f"{target.by_branch}; or make the files fit, and merge again"
     return Refused(_lack(found), where=str(found.place), fix=fix)
 
 
@@ -243,7 +244,7 @@ def _record(session: Session, found: Published, *, by_itself: bool) -> list[Inte
         return []
     command = _told(found)
     spec = EffectiveSpec(title=state.title, limits=state.limits)
-    after = steward.decide(Kind.MERGE, state.place(), command, spec)
+    after = steward.decide(Kind.MERGE, state.place(), command, spec, job=session.job.id)
     actor = Actor.SYSTEM if by_itself else Actor.STEWARD
     entry = session.entry(Kind.MERGE, after, actor=actor, reason=told(found), command=command)
     return session.record(entry)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from logist.core import onward, permissions, step
+from logist.core import output_schema, permissions, step
 from logist.core.model import (
     EVERYTHING,
     Change,
@@ -107,7 +107,7 @@ def observe(
         checks=list(checks),
         asks_verdict=True if _has_part(answered.envelope, VERDICT) else None,
         partial=True if touched or _is_partial(answered.envelope) else None,
-        strict_gates=True if _has_gate(answered) else None,
+        output_schema=answered.envelope.get("output_schema"),
         not_restorable=[project.redacted(name) for name in after.skipped] if after else [],
         found=after.commit if after and undone else None,
     )
@@ -124,13 +124,8 @@ def is_plan(answered: Answered, response: Response) -> bool:
     """Whether the work was to say what is to be done: its role may not change any file."""
     doing = Phase(answered.envelope["phase"]) is Phase.DOER
     completed = response.actions == [ExitAction.COMPLETED]
-    return doing and completed and not permissions.may_change(_may(answered.envelope))
-
-
-def _has_gate(answered: Answered) -> bool:
-    """Whether what the doer says decides if a steward has to approve it."""
-    flow, asked = answered.spec.workflow, answered.envelope
-    return asked["phase"] == Phase.DOER and onward.has_gate(flow.step(asked["step"]) if flow else None)
+    works_out = doing and completed and not output_schema.is_question(response.output)
+    return works_out and not permissions.may_change(_may(answered.envelope))
 
 
 def touched(session: Session, workspace: Workspace, asked: JsonObject) -> bool:

@@ -12,12 +12,13 @@ from logist.agents import sandbox, shared_limits
 from logist.agents.programs import finding
 from logist.agents.protocol import LITELLM
 from logist.config.sections import ContextRules
-from logist.core import fold, instructing, patterns, prompt, step
+from logist.core import exit_command, fold, instructing, patterns, prompt, step
 from logist.core.drift_causes import schema_hash
 from logist.core.limits import Halt, Shared
 from logist.core.model import (
     TERMINAL,
     EffectiveSpec,
+    ExitAction,
     JsonObject,
     Model,
     Phase,
@@ -66,11 +67,12 @@ class Turn:
     """Why it is this role: `task_type is bug`."""
 
 
-def refuse_ended(state: State) -> None:
+def refuse_ended(session: Session) -> None:
     """Raises Refused for a job that has ended."""
-    if state.status in TERMINAL:
-        fix = "logist job rerun, or logist job restep --to N"
-        raise Refused(f"the job has ended: {state.status}", fix=fix)
+    status, job_id = session.state.status, session.job.id
+    if status in TERMINAL:
+        fix = f"logist job rerun --job {job_id}, or: logist job restep --job {job_id} --to N"
+        raise Refused(f"the job has ended: {status}", fix=fix)
 
 
 def turn_of(
@@ -79,6 +81,8 @@ def turn_of(
     """Raises InvalidFile for a role, model, price or script that won't do, UsageError for an unknown role."""
     project = session.project
     role, why = _role(project, spec, phase, choice, session.state)
+    if phase is Phase.DOER:
+        role = role.at_attempt(session.state.attempts + 1)
     name = choice.model or role.llm_model
     if not sent:
         given = Model(name=name, provider_model=f"given/{name}")
@@ -101,10 +105,13 @@ def require_sandbox(project: Project, turn: Turn) -> None:
     """Raises Refused where the config wants a sandbox and none works here; says so where it only would like one."""
     mode = project.settings.sandbox.mode
     runs = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
-    if project.script is not None or not runs or mode == "off" or sandbox.means().kind != "none":
+    if project.script is not None or not runs:
+        return
+    sandbox.require_linux()
+    if mode == "off" or sandbox.means().kind != "none":
         return
     why = "; ".join(sandbox.means().details)
-    fix = "apt install bubblewrap; logist doctor tells what works"
+    fix = "apt install bubblewrap; 'logist doctor' shows what works"
     if mode == "required":
         raise Refused(f"no sandbox works here, and the config requires one: {why}", fix=fix)
     project.say(f"warning: no sandbox works here, so what the agent runs can do what you can ({fix})")
@@ -204,7 +211,12 @@ def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given
     state, rules = session.state, session.project.settings.context
     excluded = _excluded(rules)
     files, room = _files(turn, state, workspace, excluded, rules)
-    given = prompt.Given(files=files, instructions=rules.custom_instructions or "", job=session.job.id)
+    given = prompt.Given(
+        files=files,
+        instructions=rules.custom_instructions or "",
+        job=session.job.id,
+        answer=_last_answer(session, turn),
+    )
     if turn.role.context_requirements is None:
         listing = workspace.listing(rules.listing_limit, excluded)
         unlisted = not listing.paths and bool(workspace.listing(1).paths)
@@ -212,6 +224,21 @@ def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given
     else:
         given = _surrounded(given, session, turn, workspace, room)
     return _changed(given, turn, state, workspace, excluded, rules)
+
+
+def _last_answer(session: Session, turn: Turn) -> str:
+    """What a doer wrote that ended with RETRY, for the attempt after it."""
+    last = session.state.last
+    if turn.phase is not Phase.DOER or last is None or last.phase is not Phase.DOER:
+        return ""
+    if last.action is not ExitAction.RETRY or instructing.is_in_sections(turn.spec, session.state.step):
+        return ""  # an answer in sections has no other words than those of its summary and output
+    texts = (
+        str(entry.get("response", {}).get("raw_response") or "")
+        for entry in session.job.entries()
+        if entry.get("sequence") == last.sequence
+    )
+    return exit_command.text_before(next(texts, ""))
 
 
 def _excluded(rules: ContextRules) -> Callable[[str], bool]:
@@ -256,7 +283,9 @@ def _surrounded(
     parts: dict[str, Any] = {}
     if "prior_attempts" in asked:  # the last answer is told anyway
         told = 1 if state.last else 0
-        parts["attempts"] = surroundings.attempts(surroundings.runs(session.job), project.redacted, told=told)
+        parts["attempts"] = surroundings.attempts(
+            surroundings.runs(session.job), project.redacted, limit=rules.prior_attempts_limit, told=told
+        )
     if "session_context" in asked or "related_tasks" in asked:
         seen = surroundings.look(project)
         if "session_context" in asked:
@@ -302,10 +331,10 @@ def _changed(
 def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:
     """What `step` would send now; writes nothing and takes no lock."""
     session = load(project, project.job(job_id))
-    refuse_ended(session.state)
+    refuse_ended(session)
     if settling.unsettled(session):
         reason = "a step is in flight: the next command records its outcome, and asks nothing"
-        return session.state, Idle(session.state.status, reason, "logist job step")
+        return session.state, Idle(session.state.status, reason)
     waits, phase = step.idle(session.state), step.turn(session.state)
     if waits or phase is None:
         assert waits is not None

@@ -12,6 +12,7 @@ from logist.agents.protocol import Agent
 from logist.agents.scripted import Scripted
 from logist.config.environment import Environment, layers
 from logist.config.settings import Settings, resolve_model
+from logist.config.trust import Trust
 from logist.core import exit_command, redact
 from logist.core.model import JsonObject, Model, Role
 from logist.resources import schema
@@ -52,6 +53,8 @@ class Project:
     """`litellm`, `scripted:PATH`, or the name of an agent program."""
     say: Callable[[str], None]
     """Tells the person at the terminal what is going on."""
+    trust: Trust
+    """Asked before the project's files run a program, reach a host, or merge work."""
     stopping: Callable[[], int] = lambda: 0
     """The exit code of a stop, once one was asked for: no new work is begun. Else 0."""
 

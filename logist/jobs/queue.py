@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from logist.core import advice
-from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, Status, StuckKind
+from logist.core import advice, steward
+from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
 from logist.errors import Busy, LogistError
 from logist.jobs import family
 from logist.jobs.deciding import decide
@@ -21,6 +21,13 @@ from logist.jobs.stepping import do_step, provider_is_out
 from logist.store import JobDir, list_jobs
 
 READY = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
+HOLDING = {
+    Status.STUCK: "its steward",
+    Status.APPROVAL_REQUIRED: "approval",
+    Status.WAITING: "other jobs",
+    **dict.fromkeys(HALTED, "a higher limit"),
+}
+"""States that a job does not leave without a person, or other jobs, and what it waits for there."""
 FIRST_OF = (1, 10, 5, 2, 6, 3, 7, 4, 11, 8)
 """The exit code of a run over many jobs is the first of these that any job ended with, else 0.
 
@@ -45,11 +52,15 @@ class Ended:
 
 @dataclass(frozen=True)
 class HeldUp:
-    """A job that waits for others, which don't go on without a person; `waits` says for which."""
+    """A job that does not go on without a person."""
 
     job_id: str
+    status: Status | None
+    """None where its files can't be read."""
     exit_code: int
     waits: str
+    """What it waits for, and who has to act."""
+    next_command: str | None
 
 
 def run_job(
@@ -119,30 +130,47 @@ def ready_jobs(project: Project) -> list[str]:
     return [job_id for _, _, job_id in sorted(ranked)]
 
 
-def held_up(project: Project) -> list[HeldUp]:
-    """The jobs that a run leaves waiting, by id: not those that are only waiting for agents, nor their children.
+def held_up(project: Project, ended: Container[str] = ()) -> list[HeldUp]:
+    """The jobs that a run leaves waiting for a person, by id: STUCK, at a limit, for approval, or damaged.
 
-    Nothing is written. One whose files can't be read is passed over: its run tells that.
+    Not those that wait only for agents, those that are set aside, nor the children of others. `ended`: jobs whose end
+    this run has reported. Nothing is written.
     """
-    found = []
-    for job_id in list_jobs(project.jobs_dir):
-        try:
-            told = read_current_state(project.job(job_id))
-            above = told.get("parent")
-            waits = told.get("status") == Status.WAITING or (
-                told.get("status") in HALTED and told.get("children")
-            )
-            if not waits or (above and (project.jobs_dir / str(above)).exists()):
-                continue
-            state = load(project, project.job(job_id)).state
-            halted = state.status in HALTED
-            code = advice.exit_code(state.status) if halted else family.exit_code(project, state)
-        except LogistError:
-            continue
-        if code:
-            why = f"{state.status}: {state.reason}; " if halted else ""
-            found.append(HeldUp(job_id, code, why + family.waits(family.children_of(project, state))))
-    return found
+    return [
+        held
+        for job_id in list_jobs(project.jobs_dir)
+        if job_id not in ended and (held := _held_up(project, job_id))
+    ]
+
+
+def _held_up(project: Project, job_id: str) -> HeldUp | None:
+    try:
+        job = project.job(job_id)
+        recorded = read_current_state(job)
+        above = recorded.get("parent")
+        status = recorded.get("status")
+        if status not in HOLDING or (above and (project.jobs_dir / str(above)).exists()):
+            return None
+        state = load(project, job).state
+        if state.status is Status.WAITING or (state.status in HALTED and state.children):
+            return _waiting_for_jobs(project, job_id, state)
+        why = f": {state.reason}" if state.reason else ""
+        waits = f"{state.status}, waits for {HOLDING[state.status]}{why}"
+        code = advice.exit_code(state.status)
+        return (
+            HeldUp(job_id, state.status, code, waits, steward.next_command(state, job_id)) if code else None
+        )
+    except LogistError as error:
+        return HeldUp(job_id, None, error.exit_code, error.message, error.fix)
+
+
+def _waiting_for_jobs(project: Project, job_id: str, state: State) -> HeldUp | None:
+    """Of a job that waits for others; None where those only wait for agents."""
+    halted = state.status in HALTED
+    code = advice.exit_code(state.status) if halted else family.exit_code(project, state)
+    why = f"{state.status}: {state.reason}; " if halted else ""
+    waits = why + family.waits(family.children_of(project, state))
+    return HeldUp(job_id, state.status, code, waits, f"logist job status --job {job_id}") if code else None
 
 
 def _is_halted_above(project: Project, state: JsonObject, known: dict[str, bool]) -> bool:

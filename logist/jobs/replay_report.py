@@ -10,6 +10,7 @@ from html import escape
 from logist.core import difference
 from logist.core.amounts import counted
 from logist.core.drift import Drift
+from logist.core.replay import ChangedRule
 from logist.errors import LogistError
 from logist.jobs.replaying import Replayed
 
@@ -20,6 +21,7 @@ NAMED = 8
 DIFFERENCES = 20
 """Differences of one history that are shown."""
 UNCOMPARED = "prompts_not_compared"
+RULE_CHANGED = "rule_changed"
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML 1.0 document may hold, and the carriage return, which a reader would turn into a line break."""
 
@@ -35,6 +37,8 @@ def lines(found: Replayed, *, shown: set[str] | None = None) -> Iterator[str]:
         yield from (f"  {line}" for line in difference.lines(each))
     if (beyond := len(found.differences) - DIFFERENCES) > 0:
         yield f"  and {beyond:,} more differences"
+    for by_rule in _grouped_by_rule(found.changed_rules):
+        yield from (f"  {line}" for line in _rule_lines(by_rule))
     known = set() if shown is None else shown
     for same in _grouped(found.drifts):
         yield from (f"  {line}" for line in _drift_lines(same, known))
@@ -55,8 +59,32 @@ def verdict(found: Replayed) -> str:
     judged = found.interactions - found.unjudged
     skipped = f", {found.unjudged:,} skipped" if found.unjudged else ""
     asked = len({each.sequence for each in found.drifts})
+    changed = len({each.sequence for each in found.changed_rules})
+    if changed:
+        skipped += f"; {changed:,} would be judged in another way by a rule that has changed"
     prompts = f"; {counted(asked, 'prompt')} would be put in another way" if asked else ""
     return f"{counted(judged, 'interaction')} {_go(judged)} the same way today{skipped}{prompts}"
+
+
+def _grouped_by_rule(changed: Iterable[ChangedRule]) -> Iterator[list[ChangedRule]]:
+    same: dict[str, list[ChangedRule]] = {}
+    for each in changed:
+        same.setdefault(each.rule, []).append(each)
+    return iter(same.values())
+
+
+def _rule_lines(same: list[ChangedRule]) -> Iterator[str]:
+    """One changed rule: the interactions that were judged by the earlier one, and what it is today."""
+    first = same[0]
+    word = "interactions" if len(same) > 1 else "interaction"
+    yield f"{word} {_numbers([each.sequence for each in same])}: a rule has changed in Logist {first.version} ({first.rule})"
+    yield f"  {first.change}"
+    yield from (f"  {line}" for line in difference.sides(first.differences[0]))
+
+
+def _numbers(sequences: list[int]) -> str:
+    more = f" and {len(sequences) - NAMED:,} more" if len(sequences) > NAMED else ""
+    return ", ".join(map(str, sequences[:NAMED])) + more
 
 
 def _grouped(drifts: Iterable[Drift]) -> Iterator[list[Drift]]:
@@ -68,12 +96,10 @@ def _grouped(drifts: Iterable[Drift]) -> Iterator[list[Drift]]:
 
 
 def _drift_lines(same: list[Drift], known: set[str]) -> Iterator[str]:
-    numbers = ", ".join(str(each.sequence) for each in same[:NAMED])
-    more = f" and {len(same) - NAMED:,} more" if len(same) > NAMED else ""
     first = same[0]
     what = f" {first.source} {first.change}" if first.source else ""
     prompts = "prompts of interactions" if len(same) > 1 else "prompt of interaction"
-    yield f"{prompts} {numbers}{more}:{what}"
+    yield f"{prompts} {_numbers([each.sequence for each in same])}:{what}"
     yield f"  cause     {first.cause}"
     text = "\n".join(first.diff)
     if text in known:
@@ -102,6 +128,8 @@ class Totals:
     differ: int = 0
     drift: int = 0
     """Those that go the same way, but whose prompts would be others."""
+    changed_rules: int = 0
+    """Those that go the same way but for a rule that a newer Logist has changed."""
     uncompared: int = 0
     """Those of whose prompts none can be compared with today's, whatever else was found."""
     unreadable: int = 0
@@ -121,6 +149,8 @@ class Totals:
             self.errors.append(found.error)
         elif found.goes_another_way:
             self.differ += 1
+        elif found.changed_rules:
+            self.changed_rules += 1
         elif found.drifts:
             self.drift += 1
         else:
@@ -134,6 +164,7 @@ class Totals:
         """All of it on one line."""
         parts = [f"{self.same:,} the same"]
         parts += [f"{self.differ:,} different"] if self.differ else []
+        parts += [f"{self.changed_rules:,} the same but for changed rules"] if self.changed_rules else []
         parts += [f"{self.drift:,} the same but for the prompts"] if self.drift else []
         parts += [f"{self.unreadable:,} unreadable"] if self.unreadable else []
         skipped = f" ({self.skipped:,} of them skipped)" if self.skipped else ""
@@ -146,6 +177,8 @@ class Junit:
 
     prompts: bool
     """Whether a prompt that drifts is a failure."""
+    rules: bool = False
+    """Whether a changed rule is a failure."""
     _cases: list[str] = field(default_factory=list)
     _failures: int = 0
     _errors: int = 0
@@ -157,12 +190,13 @@ class Junit:
         if found.error:
             self._errors += 1
             inner = f"<error type={_attribute(found.error.code)} message={_attribute(verdict(found))}>{_xml(text)}</error>"
-        elif found.fails(prompts=self.prompts):
+        elif found.fails(prompts=self.prompts, rules=self.rules):
             self._failures += 1
             kind = "prompt_drifts" if found.drifts else UNCOMPARED
+            kind = RULE_CHANGED if self.rules and found.changed_rules else kind
             kind = "replay_differs" if found.goes_another_way else kind
             inner = f'<failure type="{kind}" message={_attribute(verdict(found))}>{_xml(text)}</failure>'
-        elif found.drifts or found.skipped or found.notes:
+        elif found.drifts or found.changed_rules or found.skipped or found.notes:
             inner = f"<system-out>{_xml(text)}</system-out>"
         else:
             inner = ""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from logist.core import fold, newer
 from logist.core.difference import Difference
 from logist.core.drift import Drift
 from logist.core.marks import marked
 from logist.core.model import Interaction, JsonObject, Kind
-from logist.core.replay import Prompts, replay
+from logist.core.replay import ChangedRule, Prompts, replay
 from logist.errors import Damaged, LogistError, Refused
 from logist.jobs import archives, fixtures
 from logist.jobs.archives import Archive, attempt
@@ -35,6 +36,8 @@ class Replayed:
     """How many those are, all of them."""
     drifts: tuple[Drift, ...] = ()
     """What agents would be told today that differs from what they were told."""
+    changed_rules: tuple[ChangedRule, ...] = ()
+    """Where the only cause of another way is a rule that a newer Logist has changed."""
     more: int = 0
     """Findings beyond those kept."""
     disagreements: tuple[str, ...] = ()
@@ -49,10 +52,14 @@ class Replayed:
     error: LogistError | None = None
     """Why it was not read to its end; the findings are those until there."""
 
-    def fails(self, *, prompts: bool = False) -> bool:
-        """Whether it does not replay; `prompts` says that a drift counts, and so does that no prompt can be compared."""
+    def fails(self, *, prompts: bool = False, rules: bool = False) -> bool:
+        """Whether it does not replay; `prompts` says that a drift counts, and so does that no prompt can be compared,
+        `rules` that a changed rule does."""
         return bool(
-            self.error or self.goes_another_way or (prompts and (self.drifts or self.nothing_compared))
+            self.error
+            or self.goes_another_way
+            or (prompts and (self.drifts or self.nothing_compared))
+            or (rules and self.changed_rules)
         )
 
     @property
@@ -129,6 +136,7 @@ class _Reading:
         self.count = self._unjudged = self._more = self._untold = self._prompts = self._redacted = 0
         self._differences: list[Difference] = []
         self._drifts: list[Drift] = []
+        self._changed_rules: list[ChangedRule] = []
         self._skipped: list[str] = []
 
     def read(self, schema: JsonObject, prompts: Prompts | None) -> None:
@@ -191,13 +199,16 @@ class _Reading:
                     raise _AppendedError(target)
             yield entry
 
-    def _keep(self, found: Difference | Drift) -> None:
-        if len(self._drifts if isinstance(found, Drift) else self._differences) >= KEPT:
+    def _keep(self, found: Difference | ChangedRule | Drift) -> None:
+        kept: list[Any] = self._differences
+        if isinstance(found, Drift):
+            kept = self._drifts
+        elif isinstance(found, ChangedRule):
+            kept = self._changed_rules
+        if len(kept) >= KEPT:
             self._more += 1
-        elif isinstance(found, Drift):
-            self._drifts.append(found)
         else:
-            self._differences.append(found)
+            kept.append(found)
 
     def result(self) -> Replayed:
         return Replayed(
@@ -206,6 +217,7 @@ class _Reading:
             skipped=tuple(self._skipped),
             unjudged=self._unjudged,
             drifts=tuple(self._drifts),
+            changed_rules=tuple(self._changed_rules),
             more=self._more,
             disagreements=self._disagreements,
             notes=self._notes,

@@ -21,10 +21,12 @@ from logist.core.model import (
     Status,
     Steward,
 )
+from logist.core.rules import LATEST
 from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs import hooks, specs
 from logist.jobs.project import Project
 from logist.store import Holder, JobDir, Loaded, Lock, Position
+from logist.store.listing import REBUILD
 
 Value = TypeVar("Value", Interaction, State)
 
@@ -59,6 +61,7 @@ class Session:
             sequence=self.state.revision + 1,
             timestamp=self.project.clock.timestamp(),
             kind=kind,
+            rules=LATEST,
             actor=actor,
             state_before=self.state.status,
             state_after=after.status,
@@ -90,8 +93,9 @@ class Session:
     def require_place(self) -> None:
         """Raises Refused once the job's directory was moved, or another one put there: the lock is not of that."""
         if self.lock is not None and not self.lock.is_at(self.job.path):
+            fix = f"where it is now: logist job step --job {self.job.id} --jobs-dir DIR"
             message = "the job was moved or removed while it was worked on; what was in flight went with it"
-            raise Refused(message, where=str(self.job.path), fix="'logist job step' where it is now")
+            raise Refused(message, where=str(self.job.path), fix=fix)
 
     def write_state(self) -> None:
         self.job.write_state(dump_state(self.state, self.position))
@@ -159,12 +163,21 @@ def changing(
             session = load(project, job, lock)
             newer.refuse_to_move(session.state)
             if session.behind:
+                if job.read_state() is None:
+                    _require_whole_history(session)
                 # A command that is refused, or has nothing to do, records nothing; yet `run` and `list` read this.
                 session.write_state()
             yield session
     finally:
         if session is not None and session.became_stuck:  # the lock is free: the hook may resolve the job
             hooks.on_stuck(project, job, session.state)
+
+
+def _require_whole_history(session: Session) -> None:
+    """Raises Damaged where state.json is missing, and other files know of more interactions than the history has."""
+    from logist.jobs import truncation  # noqa: PLC0415 - it reads interactions with this module
+
+    truncation.require_whole(session.project, session.job, session.state, str(session.position.hash))
 
 
 def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
@@ -198,7 +211,7 @@ def state_of(job: JobDir, loaded: Loaded) -> State:
     tail = [interaction_of(entry) for entry in loaded.entries]
     if loaded.state is None and not tail:
         raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
-    state = _recorded(loaded.state)
+    state = _recorded(job, loaded.state)
     if state is None or any(entry.kind is Kind.RESTEP for entry in tail):
         folded = fold.fold(interaction_of(entry) for entry in job.entries())
         return folded.model_copy(update=newer.kept(loaded.state or {}, folded))
@@ -207,17 +220,17 @@ def state_of(job: JobDir, loaded: Loaded) -> State:
     return state
 
 
-def _recorded(state: JsonObject | None) -> State | None:
+def _recorded(job: JobDir, state: JsonObject | None) -> State | None:
     """state.json as a value; None where there is none, and for a newer format that does not read."""
     if state is None:
         return None
     own = {name: value for name, value in state.items() if name not in STORED_ONLY}
     try:
         return _checked(State, own, "state.json")
-    except Damaged:
+    except Damaged as error:
         if newer.is_newer(state):
             return None
-        raise
+        raise Damaged(error.message, where=str(job.state_file), fix=REBUILD) from error
 
 
 def interaction_of(entry: JsonObject) -> Interaction:
@@ -234,7 +247,9 @@ def _checked(model: type[Value], data: JsonObject, what: str) -> Value:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise Damaged(f"{what} does not read: {field}: {first['msg']}", fix="logist job verify") from error
+        raise Damaged(
+            f"{what} does not read: {field}: {first['msg']}", fix="restore jobHistory.json from a backup"
+        ) from error
 
 
 def dump(entry: Interaction) -> JsonObject:

@@ -9,7 +9,6 @@ from typing import Any
 from logist.agents import collecting, sandbox
 from logist.agents.place import RUN
 from logist.core import data, fold, review, step
-from logist.core.machine import next_command
 from logist.core.model import (
     Actor,
     EffectiveSpec,
@@ -21,6 +20,7 @@ from logist.core.model import (
     Phase,
     Reply,
 )
+from logist.core.steward import next_command
 from logist.errors import LogistError, ProviderError, Refused, Stopped
 from logist.jobs import asking, checking, observing, resuming, transcript
 from logist.jobs.asking import INTERRUPTED
@@ -191,10 +191,10 @@ def harvest(session: Session) -> Interaction:
 def _interrupted(session: Session, entries: list[Interaction]) -> Stopped:
     job_id, place = session.job.id, session.state.place()
     if not entries:
-        return Stopped("stopped before anything was sent", fix=next_command(place, job_id))
+        return Stopped("stopped before anything was sent", fix=next_command(session.state, job_id))
     message = f"stopped; what is known is recorded: {job_id} is {place.status} now"
     reason = f" ({session.state.reason})" if session.state.reason else ""
-    return Stopped(message + reason, fix=next_command(place, job_id))
+    return Stopped(message + reason, fix=next_command(session.state, job_id))
 
 
 def conclude(

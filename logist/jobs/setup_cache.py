@@ -6,12 +6,13 @@ import fcntl
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from logist.regular_files import read_regular
+from logist.errors import InvalidFile, LogistError
 from logist.store import files
 from logist.workspace import Workspace, beneath, prepared, removal
 
@@ -53,6 +54,10 @@ class SetupCache:
         """Where package managers put the interpreters that they install; it need not be there."""
         return self.folder / "interpreters"
 
+    def make_interpreters(self) -> Path:
+        """The same, made where it is missing."""
+        return self._made(self.interpreters)
+
     @contextmanager
     def locked(self, key: str, wait: Callable[[], None]) -> Iterator[None]:
         """One setup of a key at a time: the second job finds what the first has made. `wait` is called meanwhile."""
@@ -67,7 +72,8 @@ class SetupCache:
     @contextmanager
     def _lock(self, key: str) -> Iterator[None]:
         path = self._made(self.folder / "locks") / key
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with files.storage(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -115,11 +121,11 @@ class SetupCache:
         A clone may bring along a directory of jobs: its copies do not pass, as their inodes and times are others.
         """
         try:
-            described = json.loads(read_regular(folder / _DESCRIPTION))
+            described = json.loads(files.read_bytes(folder / _DESCRIPTION) or b"null")
             digest = described.pop("digest")
             lists = {name: tuple(described[name]) for name in ("outputs", "places", "naming")}
             saved = prepared.Saved(**lists, movable=described["movable"] is True)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (LogistError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         names = [str(number) for number in range(len(saved.outputs))]
         return saved if digest == _digest(folder, names) else None
@@ -133,8 +139,22 @@ class SetupCache:
                     removal.remove(path)
 
     def _made(self, folder: Path) -> Path:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (self.folder, folder):
+            _make_directory(each)
         return folder
+
+
+def _make_directory(folder: Path) -> None:
+    """Raises InvalidFile for a link: a clone may bring one along, and a setup could write to wherever it leads."""
+    with files.storage(folder):
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        is_directory = stat.S_ISDIR(os.lstat(folder).st_mode)
+    if not is_directory:
+        raise InvalidFile(
+            "must be a directory, and not a link to one", where=str(folder), fix="look at it, then remove it"
+        )
 
 
 def _digest(folder: Path, names: list[str]) -> str:

@@ -66,7 +66,7 @@ def prepare(
             return prepared
         if prepared.unsettled:
             message = f"{prepared.job} has a job whose last call is not recorded yet ({prepared.reason})"
-            raise Busy(message, fix="logist run records it")
+            raise Busy(message, fix="'logist run' records it")
         if not has_said_so:
             session.project.say(f"waiting for calls of other jobs of {prepared.job} ({prepared.reason})")
             has_said_so = True

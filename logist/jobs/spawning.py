@@ -70,7 +70,9 @@ def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> lis
         **({"fault": fault} if fault else {}),
     }
     routed = steward.routed(Kind.SPAWN, session.state, command, spec)
-    after = steward.decide(Kind.SPAWN, session.state.place(), command, spec, routed=routed)
+    after = steward.decide(
+        Kind.SPAWN, session.state.place(), command, spec, routed=routed, job=session.job.id
+    )
     entry = session.entry(
         Kind.SPAWN,
         after,
@@ -119,10 +121,15 @@ def _told(step: Step, items: Sequence[Any], found: JsonObject) -> str:
         return f"{step.name}: given to a job of its own"
     if items:
         return f"{step.name}: {len(items)} items"
+    return f"{step.name}: no items, because `{step.items_path}` {_why_no_items(step, found)}"
+
+
+def _why_no_items(step: Step, found: JsonObject) -> str:
+    """Which of the three cases it is: each has another cause, and most often only one of them is meant."""
     value = paths.lookup(found, step.items_path or "")
-    is_list = isinstance(value, list)
-    why = "" if is_list else f" (`{step.items_path}` is {condition.kind(value)}, and no list)"
-    return f"{step.name}: no items, so there is nothing to do{why}"
+    if value is paths.MISSING:
+        return "is missing"
+    return "is an empty list" if isinstance(value, list) else f"is {condition.kind(value)}, not a list"
 
 
 def _items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
@@ -212,9 +219,10 @@ def _planned(
     for index, item in enumerate(items):
         number, total = index + 1, len(items)
         single = step.step_type is StepType.SUBFLOW
-        own = {} if single else {step.item_variable: item, "index": index, "total": total}
-        mapped = {} if single else _mapped(step, {**found, **own})
-        prompt, missed = _rendered(step, {**found, **own})
+        own = {} if single else _own(step, item, index, total, found)
+        known = {**found, "parentId": session.job.id, **own}
+        mapped = {} if single else _mapped(step, known)
+        prompt, missed = _rendered(step, known)
         warnings += missed
         children.append(
             {
@@ -228,6 +236,18 @@ def _planned(
             }
         )
     return children
+
+
+def _own(step: Step, item: Any, index: int, total: int, found: JsonObject) -> JsonObject:
+    """What a child of a foreach has that the others don't have, and the rounds of the loops around the foreach."""
+    names = {step.index_variable: index, step.number_variable: index + 1}
+    return {
+        **{name: found[name] for name in step.rounds},
+        **{name: value for name, value in names.items() if name},
+        step.item_variable: item,
+        "index": index,
+        "total": total,
+    }
 
 
 def _too_large(children: Sequence[JsonObject], given: JsonObject) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -30,9 +30,10 @@ from logist.jobs.project import Project
 from logist.regular_files import read_regular
 from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file
+from logist.workspace import Workspace, names
 
 TITLE_LENGTH = 60
-MADE_AGAIN = "logist doctor --fix makes it again from the history"
+MADE_AGAIN = "'logist doctor --fix' makes it again from the history"
 UNMAPPED = "implement"
 """Does the tasks of a type that neither the config nor a role names."""
 TASK_TYPE = "task_type "
@@ -45,18 +46,33 @@ _REASONS = {
 }
 
 
-def read(job: JobDir, *, draft: bool = False, say: Callable[[str], None] = lambda text: None) -> JobSpec:
+def read(
+    job: JobDir,
+    *,
+    draft: bool = False,
+    accept_slips: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> JobSpec:
     """job.yaml as it stands; InvalidFile with file, line and field when it does not validate.
 
-    A key that only a newer Logist knows stays in the file and is told to `say`: a person may have meant another.
+    An unknown key may be from a newer Logist: it stays in the file, and `say` gets a message. One that is spelled
+    almost like a known key is an error, because the job would run without the limit or the review that it means.
+    With `accept_slips`, for those who only show the job, it is an unknown key like any other.
     """
     document = documents.read(job.spec_file)
+    if not accept_slips:
+        _refuse_slips(document)
     unknown = documents.unknown_keys(JobSpec, document)
     for problem in unknown.values():
         say(f"left out: {problem}")
     spec = documents.checked(JobSpec, documents.without(document, unknown))
     _whole(spec, job, draft=draft)
     return spec
+
+
+def _refuse_slips(document: documents.Document) -> None:
+    for problem in documents.misspelled_keys(JobSpec, document).values():
+        raise problem
 
 
 def asked(
@@ -207,6 +223,22 @@ def _review(project: Project, spec: JobSpec) -> JsonObject:
     }
 
 
+def require_inside(project: Project, files: Iterable[str]) -> None:
+    """Raises UsageError for a path that can't be one of a file in the workspace."""
+    for path in files:
+        if names.given(path) is None:
+            fix = "name it as in the workspace: src/app.py"
+            shown = project.redacted(path)
+            raise UsageError(f"{shown!r} is not a path inside the workspace", where="files", fix=fix)
+
+
+def file_warnings(project: Project, workspace: Workspace, files: Iterable[str]) -> tuple[str, ...]:
+    """The `files` of a spec that no prompt can show, each with the reason."""
+    most = project.settings.context.max_file_bytes
+    read_files = (workspace.read_file(path, most) for path in files)
+    return tuple(f"files: prompts can't show {file.path}: {file.note}" for file in read_files if file.note)
+
+
 def merge_warnings(project: Project, spec: JobSpec, state: State, flow: Workflow | None) -> tuple[str, ...]:
     """That the job's work will be merged though neither a person nor a command accepts it; () if that is not so."""
     reviewed = flow is None or any(step.review for step in flow.steps)
@@ -316,11 +348,14 @@ def edit(
     for path, problem in unknown.items():
         if any(changed[: len(path)] == path for changed in changes):
             raise problem
+    _refuse_slips(document)
     spec = documents.checked(JobSpec, documents.without(document, unknown))
     _whole(spec, job, draft=draft)
     known(project, spec)
     if ("task_type",) in changes:
         sound(project, spec)
+    if ("files",) in changes:
+        require_inside(project, spec.files)
     replace_file(job.spec_file, edited.encode("utf-8"))
     return spec
 

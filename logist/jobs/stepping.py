@@ -8,7 +8,7 @@ from functools import partial
 from logist.agents.protocol import LITELLM
 from logist.core import exit_command, fold, limits, step, steward
 from logist.core.limits import Halt
-from logist.core.machine import exit_code, next_command
+from logist.core.machine import exit_code
 from logist.core.model import (
     Actor,
     EffectiveSpec,
@@ -22,6 +22,7 @@ from logist.core.model import (
     Usage,
 )
 from logist.core.step import Idle, StepPlan
+from logist.core.steward import next_command
 from logist.errors import Busy, Refused
 from logist.jobs import (
     asking,
@@ -70,6 +71,7 @@ def do_step(project: Project, job_id: str, choice: Choice) -> Result:
 
 
 def _stepped(project: Project, job_id: str, choice: Choice) -> Result:
+    project.trust.require_to_run()  # before anything is written or paid for
     with changing(
         project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
     ) as session:
@@ -109,7 +111,7 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
 def _step(session: Session, choice: Choice, tries: int = 1) -> Result:
     if session.state.merge == "due":
         return _result(session, [], ())
-    planning.refuse_ended(session.state)
+    planning.refuse_ended(session)
     family.require_wanted(session.project, session.state, session.job.id)
     if session.state.status is Status.WAITING:
         return _gather(session)
@@ -142,7 +144,10 @@ def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, t
         return _result(session, [_halt(session, spec, halt)], ())
     above = sharing.halt_above(session, halt)
     if above is None and tries == MOST_TRIES:
-        raise Busy(f"the limits of {halt.job} change while its jobs are at work", fix="run the command again")
+        raise Busy(
+            f"the limits of {halt.job} change while its jobs are at work",
+            fix=f"logist job step --job {session.job.id}",
+        )
     if above is None:  # there is room again: its limit was raised meanwhile
         return _step(session, choice, tries + 1)
     note = f"{halt.job} is {above.status}: {above.reason}"
@@ -204,12 +209,15 @@ def poststep(
     if dry_run:
         session = load(project, project.job(job_id))
         if settling.unsettled(session):
-            raise Refused("a step is in flight, and its outcome comes first", fix="logist job step")
+            raise Refused(
+                "a step is in flight, and its outcome comes first", fix=f"logist job step --job {job_id}"
+            )
         return _supplied(session, answer, choice, dry_run=True)
     return merging.merge_due(project, _poststepped(project, job_id, answer, choice))
 
 
 def _poststepped(project: Project, job_id: str, answer: Answer, choice: Choice) -> Result:
+    project.trust.require_to_run()  # it may run checks
     with changing(project, job_id, "job poststep", wait=choice.wait, wait_for_courier=True) as session:
         unsent = settling.is_unsent(session)
         settled = settling.settle(session)
@@ -223,13 +231,13 @@ def _poststepped(project: Project, job_id: str, answer: Answer, choice: Choice) 
 
 
 def _supplied(session: Session, answer: Answer, choice: Choice, *, dry_run: bool = False) -> Result:
-    planning.refuse_ended(session.state)
+    planning.refuse_ended(session)
     phase = step.owed_by(session.state)
     if phase is None:
-        fix = next_command(session.state.place(), session.job.id)
-        raise Refused(f"a job that is {session.state.status} takes no answer", fix=fix)
+        fix = next_command(session.state, session.job.id)
+        raise Refused(f"can't take an answer: the job is {session.state.status}", fix=fix)
     spec, changed = session.changed_spec()
-    step.standing(spec, session.state)
+    step.standing(spec, session.state, session.job.id)
     turn = planning.turn_of(session, spec, phase, choice, sent=False)
     workspace = session.project.workspace(session.job)
     checkpoint = session.state.checkpoint or ""

@@ -29,8 +29,6 @@ from logist.jobs.session import interaction_of, read_current_state
 from logist.store import JobDir
 from logist.store.listing import Glance, glances, job_ids
 
-RUNS = 3
-"""Earlier runs that are told."""
 FINDINGS = 10
 """Of one review."""
 OTHERS = 10
@@ -48,23 +46,27 @@ def runs(job: JobDir) -> Iterator[Interaction]:
     return (interaction_of(entry) for entry in job.entries() if entry.get("kind") in _TOLD)
 
 
-def attempts(history: Iterable[Interaction], redacted: Callable[[str], str], *, told: int = 0) -> list[str]:
-    """The last three runs of agents, oldest first, a text each: who, how it ended, what a review found.
+def attempts(
+    history: Iterable[Interaction], redacted: Callable[[str], str], *, limit: int, told: int = 0
+) -> list[str]:
+    """The last runs of agents, at most `limit`, oldest first, a text each: who, how it ended, what a review found.
 
     `told`: how many of the newest answers are left out, for they are told elsewhere.
     """
+    if not limit:
+        return []
     found: list[tuple[Interaction, bool]] = []
     for entry in history:
         if entry.kind in (Kind.RESTEP, Kind.RERUN):
             since = fold.restep_target(entry) if entry.kind is Kind.RESTEP else 0
             found = [(run, back or run.sequence >= since) for run, back in found]
         elif _is_run(entry):
-            found = [*found, (entry, False)][-RUNS - told :]
+            found = [*found, (entry, False)][-limit - told :]
     chosen: list[str] = []
     for entry, back in reversed(found):
         if told and _actions(entry):
             told -= 1
-        elif len(chosen) < RUNS:
+        elif len(chosen) < limit:
             chosen.append(redacted(_run(entry, taken_back=back)))
     return chosen[::-1]
 
@@ -90,6 +92,7 @@ def _run(entry: Interaction, *, taken_back: bool) -> str:
     verdict = entry.command.get("verdict") if reviewing else None
     ended = f"{actions[0]}, {verdict}" if isinstance(verdict, str) else actions[0]
     lines = [f"{who}{back} ended with {ended}: {one_line(entry.response.summary_for_supervisor, 1_000)}"]
+    lines += [f"  reason: {one_line(entry.response.reason, 1_000)}"] if entry.response.reason else []
     return "\n".join([*lines, *_findings(entry.command.get("findings") if reviewing else None)])
 
 

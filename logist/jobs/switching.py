@@ -45,13 +45,13 @@ def switch(
         wait = max(wait, stopping.LEAVE_SECONDS)
     with changing(project, job_id, "job role", wait=wait) as session:
         settled = settling.settle_first(session, then_refuse=not ends_agent)
-        _refuse_ended(session.state)
+        _refuse_ended(session)
         spec, changed = session.changed_spec()
         if same := _unchanged(session, spec, name):
             return Result(job_id, session.state, tuple(settled), same.notes)
         command = _command(project, session.state, spec, name)
         note = project.redacted(note) if note else None
-        after = steward.decide(Kind.ROLE, session.state.place(), command, spec)
+        after = steward.decide(Kind.ROLE, session.state.place(), command, spec, job=job_id)
         entry = session.entry(Kind.ROLE, after, note=note, command=command, reason=note or "")
         recorded = session.record(*changed, entry)
         return Result(job_id, session.state, (*settled, *recorded))
@@ -62,9 +62,11 @@ def _known(project: Project, name: str | None) -> None:
         project.roles.get(name)
 
 
-def _refuse_ended(state: State) -> None:
+def _refuse_ended(session: Session) -> None:
     """Before job.yaml is looked at, which need not be readable any more."""
-    steward.decide(Kind.ROLE, state.place(), {"to": ""}, EffectiveSpec(title=state.title))
+    state = session.state
+    spec = EffectiveSpec(title=state.title)
+    steward.decide(Kind.ROLE, state.place(), {"to": ""}, spec, job=session.job.id)
 
 
 def _unchanged(session: Session, spec: EffectiveSpec, name: str | None) -> Result | None:

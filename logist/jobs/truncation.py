@@ -21,7 +21,7 @@ from pathlib import Path
 
 from logist.core.ids import is_commit
 from logist.core.model import Forked, Interaction, JsonObject, Kind, State, Status
-from logist.errors import LogistError
+from logist.errors import Damaged, LogistError
 from logist.jobs.project import Project
 from logist.jobs.session import interaction_of
 from logist.store import JobDir, Problem, files, list_jobs
@@ -29,7 +29,9 @@ from logist.workspace import objects, packs, publishing
 
 _CHECKPOINT = re.compile(r"(?P<when>before|after) interaction (?P<number>\d{1,18})")
 """How Logist names the checkpoints of a step."""
-_LOG = re.compile(r"(?:torn-)?(\d+)(?:-\d+)?\.(?:turns\.jsonl|kept\.json|txt)")
+_LOG = re.compile(r"(?:torn-)?(\d+)(?:-\d+)?\.(?:turns\.jsonl|kept\.json|txt|setup\.log)")
+_OF_THE_NEXT = ("torn-", ".setup.log")
+"""Logs that may be of an interaction that nothing came of: a tail that was cut off, and a setup that failed."""
 _KEPT_FILES = re.compile(r"rerun-(\d+)")
 _CHILD = re.compile(r"(?P<parent>.+)--\d+-\d+")
 _FORKED = b'"forked": {'
@@ -105,6 +107,18 @@ def find_signs(project: Project, job: JobDir, history: History, forks: Forks) ->
         yield from _merged(job, history)
 
 
+def require_whole(project: Project, job: JobDir, state: State, checksum: str) -> None:
+    """Raises Damaged for a history without its end, `state` being what it gives and `checksum` that of its last entry.
+
+    A step would pay again for what was lost, and whoever writes a state.json would vouch for what is left.
+    """
+    children = {child for entry in job.entries() for child in children_of(entry)}
+    for sign in find_signs(project, job, History(state, checksum, children), Forks(project.jobs_dir)):
+        again = f"to continue with what is left, in a new job: logist job fork --job {job.id} --at {state.revision}"
+        fix = f"put jobHistory.json and state.json back from a backup; {again}"
+        raise Damaged(f"the history has lost its end: {sign.message}", where=str(job.history_file), fix=fix)
+
+
 def has_git(project: Project, job: JobDir) -> bool:
     """Whether checkpoints can be read: git is installed."""
     return shutil.which("git", path=project.workspace(job).git.path) is not None
@@ -132,8 +146,11 @@ def _numbered_files(job: JobDir, last: int, most: int) -> Iterator[Problem]:
         with suppress(OSError):
             names = os.listdir(folder)
         numbered = [(int(match[1]), match[0]) for match in map(pattern.fullmatch, names) if match]
-        # A torn tail is kept before the entry that was cut off is written again.
-        beyond = [each for each in numbered if each[0] > (last + 1 if each[1].startswith("torn-") else most)]
+        beyond = [
+            (number, name)
+            for number, name in numbered
+            if number > (last + 1 if any(part in name for part in _OF_THE_NEXT) else most)
+        ]
         if beyond:
             number, name = max(beyond)
             yield _too_short(f"{folder.name}/{name}", number, last)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logist.agents import sandbox
-from logist.agents.outside_code import OutsideCode, find_outside_code
+from logist.agents.outside_code import OutsideCode, find_missing_modules, find_outside_code
 from logist.agents.protocol import CodePaths
 from logist.agents.sandbox import Confinement
 from logist.core.model import MAX_DEPTH, State
@@ -22,7 +22,8 @@ from logist.workspace.prepared import Stamp
 NODE_PROGRAMS = "node_modules/.bin"
 NAMED = 5
 """Packages that a note names."""
-LOGIST = "logist"
+LOGIST = "logist_jobs"
+"""The distribution, as its `.dist-info` is named; the package `logist` of another project has no place here."""
 LOGIST_PARTS = ("logist", "schemas", "roles", "fixtures")
 """Of a checkout of Logist that is installed: what its pytest plugin needs."""
 
@@ -60,28 +61,48 @@ def prepared_paths(job: JobDir, stamp: Stamp) -> CodePaths:
 
 
 def find_code(
-    project: Project, job: JobDir, state: State, prepared: CodePaths, programs: Sequence[str] = ()
+    project: Project,
+    job: JobDir,
+    state: State,
+    prepared: CodePaths,
+    programs: Sequence[str] = (),
+    *,
+    isolated: bool = False,
 ) -> WorkspaceCode:
-    """What commands of a job run; `prepared` is what its setup made, `programs` those that are run."""
+    """What commands of a job run; `prepared` is what its setup made, `programs` those that are run.
+
+    `isolated`: one of them is a Python that ignores PYTHONPATH.
+    """
     workspace = Path(os.path.realpath(job.workspace))
     path = os.pathsep.join(
         [*(str(workspace / name) for name in prepared.programs), project.environment.child().get("PATH", "")]
     )
     above = sandbox.choose(project.settings.sandbox.mode).kind == "none"
     every = find_outside_code(workspace, path, programs, above=above)
-    source = _source_of(project, state)
+    origin = _find_origin(project, job, state)
     mapped: list[str] = []
+    importable: list[tuple[OutsideCode, str]] = []
     outside, instead, readable = [], [], list(prepared.readable)
     for code in every:
-        relative = _within(code.place, source)
+        relative = _within(code.place, origin.source)
         if relative is None:
             parts = _of_logist(code)
             readable += parts
-            outside += [] if parts else [code]
-        elif code.ecosystem != "Python" or code.overrides or not (workspace / relative).is_dir():
+            outside += [] if parts or code.missing else [code]
+        elif (
+            code.ecosystem != "Python"
+            or code.overrides
+            or isolated
+            or not _is_directory_of(workspace, relative)
+        ):
             instead.append(code)
-        elif relative not in (".", "src"):
-            mapped.append(relative)
+        else:
+            importable.append((code, relative))
+            mapped += [] if relative in (".", "src") else [relative]
+    roots = [workspace / name for name in ("src", ".", *mapped) if _is_directory_of(workspace, name)]
+    for code, relative in importable:
+        if origin.is_lost(project, relative, find_missing_modules(code.place, roots)):
+            instead.append(code)
     paths = replace(
         prepared, python_path=tuple(dict.fromkeys(mapped)), readable=tuple(dict.fromkeys(readable))
     )
@@ -101,18 +122,46 @@ def named(code: Sequence[OutsideCode]) -> str:
     return ", ".join(map(str, code[:NAMED])) + more
 
 
-def _source_of(project: Project, state: State) -> Path | None:
-    """The repository that a job began from, or the job that it does a part of."""
-    source, parent = state.source, state.parent
+@dataclass(frozen=True)
+class _Origin:
+    """What a job, or the job that it does a part of, began from."""
+
+    source: Path | None
+    """The user's repository, without links."""
+    job: JobDir
+    start: str | None
+    """The first checkpoint of `job`."""
+
+    def is_lost(self, project: Project, folder: str, missing: Sequence[str]) -> bool:
+        """Whether the checkout has modules in `folder` that the workspace had, or that are built from it.
+
+        What is new in the checkout since then is no reason: nothing in the workspace can know of it.
+        """
+        if any(not name.endswith(".py") for name in missing):
+            return True
+        paths = [os.path.normpath(os.path.join(folder, name)) for name in missing]
+        return bool(paths and self.start and project.workspace(self.job).holds_any(self.start, paths))
+
+
+def _find_origin(project: Project, job: JobDir, state: State) -> _Origin:
+    source, parent, start = state.source, state.parent, state.start_checkpoint
     for _ in range(MAX_DEPTH):
         if source is not None or parent is None:
             break
         try:
-            above = read_current_state(project.job(parent))
+            above = project.job(parent)
+            values = read_current_state(above)
         except LogistError:
             break
-        source, parent = above.get("source"), above.get("parent")
-    return Path(os.path.realpath(source)) if isinstance(source, str) else None
+        job, start = above, values.get("start_checkpoint")
+        source, parent = values.get("source"), values.get("parent")
+    return _Origin(Path(os.path.realpath(source)) if isinstance(source, str) else None, job, start)
+
+
+def _is_directory_of(workspace: Path, name: str) -> bool:
+    """Whether it is a directory in the workspace; one that a link leads to is none, for it may lie elsewhere."""
+    place = workspace / name
+    return place.is_dir() and os.path.realpath(place) == str(place)
 
 
 def _within(place: Path, source: Path | None) -> str | None:
@@ -125,7 +174,7 @@ def _of_logist(code: OutsideCode) -> list[str]:
 
     pytest loads its plugin in every run, and ends where it can't be imported.
     """
-    if code.ecosystem != "Python" or code.name.casefold() != LOGIST:
+    if code.ecosystem != "Python" or code.name.replace("-", "_").casefold() != LOGIST:
         return []
     parts = [code.place / name for name in LOGIST_PARTS]
     return [str(part) for part in parts if part.is_dir()]

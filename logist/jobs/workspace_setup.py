@@ -123,6 +123,16 @@ def prepare_for_checks(session: Session, checkpoint: str, *, network: bool) -> P
     return setup.make(checkpoint, changed, network=network, guarded=False)
 
 
+def prepare_again(session: Session, prepared: Prepared, checkpoint: str, *, network: bool) -> Prepared:
+    """Puts back what a check has changed of what was prepared for it."""
+    stamp = Stamp.load(session.job.setup_file)
+    if stamp is None or not stamp.digest:
+        return prepared
+    if session.project.workspace(session.job).prepared_digest(stamp.outputs) == stamp.digest:
+        return prepared
+    return prepare_for_checks(session, checkpoint, network=network)
+
+
 def outlook(project: Project, job: JobDir) -> Outlook:
     """What the next step would do to set a job up; nothing is written and nothing run."""
     rules = project.settings.workspace.setup
@@ -258,11 +268,13 @@ class _Setup:
         return self._prepared(stamp)
 
     def _run(self, checkpoint: str, *, touched: bool, guarded: bool) -> Prepared:
+        self.project.trust.require_to_run()
         began = self.project.clock.monotonic()
         before, first = self.stamp, self.session.state.start_checkpoint
         if guarded:  # if it is cut off, the next command puts the workspace back
             self.job.begin_restore(self.session.state.revision + 1, checkpoint)
         workspace = self._emptied(caches=True)
+        workspace.disarm()  # else a git that the commands start runs what an agent has configured
         try:
             self._run_commands(touched=touched)
         except SetupFailed as error:
@@ -284,7 +296,9 @@ class _Setup:
             self.project.say(f"warning: the setup changed files that git does not ignore; put back: {named}")
         stamp = self._noted(self.key, self.locks, made.outputs, "commands", began)
         try:
-            self.cache.keep(self.workspace(), self.key, self.job.id, made.outputs, shared=not touched)
+            # Without lock files, nothing says that another workspace needs the same.
+            shared = not touched and bool(self.locks)
+            self.cache.keep(self.workspace(), self.key, self.job.id, made.outputs, shared=shared)
         except (LogistError, OSError) as error:
             self.project.say(f"warning: what the setup made is not kept for other jobs: {error}")
         if guarded:
@@ -332,8 +346,7 @@ class _Setup:
 
         After an agent has worked on what it runs, it gets no share in what other jobs build on.
         """
-        packages, interpreters = self.cache.packages, self.cache.interpreters
-        interpreters.mkdir(mode=0o700, exist_ok=True)
+        packages, interpreters = self.cache.packages, self.cache.make_interpreters()
         if touched:
             packages = place.scratch / "packages"
             packages.mkdir(mode=0o700)
@@ -429,9 +442,13 @@ def _is_current(workspace: Workspace, stamp: Stamp | None, key: str) -> bool:
 def _key(project: Project, locks: dict[str, str]) -> str:
     """Of all that decides what the commands make: they themselves, the lock files, the machine and its interpreters."""
     path = project.environment.child().get("PATH", os.defpath)
+    rules = project.settings.workspace.setup
+    variables = project.environment.named(rules.environment)
     identity = {
         "format": FORMAT,
-        "commands": project.settings.workspace.setup.model_dump(mode="json")["commands"],
+        "commands": rules.model_dump(mode="json")["commands"],
+        # NODE_ENV decides what is installed; a token that is renewed does not.
+        "environment": {name: project.redacted(value) for name, value in variables.items()},
         "lock_files": locks,
         "machine": [sys.platform, platform.machine()],
         "interpreters": [_identity(shutil.which(name, path=path)) for name in INTERPRETERS],

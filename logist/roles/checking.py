@@ -9,15 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logist.core.model import Permission, Role
+from logist.core.output_schema import schema_fault
 from logist.documents import Document, checked, faults, nearest
 from logist.errors import InvalidFile
+from logist.resources import schema
 from logist.roles.files import Entry
 from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, Problem
+from logist.roles.markdown import AGENT_PROMPT
 from logist.roles.templates import template_problems
 
 MANDATORY = ("name", "description", "instructions", "llm_model")
 KEYS = (*Role.model_fields, "base")
 """Of a role file."""
+OUTPUT_SCHEMAS = ("plan", "assignments", "feedback", "test-report")
+"""Schemas of an output that ship with Logist, by the name that a role file may give instead."""
 MAX_BADGE = 2
 """Characters of a badge: an emoji, or two letters."""
 
@@ -92,9 +97,19 @@ def as_problem(error: InvalidFile) -> Problem:
 def _own(entry: Entry, found: _Found) -> tuple[dict[str, Any], dict[str, int]]:
     """The fields that the entry has itself, in the one form that the model takes, and their lines."""
     known = {key: value for key, value in entry.data.items() if key in Role.model_fields}
+    if AGENT_PROMPT in entry.data:
+        message = f"`{AGENT_PROMPT}` and `instructions` are the same field"
+        found.add("instructions", entry.invalid(message, AGENT_PROMPT, "remove one of them"))
     wanted = known.get("context_requirements")
     if isinstance(wanted, list):
         known["context_requirements"] = [part for part in wanted if part != _FOR_ALL]
+    if isinstance(named := known.get("output_schema"), str):
+        if named not in OUTPUT_SCHEMAS:
+            wrong = f"`output_schema` is {named!r}; the shipped ones are {', '.join(OUTPUT_SCHEMAS)}"
+            found.add("output_schema", entry.invalid(wrong, "output_schema"))
+            del known["output_schema"]
+        else:
+            known["output_schema"] = schema(f"output/{named}")
     if "permissions" in known:
         try:
             return _with_permissions(entry, known)
@@ -149,6 +164,9 @@ def _check(entry: Entry, data: dict[str, Any], lines: dict[str, int], found: _Fo
         found.add(
             "badge", entry.invalid(f"`badge` must be an emoji, or at most {MAX_BADGE} letters", "badge")
         )
+    wanted = data.get("output_schema")
+    if isinstance(entry.data.get("output_schema"), dict) and (fault := schema_fault(wanted)):
+        found.add("output_schema", entry.invalid(f"`output_schema` {fault}", "output_schema"))
     types = data.get("applicable_task_types")
     for number, task_type in enumerate(types if isinstance(types, list) else ()):
         if isinstance(task_type, str) and not task_type.strip():
@@ -235,7 +253,7 @@ def _first_line(entry: Entry) -> int | None:
 def _unknown_keys(entry: Entry) -> Iterator[Problem]:
     """Keys without effect; one that was to be `permissions` is an error, as without them a role may do everything."""
     for key in entry.data:
-        if key not in KEYS:
+        if key not in (*KEYS, AGENT_PROMPT):
             advice = nearest(key, KEYS)
             meant = advice if advice and advice.startswith("did") else None
             lacks = meant is not None and f"`{_PERMISSIONS}`" in meant and _PERMISSIONS not in entry.data

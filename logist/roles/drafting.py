@@ -30,7 +30,8 @@ gave the task.
 _ORDER = (
     *("description", "llm_model", "applicable_task_types", "context_requirements", "permissions"),
     *("can_delegate_to_roles", "network", "agent", "badge", "color", "temperature", "max_output_tokens"),
-    *("instructions", "prompt_template"),
+    "later_attempts",
+    *("instructions", "prompt_template", "output_schema"),
 )
 _HEAD = """\
 # {name}: a role of your own. {base}

@@ -13,14 +13,15 @@ from typing import Any
 from logist.documents import MAX_BYTES, Document, read
 from logist.errors import InvalidFile
 from logist.resources import resource
-from logist.roles.markdown import MARKDOWN, has_front_matter, read_markdown
+from logist.roles.markdown import AGENT_PROMPT, MARKDOWN, has_front_matter, read_markdown
 
 SUFFIXES = (".yaml", ".yml", ".json", *MARKDOWN)
 FORM = frozenset(
     {
-        *("name", "description", "instructions", "llm_model", "base"),
+        *("name", "description", "instructions", AGENT_PROMPT, "llm_model", "base"),
         *("temperature", "max_output_tokens", "permissions"),
-        *("prompt_template", "applicable_task_types", "context_requirements"),
+        *("prompt_template", "applicable_task_types", "context_requirements", "output_schema"),
+        "later_attempts",
     }
 )
 """What shows that a file holds one role, and not several by their names."""
@@ -131,14 +132,26 @@ def _entries(document: Document, path: Path, strength: int) -> Iterator[Entry]:
     elif alone or not any(isinstance(role, dict) for role in data.values()):
         name = data.get("name")
         yield Entry(
-            name if isinstance(name, str) else path.stem, path, data, document.lines, strength=strength
+            name if isinstance(name, str) else path.stem,
+            path,
+            *_with_instructions(data, document.lines),
+            strength=strength,
         )
         return
     below = _lines_below(document.lines, {f"{under}.{key}" if under else key: key for key in data})
     for key, role in data.items():
         if isinstance(role, dict):
             role = {"name": key, **role}
-        yield Entry(key, path, role, below[key], key, strength)
+        yield Entry(key, path, *_with_instructions(role, below[key]), key, strength)
+
+
+def _with_instructions(data: Any, lines: dict[str, int]) -> tuple[Any, dict[str, int]]:
+    """The fields and their lines, with `agentPrompt` as `instructions`; a role that has both keeps both, an error."""
+    if not isinstance(data, dict) or AGENT_PROMPT not in data or "instructions" in data:
+        return data, lines
+    names = {AGENT_PROMPT: "instructions"}
+    renamed = {names.get(key, key): value for key, value in data.items()}
+    return renamed, {names.get(field, field): line for field, line in lines.items()}
 
 
 def _lines_below(lines: dict[str, int], fields: dict[str, str]) -> dict[str, dict[str, int]]:

@@ -17,6 +17,10 @@ MOST_ADVICE = 50
 """Unknown bases for which a near name is looked for: among many roles, that takes its time."""
 
 
+MOST_BASES = 20
+"""Roles above each other; more are a mistake, or meant to take time."""
+
+
 def load_roles(directories: Sequence[Path]) -> Roles:
     """The roles of all directories; of two with one name, the one in the later directory holds.
 
@@ -106,13 +110,51 @@ class _Builder:
         try:
             if entry.base is None or not entry.base.strip():
                 raise entry.invalid("`base` must be the name of a role", "base")
+            self._require_end(entry)
             base = self._base(entry, entry.base)
         except InvalidFile as error:
             return role_of(entry, error, self._fallback)
         return role_of(entry, base, self._fallback)
 
+    def _require_end(self, entry: Entry) -> None:
+        """Raises InvalidFile if the chain of bases comes back to itself, or is too long."""
+        chain = [entry]
+        while (base := self._entry_of_base(chain[-1])) is not None:
+            names = " -> ".join(f"`{each.name}`" for each in [*chain, base])
+            if any(base is each for each in chain):
+                raise entry.invalid(
+                    f"the bases form a cycle: {names}", "base", "remove `base` from one of them"
+                )
+            chain.append(base)
+            if len(chain) > MOST_BASES + 1:
+                message = f"the chain of bases is longer than {MOST_BASES}"
+                raise entry.invalid(message, "base", "copy fields from a base instead of inheriting them")
+
+    def _end(self, entry: Entry) -> Entry | None:
+        """The entry at the end of its chain of bases; None if that has none, or is too long."""
+        for _ in range(MOST_BASES):
+            if not isinstance(entry.data, dict) or "base" not in entry.data:
+                return entry
+            base = self._entry_of_base(entry)
+            if base is None:
+                return None
+            entry = base
+        return None
+
+    def _entry_of_base(self, entry: Entry) -> Entry | None:
+        """The entry that a base names: the strongest role of that name; of its own name, the strongest one under it."""
+        name = entry.base
+        for directory in reversed(self._directories):
+            if name is None or (name == entry.name and directory.strength >= entry.strength):
+                continue
+            if name in directory.entries:
+                return directory.entries[name]
+            if name in directory.broken:
+                return None
+        return None
+
     def _base(self, entry: Entry, name: str) -> LoadedRole:
-        """The base of an entry: the strongest role of that name; of its own name, the strongest one under it."""
+        """The base of an entry, with what it inherits itself."""
         for directory in reversed(self._directories):
             if name == entry.name and directory.strength >= entry.strength:
                 continue
@@ -125,27 +167,21 @@ class _Builder:
         raise entry.invalid(f"the base `{name}` is no role{_here(entry, name)}", "base", advice)
 
     def _sound(self, entry: Entry, base: Entry) -> LoadedRole:
-        if isinstance(base.data, dict) and "base" in base.data:
-            message = (
-                f"the base `{base.name}` has a base itself, in {base.path}: a role inherits from one level"
-            )
-            fix = f"write out there what it has from `{base.base}`, or name another base here"
-            raise entry.invalid(message, "base", fix)
-        role, told = role_of(base, None, self._fallback)
+        role, told = self._role(base)
         if role is None:
             raise _broken_base(entry, base.name, _first_error(told))
         return role
 
     @cached_property
     def _bases(self) -> set[str]:
-        """The names of roles that can be a base."""
+        """The names that are proposed where a base is unknown: of roles whose chain of bases ends in a sound one."""
         holding = {name: (each, entry) for each in self._directories for name, entry in each.entries.items()}
         return {
             name
             for name, (each, entry) in holding.items()
             if name not in each.broken
-            and not (isinstance(entry.data, dict) and "base" in entry.data)
-            and role_of(entry, None, self._fallback)[0]
+            and (last := self._end(entry)) is not None
+            and role_of(last, None, self._fallback)[0]
         }
 
 

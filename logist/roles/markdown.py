@@ -10,6 +10,8 @@ from logist.documents import MAX_BYTES, Document, content, opened, parse
 from logist.errors import InvalidFile
 
 MARKDOWN = (".md", ".markdown")
+AGENT_PROMPT = "agentPrompt"
+"""Another name of `instructions`, as exported workflows have it."""
 
 _FENCE = re.compile(r"---[ \t]*")
 
@@ -68,7 +70,8 @@ def _with_body(fields: Document, body: list[str], first: int) -> Document:
     if blank is None:
         return fields
     text = "\n".join(body[blank:]).rstrip() + "\n"
-    key = "instructions" if fields.data.get("instructions") is None else "prompt_template"
+    has_instructions = any(fields.data.get(name) is not None for name in ("instructions", AGENT_PROMPT))
+    key = "prompt_template" if has_instructions else "instructions"
     line = first + blank
     if fields.data.get(key) is not None:
         message = f"`{key}` stands twice: in the front matter, and as the text below it"

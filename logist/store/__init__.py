@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from logist.store.entries import Position
     from logist.store.files import dump_json, replace_file
-    from logist.store.filesystem import filesystem_type, is_network
+    from logist.store.filesystem import describe_problem, filesystem_type, require_local
     from logist.store.history import REPLACE_BELOW, Appended, Problem
     from logist.store.inflight import Exchange, Exchanges
     from logist.store.jobdir import IN_THE_MAKING, JobDir, Loaded, list_jobs
@@ -31,17 +31,18 @@ __all__ = [
     "Position",
     "Problem",
     "Process",
+    "describe_problem",
     "dump_json",
     "filesystem_type",
-    "is_network",
     "list_jobs",
     "replace_file",
+    "require_local",
 ]
 
 _HOMES = {
     "entries": ("Position",),
     "files": ("dump_json", "replace_file"),
-    "filesystem": ("filesystem_type", "is_network"),
+    "filesystem": ("describe_problem", "filesystem_type", "require_local"),
     "history": ("REPLACE_BELOW", "Appended", "Problem"),
     "inflight": ("Exchange", "Exchanges"),
     "jobdir": ("IN_THE_MAKING", "JobDir", "Loaded", "list_jobs"),

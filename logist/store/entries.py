@@ -33,8 +33,6 @@ LONGEST = MOST
 
 The longest answer has 16 Mi characters, of which JSON makes six bytes each where they are control characters;
 what is left is for its prompt and the rest."""
-RESTORE = "restore jobHistory.json from a backup; 'logist job verify' lists what does not verify"
-
 NOT_YET = (b"]", b"\0")
 """How a line begins whose page did not reach the disk: as the old closing, or as nothing. An entry behind
 it is one that was cut off, however much of it is there."""
@@ -77,6 +75,15 @@ class Header(NamedTuple):
         return Position(self.first_sequence - 1, self.previous, self.size)
 
 
+def restore(path: Path, name: str | None = None) -> str:
+    """What to do about a damaged history, or about its files `name`."""
+    advice = f"restore {name or path.name} from a backup"
+    # Archives and fixtures are read too, and those are no jobs: only a job has a lock.
+    if not os.path.lexists(path.with_name("lock")):
+        return advice
+    return f"{advice}; 'logist job verify --job {path.parent.name}' shows what does not verify"
+
+
 def header_line(segment: int = 1, first_sequence: int = 1, previous: str | None = None) -> bytes:
     """The first line of a history file."""
     quoted = f'"{previous}"' if previous else "null"
@@ -91,14 +98,14 @@ def read_header(file: BinaryIO, path: Path) -> Header:
     line = file.readline(_LONGEST_HEADER)
     match = _HEADER.fullmatch(line)
     if match is None:
-        raise Damaged("the first line of the history is damaged", where=str(path), fix=RESTORE)
+        raise Damaged("the first line of the history is damaged", where=str(path), fix=restore(path))
     version, segment, first = (int(match[n]) for n in (1, 2, 3))
     if version > 1:
         fix = "use the Logist that wrote it, or a newer one"
         raise Refused(f"the history has version {version}, this Logist reads 1", where=str(path), fix=fix)
     previous = match[4].decode() if match[4] else None
     if version < 1 or not (segment == 1) == (first == 1) == (previous is None):
-        raise Damaged("the first line of the history contradicts itself", where=str(path), fix=RESTORE)
+        raise Damaged("the first line of the history contradicts itself", where=str(path), fix=restore(path))
     return Header(segment, first, previous, len(line))
 
 

@@ -1,31 +1,64 @@
-"""What a file system is: locks hold only on a local one."""
+"""What a file system is: locks and flushes hold only on a local one."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from logist.errors import Refused
 
-_MOUNTS = "/proc/self/mountinfo"
+MOUNTS = "/proc/self/mountinfo"
 # File systems as that file spells them; the second set, behind "fuse.".
 _NETWORK = frozenset(
     {"9p", "acfs", "afp", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre"}
-    | {"ncpfs", "nfs", "nfs4", "orangefs", "pvfs2", "smb3", "smbfs", "vboxsf", "webdav"}
+    | {"ncpfs", "nfs", "nfs4", "orangefs", "prl_fs", "pvfs2", "smb3", "smbfs", "vboxsf", "vmhgfs", "webdav"}
 )
 _NETWORK_FUSE = frozenset(
-    {"ceph", "curlftpfs", "davfs", "davfs2", "gcsfuse", "glusterfs", "goofys", "gvfsd-fuse", "juicefs"}
-    | {"mfs", "moosefs", "rclone", "s3fs", "smbnetfs", "sshfs"}
+    {"blobfuse", "blobfuse2", "ceph", "ceph-fuse", "curlftpfs", "davfs", "davfs2", "gcsfuse", "glusterfs"}
+    | {"goofys", "grpcfuse", "gvfsd-fuse", "juicefs", "lizardfs", "mfs", "moosefs", "mountpoint-s3", "osxfs"}
+    | {"rclone", "s3fs", "smbnetfs", "sshfs", "vmhgfs-fuse"}
 )
+_WINDOWS_DRIVE = "drvfs"
+"""The type of a Windows drive in WSL 1. In WSL 2 the type is 9p or virtiofs, and the source or an option has this word."""
 
 
-def require_local(path: Path, mountinfo: str = _MOUNTS) -> None:
-    """Refused on a network file system: its locks do not keep other machines out."""
-    kind = filesystem_type(path, mountinfo)
-    if kind and is_network(kind):
-        message = f"a job cannot live on a network file system ({kind}): locks there do not hold"
-        fix = "keep the jobs on a local disk: --jobs-dir, or $LOGIST_JOBS_DIR"
-        raise Refused(message, where=str(path), fix=fix)
+class Mount(NamedTuple):
+    """A line of the kernel's table of mounts."""
+
+    kind: str
+    source: str
+    options: str
+    """Those of the file system, separated by commas."""
+
+
+def require_local(path: Path) -> None:
+    """Refuse to keep jobs on a file system that can't keep the promises.
+
+    What `path` doesn't have yet will be on the file system of its nearest parent.
+    """
+    if problem := describe_problem(path):
+        fix = "keep the project on a local disk of Linux, or only the jobs: --jobs-dir, or $LOGIST_JOBS_DIR"
+        raise Refused(f"can't keep jobs on {problem}", where=str(path), fix=fix)
+
+
+def describe_problem(path: Path) -> str | None:
+    """Why the file system that holds `path`, or will hold it, can't keep jobs; None if it can."""
+    mount = find_mount(next(folder for folder in (path, *path.parents) if os.path.exists(folder)))
+    if mount is None:
+        return None
+    if is_windows_drive(mount):
+        return f"a Windows drive ({mount.kind}): locks there don't hold, and a flush doesn't reach the disk"
+    if is_network(mount.kind):
+        return f"a network file system ({mount.kind}): locks there don't keep other machines out"
+    return None
+
+
+def is_windows_drive(mount: Mount) -> bool:
+    """Whether it is a drive of Windows that WSL shows, as below /mnt/c."""
+    if mount.kind in ("9p", "virtiofs"):
+        return _WINDOWS_DRIVE in mount.source or _WINDOWS_DRIVE in mount.options
+    return mount.kind == _WINDOWS_DRIVE
 
 
 def is_network(name: str) -> bool:
@@ -34,17 +67,26 @@ def is_network(name: str) -> bool:
     return driver in _NETWORK_FUSE if base in ("fuse", "fuseblk") else base in _NETWORK
 
 
-def filesystem_type(path: Path, mountinfo: str = _MOUNTS) -> str | None:
-    """The type of the file system that holds `path`, found by device; None if it is not listed.
+def filesystem_type(path: Path) -> str | None:
+    """The type of the file system that holds `path`; None if it is not listed."""
+    mount = find_mount(path)
+    return mount.kind if mount else None
+
+
+def find_mount(path: Path) -> Mount | None:
+    """The mount that holds `path`, found by device; None if it is not listed.
 
     Network file systems are always found so. Those that number their devices otherwise (btrfs) are local.
     """
     try:
         device = os.stat(path).st_dev
-        with open(mountinfo, encoding="utf-8", errors="surrogateescape") as mounts:
-            split = [line.partition(" - ") for line in mounts]
+        with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
+            split = [line.rstrip("\n").partition(" - ") for line in mounts]
     except OSError:
         return None
     number = f"{os.major(device)}:{os.minor(device)}"
-    kinds = [after.split()[0] for before, _, after in split if before.split()[2] == number]
-    return kinds[-1] if kinds else None
+    found = [after for before, _, after in split if before.split()[2] == number]
+    if not found:
+        return None
+    kind, source, options = (*found[-1].split(" ", 2), "", "")[:3]
+    return Mount(kind, source, options)

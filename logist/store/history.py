@@ -15,7 +15,6 @@ from logist.store.entries import (
     CLOSING,
     LONGEST,
     MOST_TORN,
-    RESTORE,
     Header,
     Position,
     checksum_of,
@@ -26,6 +25,7 @@ from logist.store.entries import (
     lines,
     read_entry,
     read_header,
+    restore,
     seal,
     seek_afresh,
     too_long,
@@ -64,7 +64,7 @@ def create(path: Path) -> None:
 
 def opened(path: Path) -> AbstractContextManager[BinaryIO]:
     """The live file of a history for reading; Damaged if there is none."""
-    return files.regular(path, "the history", RESTORE)
+    return files.regular(path, "the history", restore(path))
 
 
 def whole(path: Path) -> Iterator[JsonObject]:
@@ -149,7 +149,7 @@ class Scan:
             wrong = self._fault()
         if wrong:
             what = f"interaction {self.position.sequence + 1} (byte {self.end})"
-            raise Damaged(f"{what} does not verify, {wrong}", where=str(self._path), fix=RESTORE)
+            raise Damaged(f"{what} does not verify, {wrong}", where=str(self._path), fix=restore(self._path))
 
     def torn(self) -> bytes:
         """The torn tail, if there is one; the file must be open."""
@@ -186,7 +186,7 @@ def scan(file: BinaryIO, path: Path, begin: Position | None = None) -> Scan:
     end = end_of(file, header, begin)
     if end is None:
         message = f"interaction {begin.sequence}, which state.json has seen, is not at byte {begin.offset}"
-        raise Damaged(message, where=str(path), fix=RESTORE)
+        raise Damaged(message, where=str(path), fix=restore(path))
     return Scan(file, path, header, begin, end)
 
 

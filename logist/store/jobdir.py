@@ -16,11 +16,11 @@ from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.regular_files import MOST
 from logist.store import files, flushing, history, inflight, proof, restoring
 from logist.store import lock as locks
-from logist.store.entries import RESTORE, Position
+from logist.store.entries import Position, restore
 from logist.store.filesystem import require_local
 from logist.store.history import REPLACE_BELOW, Appended, Problem
 from logist.store.inflight import Exchanges
-from logist.store.listing import has_seen_all, job_ids
+from logist.store.listing import REBUILD, has_seen_all, job_ids
 from logist.store.lock import Holder, Lock
 from logist.store.proof import Proof
 from logist.store.settled import checksum
@@ -79,11 +79,11 @@ class JobDir:
         flushed; afterwards it is the job's own. Refused if the job exists, then or meanwhile.
         """
         final = _path_of(jobs_dir, job_id)
+        require_local(jobs_dir)
         with files.storage(jobs_dir):
             jobs_dir.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.make_directory(jobs_dir)
         files.sync_directory(jobs_dir.parent)
-        require_local(jobs_dir)
         if os.path.lexists(final):
             raise _exists(final)
         _remove_abandoned(jobs_dir)
@@ -187,7 +187,7 @@ class JobDir:
             yield entry
         if head and last < head.sequence:
             message = f"interaction {last + 1} does not verify"
-            raise Damaged(message, where=str(self.history_file), fix=RESTORE)
+            raise Damaged(message, where=str(self.history_file), fix=restore(self.history_file))
 
     def append(
         self,
@@ -255,9 +255,7 @@ class JobDir:
         raise self._bad_state("state.json does not say which interaction it has seen last")
 
     def _bad_state(self, message: str) -> Damaged:
-        aside = self.state_file.with_name("state.json.damaged")
-        fix = f"move it away, it is made again from the history: mv {self.state_file} {aside}"
-        return Damaged(message, where=str(self.state_file), fix=fix)
+        return Damaged(message, where=str(self.state_file), fix=REBUILD)
 
     def verify(self) -> list[Problem]:
         """All that is wrong with the history and with the state's link to it. Repairs nothing."""

@@ -14,6 +14,9 @@ from logist.regular_files import READING, read_regular
 _ASKED = ("PENDING", "REVIEW_REQUIRED")
 """Where a job rests while an agent is out; the others are not looked at for one."""
 
+REBUILD = "logist doctor --fix"
+"""Makes a state.json that does not read again, from the history."""
+
 _ENDING = b'"checksum":"%b"}\n]}\n'
 """How a history ends: the seal of its last entry, and the closing."""
 

@@ -253,7 +253,7 @@ def _gone(folder: Path) -> UsageError:
 def _busy(folder: Path, found: Holder) -> Busy:
     fix = "wait until it is done, or give --wait SECONDS"
     if found.courier_alone:
-        fix = "'logist job step' waits for the answer and records it"
+        fix = f"'logist job step --job {folder.name}' waits for the answer and records it"
     return Busy(f"the job is busy: {found}", where=str(folder), fix=fix)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from logist.errors import Damaged, Refused, StorageError
 from logist.store import files
-from logist.store.entries import CLOSING, LONGEST, Header, Position, read_entry, read_header
+from logist.store.entries import CLOSING, LONGEST, Header, Position, read_entry, read_header, restore
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -125,7 +125,7 @@ def before(history: Path, live: Header, since: Position | None = None) -> Iterat
         end, number = segment.position, number + 1
     if not met and since is not None:
         message = f"interaction {since.sequence}, which state.json has seen, is not in its segment"
-        raise Damaged(message, where=str(history), fix=restore(history.name))
+        raise Damaged(message, where=str(history), fix=restore(history))
     if end is not None and end[:2] != live.start()[:2]:
         raise detached(history, path_of(history, live.segment - 1), live.start(), end)
 
@@ -133,7 +133,7 @@ def before(history: Path, live: Header, since: Position | None = None) -> Iterat
 def has_own_header(history: Path, number: int) -> bool:
     """Whether a segment begins with the bytes that Logist writes. Raises Damaged where it is no file."""
     path = path_of(history, number)
-    with files.regular(path, path.name, restore(path.name)) as file:
+    with files.regular(path, path.name, restore(path)) as file:
         return file.read(len(_HEADER)) == _HEADER
 
 
@@ -147,12 +147,7 @@ def detached(later: Path, earlier: Path, start: Position, end: Position) -> Dama
     """A file of the history does not go on where the one before it ends."""
     message = f"{later.name} goes on from interaction {start.sequence}, and {earlier.name} ends with "
     message += "another one of that number" if start.sequence == end.sequence else str(end.sequence)
-    return Damaged(message, where=str(later), fix=restore(f"{earlier.name} and {later.name}"))
-
-
-def restore(name: str) -> str:
-    """What to do about a segment that is no good."""
-    return f"restore {name} from a backup; 'logist job verify' lists what does not verify"
+    return Damaged(message, where=str(later), fix=restore(later, f"{earlier.name} and {later.name}"))
 
 
 def _holding(history: Path, live: Header, sequence: int) -> int:
@@ -202,7 +197,7 @@ class Segment:
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
-        fix = restore(self.path.name)
+        fix = restore(self.path)
         with files.regular(self.path, self.path.name, fix) as file, inflated(file) as text:
             yield text
 
@@ -231,7 +226,7 @@ class Segment:
             raise self._damaged(f"it can't be unpacked from interaction {number} on ({error})") from error
 
     def _damaged(self, what: str) -> Damaged:
-        return Damaged(f"{self.path.name}: {what}", where=str(self.path), fix=restore(self.path.name))
+        return Damaged(f"{self.path.name}: {what}", where=str(self.path), fix=restore(self.path))
 
 
 def inflated(file: BinaryIO) -> io.BufferedReader:

@@ -14,6 +14,7 @@ from logist import documents
 from logist.config.environment import PROJECT_DIRECTORY, Environment, layers
 from logist.config.layering import merged
 from logist.config.settings import CONFIG_FILE, load_settings
+from logist.config.trust import Trust
 from logist.core.model import Interaction, JobSpec, Kind, State, Status
 from logist.errors import UsageError
 from logist.jobs import deciding, exporting, looking, queue, replaying
@@ -261,6 +262,7 @@ def _project(place: Path, home: Path, said: list[str]) -> Project:
         steward=STEWARD,
         agent=f"{SCRIPTED}{place / 'answers.json'}",
         say=said.append,
+        trust=Trust(environment.user_config_dir(), home),
     )
 
 

@@ -67,11 +67,14 @@ class Replay(pytest.Item):
     def runtest(self) -> None:
         """Fails for what goes another way today, and where the history is not the one its manifest vouches for."""
         assert self.found
-        if self.found.fails(prompts=self.config.getoption("--logist-prompts") == "fail"):
+        prompts, strict = map(self.config.getoption, ("--logist-prompts", "--logist-strict"))
+        if self.found.fails(prompts=prompts == "fail", rules=strict):
             raise DiffersError("\n".join(lines(self.found)))
         if self.found.drifts:
             drift = PromptDrift(clean("\n".join(_in_short(self.found))))
             warnings.warn_explicit(drift, None, str(self.path), 0)  # no line of it is worth a look
+        if self.found.changed_rules:
+            self.add_report_section("call", "logist", clean("\n".join(lines(replace(self.found, drifts=())))))
         for note in (*self.found.notes, *self.found.skipped):
             self.add_report_section("call", "logist", clean(note))
 

@@ -44,12 +44,12 @@ def _yaml(text: str, name: str) -> Migrated:
     for path, prompt in reversed(list(_prompts(YAML(typ="safe", pure=True).compose(body), ""))):
         step = _at(wanted, path)
         found = mixed(step["prompt"])
-        if found is None:
-            continue
         line = prompt.start_mark.line + 1
         field = f"{path}.prompt"
         if reason := refusal(step["prompt"], found, bool(_ROLES & step.keys())):
             problems.append(Problem("warning", "not_moved", f"`{field}` stays: {reason}", field, line))
+            continue
+        if found is None:
             continue
         step["agentRole"] = step["prompt"][found.role_start : found.role_end]
         step["prompt"] = step["prompt"][found.rest :]

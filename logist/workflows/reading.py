@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from logist.core import mermaid
 from logist.core.workflow import exporting
 from logist.core.workflow.foreign import is_foreign
 from logist.core.workflow.listed import read_listed
@@ -49,7 +50,19 @@ def read_text(text: str, name: str) -> list[Read]:
         return _page(text, name, stem)
     if suffix.lower() in DOCUMENTS:
         return _document(text, name, stem)
-    return read_mermaid(text, stem)
+    return _with_front_matter(text, read_mermaid(text, stem))
+
+
+def _with_front_matter(diagram: str, reads: list[Read]) -> list[Read]:
+    """The workflows of a diagram, with an error where its front matter is no YAML: mermaid draws nothing then."""
+    body = mermaid.front_matter(diagram)
+    try:
+        parse("front:\n" + "".join(f"  {line}\n" for line in body.split("\n")), "front matter.yaml")
+    except InvalidFile as error:
+        found = replace(_problem(error), code="mermaid", path="front matter")
+        first, *others = reads
+        return [replace(first, problems=(found, *first.problems)), *others]
+    return reads
 
 
 def text_of(path: Path) -> str:
@@ -117,7 +130,7 @@ def _page(text: str, name: str, stem: str) -> list[Read]:
 
 
 def _block(block: Block, name: str, description: str) -> list[Read]:
-    return read_mermaid(block.text, name, description, block.before)
+    return _with_front_matter(block.text, read_mermaid(block.text, name, description, block.before))
 
 
 def _named_once(reads: list[Read]) -> list[Read]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 from logist.core.caches import DEFAULT_CACHES
 from logist.core.model import Change, Evidence
@@ -248,6 +249,13 @@ class Workspace:
             _require(self.git.git_dir, _NO_GIT)
             return objects.checkpoints(self.git)
 
+    def holds_any(self, commit: str, paths: Sequence[str]) -> bool:
+        """Whether a checkpoint holds one of these files."""
+        with self._storage():
+            _require(self.git.git_dir, _NO_GIT)
+            stored = {names.stored(os.fsencode(path)) for path in paths}
+            return not stored.isdisjoint(objects.tree(self.git, commit))
+
     def patch(
         self,
         before: str,
@@ -395,7 +403,7 @@ class Workspace:
     def _opened(self, *, unlocking: bool = False) -> Iterator[int]:
         """The workspace, opened. Raises Damaged where it, or the repository, is missing."""
         _require(self.git.git_dir, _NO_GIT)
-        _require(self.root, f"make it again: mkdir -m 700 {self.root}; 'logist job restep' brings files back")
+        _require(self.root, f"'logist doctor --fix' makes it again; or: mkdir -m 700 {quote(str(self.root))}")
         with beneath.root(self.root, unlocking=unlocking) as top:
             yield top
 

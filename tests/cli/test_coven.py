@@ -210,17 +210,19 @@ def test_its_workflows(coven: Coven) -> None:
 def test_what_runs_or_merges_has_to_be_allowed(coven: Coven, tmp_path: Path, data: dict[str, object]) -> None:
     env = {"XDG_CONFIG_HOME": str(tmp_path / "user")}
     (coven.root / ".coven" / "config.json").write_text(json.dumps({"review": data}), "utf-8")
-    ran = coven("job", "create", "--id", "j", "--prompt", "x", env=env)
+    made = coven("job", "create", "--id", "j", "--prompt", "x", env=env)
+    assert (made.code, "logist trust" in made.err) == (0, True)
+    ran = coven("job", "step", "j", env=env)
     assert (ran.code, "logist trust" in ran.err) == (5, True)
     assert ran.err.startswith(f"error: {coven.root / '.coven' / 'config.json'}: `review.")
     allowed = coven("trust", "--yes", env=env)
     assert (allowed.code, "review." in allowed.out) == (0, True)
-    assert coven("job", "create", "--id", "j", "--prompt", "x", env=env).code == 0
+    assert "logist trust" not in coven("job", "preview", "j", env=env).err
     (coven.root / ".coven" / "roles" / "implement.yaml").write_text(ROLE + "network: true\n", "utf-8")
     assert coven("job", "list", env=env).code == 0
     ran = coven("job", "step", "j", env=env)
-    places = [coven.root / ".coven" / name for name in ("config.json", "roles/implement.yaml")]
-    assert (ran.code, ran.err.startswith(f"error: {places[0]}, {places[1]}: ")) == (5, True)
+    place = coven.root / ".coven" / "roles" / "implement.yaml"
+    assert (ran.code, ran.err.startswith(f"error: {place}: `roles/implement.network` can ")) == (5, True)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests import support
 from tests.cli.desk import Desk
+from tests.support import RunLogist
 
 SPEC = """\
 # A spec with a comment.
@@ -130,3 +132,102 @@ def test_a_spec_that_is_no_text(desk: Desk, tmp_path: Path) -> None:
     (desk.place / "spec.yaml").write_bytes(b"\xff\xfe\x00")
     ran = desk("job", "create", "spec.yaml")
     assert (ran.code, ran.err) == (2, "error: spec.yaml: the spec is not UTF-8 text\n")
+
+
+def test_outside_of_a_project_it_says_where_the_job_is(cli: RunLogist, tmp_path: Path) -> None:
+    data = Path(os.environ["XDG_DATA_HOME"], "logist", "jobs")
+    words = ("job", "create", "--id", "j1", "--prompt", "x")
+    ran = cli(*words, cwd=tmp_path)
+    assert ran.code == 0
+    assert ran.err == (
+        f"there is no project here, so the job j1 is in {data}; to make a project of this directory instead: "
+        "logist init, then make the job again\n"
+    )
+    assert (data / "j1").is_dir()
+    assert cli("init", cwd=tmp_path).code == 0
+    inside = cli(*words, cwd=tmp_path)
+    assert (inside.code, inside.err) == (0, "")
+    assert (tmp_path / ".logist" / "jobs" / "j1").is_dir()
+
+
+@pytest.mark.parametrize("named", [["--jobs-dir", "jobs"], []], ids=["option", "environment"])
+def test_who_names_a_directory_knows_where_the_job_is(
+    cli: RunLogist, tmp_path: Path, named: list[str]
+) -> None:
+    env = {} if named else {"LOGIST_JOBS_DIR": "jobs"}
+    ran = cli("job", "create", "--id", "j1", "--prompt", "x", *named, env=env, cwd=tmp_path)
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_an_argument_of_several_words_is_the_task(desk: Desk) -> None:
+    assert desk("job", "create", "Fix the\nbug", "--id", "j1", "--title", "A bug").code == 0
+    assert desk.history()[0]["spec"]["prompt"] == "Fix the\nbug"
+    (desk.place / "my spec.yaml").write_text(SPEC, "utf-8")
+    assert desk("job", "create", "my spec.yaml").code == 0
+    assert (desk.job("from-spec") / "job.yaml").read_text("utf-8") == SPEC
+
+
+def test_a_task_that_reads_like_a_missing_file_is_a_warning(desk: Desk) -> None:
+    ran = desk("job", "create", "my specs.yaml", "--id", "j1")
+    assert ran.code == 0
+    assert ran.err == "warning: no file named 'my specs.yaml': it is the text of the task\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (
+            ["refactor"],
+            "refactor: can't read the spec: No such file or directory (for a task in words: --prompt TEXT)",
+        ),
+        (["fix it", "--prompt", "x"], "TASK: two prompts"),
+        (["fix it", "--file", "x"], "TASK: two prompts"),
+        (["x y", "--files", "../secret"], "files: '../secret' is not a path inside the workspace"),
+        (["x y", "--files", "/etc/passwd"], "files: '/etc/passwd' is not a path inside the workspace"),
+        (["x y", "--files", ".git/config"], "files: '.git/config' is not a path inside the workspace"),
+        (["x y", "--files", ""], "files: '' is not a path inside the workspace"),
+        (["-"], "files: '../secret' is not a path inside the workspace"),
+    ],
+)
+def test_a_task_or_a_file_that_is_refused(desk: Desk, args: list[str], message: str) -> None:
+    ran = desk("job", "create", *args, stdin="prompt: x\nfiles: [../secret]\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"error: {message}")
+    assert list(desk.jobs.iterdir()) == []
+
+
+def test_criteria_files_and_tags(desk: Desk) -> None:
+    support.git(desk.place, "init", "--quiet")
+    (desk.place / "kept.txt").write_text("kept", "utf-8")
+    support.git(desk.place, "add", "kept.txt")
+    support.git(desk.place, "commit", "--quiet", "--message", "one")
+    options = ["--criteria", "It works.", "--criteria", "It is short.", "--files", "kept.txt"]
+    tags = ["--tag", "urgent", "--tag", "docs"]
+    assert desk("job", "create", "Do it now.", "--id", "j1", *options, *tags).code == 0
+    spec = desk.history()[0]["spec"]
+    assert spec["acceptance_criteria"] == ["It works.", "It is short."]
+    assert (spec["files"], spec["tags"]) == (["kept.txt"], ["urgent", "docs"])
+    assert "kept" in desk("job", "preview", "j1").out
+    assert [row["id"] for row in desk("job", "list", "--tag", "docs", "--json").json["data"]] == ["j1"]
+
+
+def test_options_take_the_place_of_lists_in_a_spec(desk: Desk) -> None:
+    given = "id: j1\nprompt: x\ntags: [a, b]  # why\nacceptance_criteria: It works.\n"
+    ran = desk("job", "create", "-", "--tag", "c", "--criteria", "It is short.", stdin=given)
+    assert ran.code == 0, ran.err
+    spec = desk.history()[0]["spec"]
+    assert (spec["tags"], spec["acceptance_criteria"]) == (["c"], ["It is short."])
+
+
+def test_a_file_that_no_prompt_can_show_is_a_warning(desk: Desk) -> None:
+    ran = desk("job", "create", "Do it now.", "--id", "j1", "--files", "src/missing.py", "--no-repo")
+    assert ran.code == 0
+    reason = "not there, or not a regular file of the workspace"
+    assert ran.err == f"warning: files: prompts can't show src/missing.py: {reason}\n"
+    changed = desk("job", "config", "j1", "--set", "files=[other.py]")
+    assert (changed.code, changed.err) == (0, f"warning: files: prompts can't show other.py: {reason}\n")
+    before = (desk.job() / "job.yaml").read_bytes()
+    refused = desk("job", "config", "j1", "--set", "files=[../other.py]")
+    assert refused.code == 2
+    assert "'../other.py' is not a path inside the workspace" in refused.err
+    assert (desk.job() / "job.yaml").read_bytes() == before

@@ -101,7 +101,7 @@ def test_the_help_of_a_note_says_who_reads_it(desk: Desk) -> None:
 def test_what_the_state_does_not_allow_names_what_it_does(approvable: Desk) -> None:
     ran = approvable("job", "resubmit", "j1")
     assert (ran.code, ran.out) == (8, "")
-    assert "APPROVAL_REQUIRED takes no resubmit (logist job approve" in ran.err
+    assert "can't resubmit: the job is APPROVAL_REQUIRED (logist job approve --job j1" in ran.err
     in_json = approvable("job", "resubmit", "j1", "--json")
     assert (in_json.code, in_json.json["data"]) == (8, None)
     assert in_json.json["diagnostics"][0]["code"] == "refused"

@@ -6,9 +6,12 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.support import RunLogist, process_environment
 
 
+@pytest.mark.deep
 def test_the_demo_runs_and_leaves_its_directory(run_logist: RunLogist, tmp_path: Path) -> None:
     place = tmp_path / "demo"
     done = run_logist("demo", str(place))

@@ -203,9 +203,75 @@ def test_the_sandbox_of_this_machine(desk: Desk) -> None:
 
 
 def test_what_is_not_there_yet(desk: Desk) -> None:
-    found = checks(desk, "--jobs-dir", "later/jobs")
-    assert "is not there yet" in found["jobs"]["message"]
-    assert not (desk.place / "later").exists()
+    desk.jobs.rmdir()
+    assert "is not there yet" in checks(desk)["jobs"]["message"]
+    assert not desk.jobs.exists()
+
+
+MODEL_WITH_KEY = (
+    "models: {m: {provider_model: p/m, api_key_env: M_KEY, input_price: 0.0, output_price: 0.0}}\n"
+)
+ROLE = "name: %s\ndescription: d\ninstructions: i\nllm_model: m\n"
+
+
+def with_model(desk: Desk, settings: str = "") -> None:
+    """A project whose two roles use a model that needs a key."""
+    desk.settings(MODEL_WITH_KEY + "roles: {default: Doer}\nreview: {role: Judge}\n" + settings)
+    (desk.home / "roles").mkdir()
+    for name in ("Doer", "Judge"):
+        (desk.home / "roles" / f"{name}.yaml").write_text(ROLE % name, "utf-8")
+    assert desk("trust", "--yes").code == 0
+
+
+def agent_findings(desk: Desk, **env: str) -> tuple[int, list[dict[str, Any]]]:
+    ran = desk("doctor", "--json", env={"LOGIST_AGENT": "", **env})
+    found = [row for row in ran.json["data"]["checks"] if row["check"] in ("agent", "config")]
+    return ran.code, [row for row in found if row["level"] != "ok"]
+
+
+def test_no_step_can_work_without_a_key(desk: Desk) -> None:
+    with_model(desk)
+    code, [found] = agent_findings(desk)
+    assert (code, found["level"]) == (5, "error")
+    assert found["message"] == "no key for the model m: M_KEY is not set (roles: Doer, Judge)"
+    assert found["fix"] == "set M_KEY in the environment"
+    ran = desk("doctor", env={"LOGIST_AGENT": "", "M_KEY": "dummy-value-of-a-key"})
+    assert (ran.code, "dummy-value" in ran.out) == (0, False)
+
+
+def test_a_reviewer_without_a_key_is_a_warning(desk: Desk) -> None:
+    with_model(desk)
+    (desk.home / "config.yaml").write_text(
+        MODEL_WITH_KEY.replace("}}", "}, n: {provider_model: p/n, input_price: 0.0, output_price: 0.0}}")
+        + "roles: {default: Doer}\nreview: {role: Judge}\n",
+        "utf-8",
+    )
+    (desk.home / "roles" / "Doer.yaml").write_text((ROLE % "Doer").replace(": m", ": n"), "utf-8")
+    assert desk("trust", "--yes").code == 0
+    code, [found] = agent_findings(desk)
+    assert (code, found["level"], "(roles: Judge)" in found["message"]) == (0, "warning", True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("agent: cluade\n", "unknown agent `cluade`"),
+        ("agent: codex\n", "the agent codex can't be run: codex is not on PATH"),
+        ("roles: {default: Nobody}\n", "`roles.default` names the role `Nobody`, and there is none"),
+        ("models: {}\nroles: {default: Doer}\n", "unknown model `other`"),
+        ("allow_unknown_price: false\nroles: {default: Free}\n", "the price of the model p/free is unknown"),
+    ],
+)
+def test_what_keeps_every_step_from_working_is_an_error(desk: Desk, settings: str, message: str) -> None:
+    desk.settings(settings)
+    (desk.home / "roles").mkdir()
+    for name, model in (("Doer", "other"), ("Free", "p/free")):
+        (desk.home / "roles" / f"{name}.yaml").write_text((ROLE % name).replace(": m", f": {model}"), "utf-8")
+    desk("trust", "--yes")
+    keys = dict.fromkeys(("XAI_API_KEY", "GEMINI_API_KEY"), "dummy-value-of-a-key")
+    code, found = agent_findings(desk, **keys)
+    assert code == 5
+    assert any(message in row["message"] for row in found if row["level"] == "error"), found
 
 
 class Mounts:
@@ -252,7 +318,7 @@ def test_a_network_file_system(desk: Desk) -> None:
     said = Mounts(desk).doctor(
         f"sed 's/ - [a-z0-9]* / - nfs4 /' /proc/self/mountinfo > {table}\nmount --bind {table} /proc/$$/mountinfo"
     )
-    assert "jobs is on a network file system (nfs4), where locks do not hold" in said
+    assert "jobs is on a network file system (nfs4): locks there don't keep other machines out" in said
 
 
 def test_a_backup_on_another_file_system(desk: Desk) -> None:

@@ -181,7 +181,9 @@ FAULTS = (
     # job.yaml
     Fault("spec-missing", removed(SPEC), "5 job j1: job.yaml is missing", "fix"),
     Fault("spec-no-yaml", written(SPEC, b"prompt: [\n"), "5 job j1: job.yaml"),
-    Fault("spec-unknown-key", written(SPEC, b"prompt: x\nrle: y\n"), "0 job j1: unknown key `rle`"),
+    Fault(
+        "spec-unknown-key", written(SPEC, b"prompt: x\nrle: y\n"), "5 job j1: job.yaml:2: unknown key `rle`"
+    ),
     Fault("spec-unknown-role", written(SPEC, b"prompt: x\nrole: Poet\n"), "5 job j1: unknown role `Poet`"),
     Fault("spec-of-another-job", copied_job, "5 job j9: `id` is 'j1', and this is job 'j9'"),
     Fault("spec-link", linked(SPEC), "0 job j1: job.yaml is a symbolic link", "run"),

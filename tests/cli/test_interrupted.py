@@ -67,6 +67,7 @@ def paid(desk: Desk) -> dict[str, str]:
     return desk.env | {"LOGIST_AGENT": "litellm", "MY_MODEL": "dummy-key-for-tests-0001"}
 
 
+@pytest.mark.deep
 def test_the_answer_to_a_terminated_step_is_recorded_by_the_next(desk: Desk) -> None:
     answers = [{"text": command(summary=name)} for name in ("Made it.", "Seen it.")]
     with Slow(*answers) as server:
@@ -75,7 +76,10 @@ def test_the_answer_to_a_terminated_step_is_recorded_by_the_next(desk: Desk) -> 
         for number, words in enumerate((["step"], ["run"]), 1):
             code, told = stopped(desk, server, number, signal.SIGTERM, "job", *words, "j1")
             assert code == 143
-            assert "the agent is still at work (the next 'logist job step' records its answer)" in told
+            assert (
+                "the agent is still at work ('logist job step --job j1' waits for its answer and records it)"
+                in told
+            )
             assert "Traceback" not in told
             shown = desk("job", "status", "j1", "--json").json["data"]
             assert shown["status"] == ("RUNNING", "REVIEWING")[number - 1]
@@ -89,6 +93,7 @@ def test_the_answer_to_a_terminated_step_is_recorded_by_the_next(desk: Desk) -> 
     assert desk("job", "verify", "j1").code == 0
 
 
+@pytest.mark.deep
 def test_ctrl_c_ends_the_agent_and_tells_what_is_known(desk: Desk) -> None:
     with Slow({"text": command()}) as server:
         desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))

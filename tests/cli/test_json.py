@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
-from logist.cli.main import JOB, ROLE, ROOT, WORKFLOW
+from logist.cli.main import CONFIG, JOB, ROLE, ROOT, WORKFLOW
 from logist.resources import resource
 from tests import support
 from tests.cli.desk import Desk, answer, command
@@ -21,7 +21,7 @@ BARE = {"workflow next"}
 """Prints its data alone, as a protocol of other tools has it; a failure is told as by every command."""
 COMMANDS = (
     *(name for name in ROOT if name not in ("config", "job", "role", "workflow")),
-    "config show",
+    *(f"config {name}" for name in CONFIG),
     *(f"job {name}" for name in JOB),
     *(f"role {name}" for name in ROLE),
     *(f"workflow {name}" for name in WORKFLOW),
@@ -144,6 +144,12 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("doctor", badly_configured, [], 5),
     ("config show", pending, [], 0),
     ("config show", badly_configured, [], 5),
+    ("config set", pending, ["limits.max_attempts", "4"], 0),
+    ("config set", pending, ["models.m", "{provider_model: x/y}", "--user", "--dry-run"], 0),
+    ("config set", pending, ["limits.max_attempts", "x"], 2),
+    ("config set", badly_configured, ["limits.max_attempts", "4"], 5),
+    ("config unset", badly_configured, ["limts"], 0),
+    ("config unset", pending, ["nothing"], 2),
     ("completion", pending, ["zsh"], 0),
     ("completion", pending, ["csh"], 2),
     ("stats", stuck, [], 0),
@@ -156,7 +162,7 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("whatif", pending, ["--schema", "answers.json"], 5),
     ("run", pending, [], 11),
     ("run", unreadable, [], 10),
-    ("run", approvable, [], 0),
+    ("run", approvable, [], 11),
     ("run", badly_configured, [], 5),
     ("job create", pending, ["--id", "j2", "--prompt", "x"], 0),
     ("job create", pending, ["--id", "j1", "--prompt", "x"], 8),

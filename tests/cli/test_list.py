@@ -158,7 +158,7 @@ def test_one_bad_state_hides_no_other_job(three: Desk, bad: str | dict[str, obje
         ["stuck", "STUCK"],
         ["draft", "DRAFT"],
     ]
-    assert ran.err == f"warning: {three.job('new')}: {why} (logist job verify --job new)\n"
+    assert ran.err == f"warning: {three.job('new')}: {why} (logist doctor --fix)\n"
     assert three.tree() == before
     assert ids(three, "--status", "?") == ["new"]
 
@@ -227,3 +227,34 @@ def test_the_jobs_directory_is_the_option_then_the_environment(desk: Desk) -> No
     assert ids(desk, "--jobs-dir", "other") == ["there"]
     ran = desk("job", "list", env={"LOGIST_JOBS_DIR": "other"})
     assert ran.out.startswith("there\t")
+
+
+READING = (
+    ["job", "list"],
+    ["job", "status", "j1"],
+    ["job", "step", "j1"],
+    ["run"],
+    ["doctor"],
+    ["stats"],
+    ["replay"],
+)
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_a_directory_of_jobs_that_does_not_exist_is_an_error(desk: Desk, words: list[str]) -> None:
+    """A typing error must not look like a directory without jobs."""
+    ran = desk(*words, "--jobs-dir", "jbos")
+    assert (ran.code, ran.out) == (2, "")
+    said = f"error: {desk.place / 'jbos'}: the directory of the jobs does not exist (check --jobs-dir; "
+    assert ran.err.startswith(said)
+    assert not (desk.place / "jbos").exists()
+
+
+def test_so_is_one_that_the_environment_names(desk: Desk) -> None:
+    missing = {"LOGIST_JOBS_DIR": "jbos"}
+    for words in (["job", "list"], ["run"]):
+        ran = desk(*words, env=missing)
+        assert (ran.code, "(check $LOGIST_JOBS_DIR; " in ran.err) == (2, True)
+    assert desk("stats", str(desk.place), env=missing).err == desk("stats", str(desk.place)).err
+    desk.create("j1", "--jobs-dir", "made")
+    assert (desk.place / "made" / "j1").is_dir()

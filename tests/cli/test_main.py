@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,78 @@ def test_a_wrong_word_is_one_line(desk: Desk, args: list[str], message: str) -> 
     assert ran.err.startswith(message)
     assert ran.err.endswith(" --help)\n")
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (["staus"], "`logist status` or `logist stats`"),
+        (["Status", "j1"], "`logist status` or `logist stats`"),
+        (["jobs", "list"], "`logist job`"),
+        (["job", "staus"], "`logist job status`"),
+        (["workflow", "lst"], "`logist workflow list`"),
+        (["help"], "`logist --help`"),
+        (["job", "help"], "`logist job --help`"),
+        (["job", "init"], "`logist init`"),
+        (["validate"], "`logist role validate` or `logist workflow validate`"),
+    ],
+)
+def test_a_mistyped_command_names_the_one_that_was_meant(desk: Desk, args: list[str], meant: str) -> None:
+    ran = desk(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert f". Did you mean {meant}? (logist" in ran.err
+
+
+def test_a_word_like_no_command_gets_no_advice(desk: Desk) -> None:
+    assert desk("xyzzy").err == "error: No such command 'xyzzy'. (logist --help)\n"
+
+
+def test_the_commands_of_a_job_work_without_the_word_job(desk: Desk) -> None:
+    assert set(JOB) & set(ROOT) == {"config", "replay", "role", "run"}, "the help of logist names these"
+    for name in sorted(set(JOB) - set(ROOT)):
+        assert desk(name, "--help").out == desk("job", name, "--help").out.replace("logist job", "logist", 1)
+    desk.create()
+    assert desk("status", "j1") == desk("job", "status", "j1")
+    assert desk("list", "--json") == desk("job", "list", "--json")
+    assert desk("cancel", "j1", "--note").err.endswith("(logist cancel --help)\n")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--no-color", "job", "status", "j1"],
+        ["job", "--no-color", "status", "j1"],
+        ["job", "status", "j1", "--no-color"],
+        ["status", "--no-color", "j1"],
+        ["job", "status", "j2", "--no-color"],
+        ["job", "status", "--foo", "--no-color"],
+    ],
+)
+def test_no_color_works_anywhere(desk: Desk, args: list[str]) -> None:
+    desk.create()
+    ran = desk(*args, env={"FORCE_COLOR": "1"})
+    assert "\x1b[" not in ran.out + ran.err
+    without = desk(*[word for word in args if word != "--no-color"], env={"FORCE_COLOR": "1"})
+    assert "\x1b[" in without.out + without.err
+    assert without.code == ran.code
+
+
+def test_the_version_after_a_command(desk: Desk) -> None:
+    assert desk("job", "status", "--version") == desk("--version")
+    assert "--version" not in desk("job", "status", "--help").out
+
+
+@pytest.mark.deep_beyond(1)
+@pytest.mark.parametrize("args", [["preview", "j2"], ["history", "j1", "--raw", "2"]])
+def test_raw_text_ends_its_line_on_a_terminal_only(desk: Desk, args: list[str]) -> None:
+    desk.script(answer("?"))
+    desk.create("j1")
+    desk.create("j2")
+    desk("job", "step", "j1")
+    exact = desk("job", *args).out
+    last = exact.rpartition("\n")[2]
+    assert last
+    assert f"{last}\n" in desk.on_terminal("job", *args, env={"NO_COLOR": "1"})
 
 
 @pytest.mark.parametrize(
@@ -114,6 +188,11 @@ def unread(desk: Desk, *args: str, stdout: bool = True, stderr: bool = False) ->
     return started.returncode, (out or b"") + (err or b"")
 
 
+def read_waiting(code: int, errors: bytes) -> tuple[int, list[str]]:
+    """The exit code of a run, and the jobs that it says are waiting for a person, which were not run."""
+    return code, re.findall(r"^warning: (\w+): [A-Z_]+, waits for", errors.decode(), re.MULTILINE)
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("mode", [[], ["--json"]])
 def test_the_exit_code_is_told_to_nobody_too(desk: Desk, mode: list[str]) -> None:
@@ -122,7 +201,8 @@ def test_the_exit_code_is_told_to_nobody_too(desk: Desk, mode: list[str]) -> Non
         desk.create(job_id)
     assert unread(desk, "job", "step", "a", *mode) == (3, b"")
     assert unread(desk, "job", "run", "b", *mode) == (3, b"")
-    assert unread(desk, "run", "--parallel", "1", *mode) == (3, b"")
+    waiting = [] if mode else ["a", "b"]
+    assert read_waiting(*unread(desk, "run", "--parallel", "1", *mode)) == (3, waiting)
     assert {desk.state(job_id)["status"] for job_id in "abc"} == {"STUCK"}
     assert unread(desk, "job", "step", "nope", *mode)[0] == 2
     assert unread(desk, "job", "approve", "a", *mode)[0] == 8
@@ -132,7 +212,7 @@ def test_work_goes_on_when_nobody_reads(desk: Desk) -> None:
     desk.create("one")
     desk.create("two")
     assert unread(desk, "job", "run", "one") == (11, b"")
-    assert unread(desk, "run", "--parallel", "1") == (11, b"")
+    assert read_waiting(*unread(desk, "run", "--parallel", "1")) == (11, ["one"])
     assert {desk.state(job_id)["status"] for job_id in ("one", "two")} == {"APPROVAL_REQUIRED"}
 
 
@@ -318,7 +398,7 @@ def test_an_output_can_not_pass_for_a_line_of_ours(cli: RunLogist) -> None:
     assert "next: b" not in cli("job", "show", "j").out.splitlines()
 
 
-@pytest.mark.deep_beyond(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stop_is_a_document_too(number: int, code: int, tmp_path: Path) -> None:
     run_as_process("init", cwd=tmp_path)
@@ -336,3 +416,18 @@ def test_a_stop_is_a_document_too(number: int, code: int, tmp_path: Path) -> Non
     os.close(writer)
     assert waiting.returncode == code
     assert json.loads(out)["diagnostics"][0]["code"] == "stopped"
+
+
+@pytest.mark.parametrize("platform", ["win32", "cygwin"])
+def test_native_windows_is_refused_in_one_line(platform: str) -> None:
+    """Before anything is imported that Windows does not have."""
+    code = (
+        f"import sys; sys.platform = {platform!r}\n"
+        "for name in ('fcntl', 'grp', 'pwd', 'resource', 'termios'): sys.modules[name] = None\n"
+        "from logist.__main__ import main"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (8, "")
+    assert done.stderr == (
+        "error: Logist does not run on native Windows: use WSL2 (Windows Subsystem for Linux)\n"
+    )

@@ -39,7 +39,7 @@ def test_merge_shows_what_goes_in_and_how_to_take_it_back(cli: RunLogist, done: 
         f"merged into main of {done}: 2 files, fast-forward",
         "         +1 -0  .gitignore",
         "         +1 -1  src/app.py",
-        f"to take it back: git -C {done} revert --no-edit {commit}",
+        f"To undo: git -C {done} revert --no-edit {commit}",
         "#5 steward: merge, SUCCESS -> SUCCESS",
         f"   merged into main of {done}: 2 files, fast-forward",
         "j is SUCCESS",
@@ -59,6 +59,8 @@ def test_a_dry_run_shows_the_patch_and_changes_nothing(cli: RunLogist, done: Pat
     assert ran.code == 0
     assert "would be merged into main" in ran.out
     assert "+ANSWER = 43" in ran.out
+    assert "revert" not in ran.out  # there is no commit yet that could be reverted
+    assert cli("job", "merge", "j", "--dry-run", "--json").json["data"]["merge"]["revert"] is None
     assert support.tree(done) == before
 
 

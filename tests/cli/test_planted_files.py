@@ -84,6 +84,7 @@ def test_doctor_and_a_huge_choice(desk: Desk) -> None:
     assert (ran.code, "current_job names no job" in ran.out) == (0, True)
 
 
+@pytest.mark.deep
 @PLANTED
 def test_the_history(desk: Desk, plant: Callable[[Path], None]) -> None:
     desk.create()
@@ -117,6 +118,7 @@ def test_the_repository_of_checkpoints(desk: Desk, name: str, plant: Callable[[P
     assert (ran.code, "not a regular file" in ran.err) == (10, True), ran
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
@@ -164,6 +166,7 @@ def test_a_pipe_in_the_place_of_a_lock_hides_no_other_job(desk: Desk) -> None:
     assert "j1: not a regular file" in ran.err
 
 
+@pytest.mark.deep
 def test_a_large_state_takes_no_quadratic_time(desk: Desk) -> None:
     desk.create()
     state = desk.state() | {"more": "x" * 40_000_000}  # 40 MB took over a minute in pieces of 64 KB

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli.main import JOB, ROLE, ROOT, WORKFLOW
+from logist.cli.main import CONFIG, JOB, ROLE, ROOT, WORKFLOW
 from tests.torture.lab import World, command, paid_server, quick_python
 from tests.torture.suite import Skip
 from tests.torture.tracer import Call, Trace, trace
@@ -45,7 +45,7 @@ LOOKS: dict[str, list[list[str]]] = {
 }
 """The commands that only look, with each way to call them."""
 CHANGES = {
-    *("init", "demo", "run"),
+    *("init", "demo", "run", "config set", "config unset"),
     *(
         f"job {name}"
         for name in ("activate", "approve", "cancel", "create", "fail", "rank", "reject", "rerun")
@@ -106,7 +106,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return world
 
 
-@pytest.mark.deep_beyond(8)
+@pytest.mark.deep_beyond(2)
 @pytest.mark.parametrize("args", [*WHOLE, *HALF, ["--help"], ["--version"], ["job", "--help"]], ids=" ".join)
 def test_a_command_that_only_looks_changes_nothing(world: World, args: list[str]) -> None:
     ran = traced(world, *args)
@@ -121,7 +121,12 @@ def _is_a_trial(call: Call, world: World) -> bool:
 
 def test_every_command_looks_or_changes() -> None:
     groups = [name for name in ROOT if name not in ("config", "job", "role", "workflow")]
-    every = {*groups, "config show", *(f"job {name}" for name in JOB), *(f"role {name}" for name in ROLE)}
+    every = {
+        *groups,
+        *(f"config {name}" for name in CONFIG),
+        *(f"job {name}" for name in JOB),
+        *(f"role {name}" for name in ROLE),
+    }
     every |= {f"workflow {name}" for name in WORKFLOW}
     assert set(LOOKS) | CHANGES == every
     assert not set(LOOKS) & CHANGES
@@ -172,5 +177,6 @@ class TestFsyncs:
             yield world
             assert len(server.requests) == 1
 
+    @pytest.mark.deep
     def test_of_a_paid_step(self, paid: World) -> None:
         assert 7 <= self.counted(paid) <= FSYNCS

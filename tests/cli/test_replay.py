@@ -16,6 +16,8 @@ from logist.jobs.archives import Archive
 from tests import support
 from tests.cli.desk import Desk, answer
 
+GATES = support.ROOT / "fixtures/upgrades/gates-that-a-missing-confidence-opened"
+
 
 @pytest.fixture
 def done(desk: Desk) -> Desk:
@@ -54,6 +56,7 @@ def test_the_same_way_today(done: Desk) -> None:
         "interactions": 7,
         "skipped": 0,
         "differences": [],
+        "changed_rules": [],
         "prompts": [],
         "more": 0,
         "manifest": [],
@@ -61,6 +64,21 @@ def test_the_same_way_today(done: Desk) -> None:
         "error": None,
     }
     assert done.tree() == before
+
+
+@pytest.mark.parametrize(("strict", "code"), [([], 0), (["--strict"], 9)])
+def test_a_rule_that_a_newer_version_changed_is_named_and_no_failure(
+    desk: Desk, strict: list[str], code: int
+) -> None:
+    ran = desk("replay", str(GATES), "--prompts", "accept", "--junit", "junit.xml", *strict)
+    assert ran.code == code
+    assert "a rule has changed in Logist 0.1.0 (closed_gates)" in ran.out
+    assert "1 history, 11 interactions: 0 the same, 1 the same but for changed rules" in ran.out
+    assert ("would go another way today by a rule that has changed" in ran.err) is bool(strict)
+    suite = next(iter(ElementTree.parse(desk.place / "junit.xml").getroot()))
+    assert (suite.get("failures"), "closed_gates" in "".join(suite.itertext())) == (str(len(strict)), True)
+    one = desk("job", "replay", "--archive", str(GATES), "--prompts", "accept", "--json", *strict)
+    assert (one.code, one.json["data"]["changed_rules"][0]["version"]) == (code, "0.1.0")
 
 
 def test_an_archive_needs_no_job(done: Desk, tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ def test_the_queue_runs_in_rank_order_until_nothing_is_ready(desk: Desk, snapsho
     ran = desk("run", "--parallel", "1")
     assert ran.code == 11
     assert desk.shown(ran) == snapshot
-    assert desk("run") == (0, "nothing is ready\n", "")
+    again = desk("run")
+    assert (again.code, again.out) == (11, "nothing is ready: 3 jobs wait (3 APPROVAL_REQUIRED)\n")
 
 
 def test_several_at_a_time(desk: Desk) -> None:
@@ -113,6 +114,76 @@ def test_the_queue_in_json(desk: Desk) -> None:
     assert (bad["job"], bad["exit_code"], bad["error"]["code"]) == ("spec", 5, "invalid_file")
 
 
+def waits_for_approval(desk: Desk, job_id: str) -> None:
+    desk.script(answer())
+    desk.create(job_id, "--no-review")
+    assert desk("job", "step", job_id).code == 11
+
+
+def is_stuck(desk: Desk, job_id: str) -> None:
+    desk.script(answer(command("STUCK", "Which?")))
+    desk.create(job_id)
+    assert desk("job", "step", job_id).code == 3
+
+
+def is_halted(desk: Desk, job_id: str) -> None:
+    desk.create(job_id, "--max-allowed-iterations", "0")
+    assert desk("job", "step", job_id).code == 7
+
+
+def is_damaged(desk: Desk, job_id: str) -> None:
+    is_stuck(desk, job_id)
+    state = desk.job(job_id) / "state.json"
+    state.write_bytes(state.read_bytes().replace(b"Which?", b"What??"))
+    (desk.job(job_id) / "damaged-on-purpose").touch()
+
+
+WAITING = {10: is_damaged, 3: is_stuck, 7: is_halted, 11: waits_for_approval}
+
+
+@pytest.mark.parametrize("code", WAITING)
+def test_a_queue_in_which_every_job_waits_for_a_person_says_so(desk: Desk, code: int) -> None:
+    """The exit code is the first of 10, 3, 7, 11 that applies; nothing is written."""
+    applies = list(WAITING)[list(WAITING).index(code) :]
+    for each in reversed(applies):
+        WAITING[each](desk, f"j{each}")
+    desk.create("draft", "--draft")
+    before = desk.tree()
+    ran = desk("run", "--json")
+    rows = {row["job"]: row for row in ran.json["data"]["waiting"]}
+    assert (ran.code, ran.json["data"]["jobs"]) == (code, [])
+    assert {job: row["exit_code"] for job, row in rows.items()} == {f"j{each}": each for each in applies}
+    assert all(f"--job {job}" in row["next_command"] for job, row in rows.items() if job != "j10")
+    text = desk("run")
+    assert text.code == code
+    assert text.out.startswith(f"nothing is ready: {len(applies)} job")
+    assert all(f"warning: {job}: " in text.err for job in rows)
+    assert desk.tree() == before
+
+
+def test_what_waits_counts_though_other_jobs_were_run(desk: Desk) -> None:
+    is_stuck(desk, "j1")
+    desk.script(answer())
+    desk.create("j2", "--no-review", "--approval", "none")
+    ran = desk("run")
+    assert (ran.code, desk.state("j2")["status"]) == (3, "SUCCESS")
+    assert 'j1: STUCK, waits for its steward: Which? (logist job resubmit --job j1 --note "...")' in ran.err
+
+
+def test_a_watch_that_is_ended_says_what_waits(desk: Desk) -> None:
+    is_stuck(desk, "j1")
+    desk.script(answer())
+    desk.create("j2", "--no-review")
+    watching = desk.started("run", "--watch", "--json", stdout=subprocess.PIPE)
+    while desk.state("j2")["status"] == "PENDING":
+        assert watching.poll() is None
+    watching.send_signal(signal.SIGTERM)
+    out, _ = watching.communicate()
+    data = json.loads(out)["data"]
+    assert watching.returncode == 143
+    assert {row["job"] for row in data["waiting"]} == {"j1", "j2"}
+
+
 def test_a_job_at_which_another_works_is_passed_over(desk: Desk) -> None:
     desk.create("busy")
     desk.create("free", "--approval", "none")
@@ -130,8 +201,8 @@ def test_a_job_that_waits_for_a_stuck_one_is_told_though_nothing_is_ready(desk: 
     assert desk("job", "create", "--id", "j1", "--workflow", "w.yaml", "--approval", "none").code == 0
     assert desk("run").code == 3
     again = desk("run")
-    assert (again.code, again.out) == (3, "nothing is ready\n")
-    assert again.err == "warning: j1: waiting for 1 of 1 jobs: j1--2-1 (STUCK) (logist job status j1)\n"
+    assert (again.code, again.out) == (3, "nothing is ready: 1 job waits (1 WAITING)\n")
+    assert again.err == "warning: j1: waiting for 1 of 1 jobs: j1--2-1 (STUCK) (logist job status --job j1)\n"
     assert desk("job", "step", "j1").code == 3
     told = desk("run", "--json").json["diagnostics"]
     assert [(each["code"], each["target"]) for each in told] == [("waiting", "j1")]

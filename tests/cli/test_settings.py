@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.cli.desk import Desk
-from tests.support import RunLogist, logist_command, process_environment
-from tests.test_start import TIMED, heavy
+from tests.support import RunLogist
 
 
 def test_init_makes_a_project_and_leaves_what_is_there(cli: RunLogist, tmp_path: Path) -> None:
@@ -93,80 +88,3 @@ def test_a_config_that_does_not_validate(desk: Desk) -> None:
         assert ran.err.count("\n") == 1
     for name in ("status", "history", "show", "config"):
         assert desk("job", name, "j1").code == 0
-
-
-@pytest.mark.parametrize(
-    ("shell", "sign"), [("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --")]
-)
-def test_completion_scripts(desk: Desk, shell: str, sign: str) -> None:
-    ran = desk("completion", shell)
-    assert (ran.code, ran.err) == (0, "")
-    assert sign in ran.out
-    assert f"_LOGIST_COMPLETE={shell}_complete" in ran.out
-    assert desk("completion", shell, "--json").json["data"] == {
-        "shell": shell,
-        "script": ran.out,
-    }
-
-
-def test_completion_of_an_unknown_shell(desk: Desk) -> None:
-    assert desk("completion", "csh").code == 2
-
-
-def completed(desk: Desk, words: str) -> list[str]:
-    env = {
-        "_LOGIST_COMPLETE": "bash_complete",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split(" ")) - 1),
-    }
-    ran = desk.process(env=env)
-    assert (ran.code, ran.err) == (0, "")
-    return [line.split(",", 1)[1] for line in ran.out.splitlines()]
-
-
-def test_what_is_completed(desk: Desk) -> None:
-    for job_id in ("alpha", "beta"):
-        desk.create(job_id)
-    assert completed(desk, "logist ro") == ["role"]
-    assert completed(desk, "logist job re") == ["reject", "resubmit", "resume", "restep", "rerun", "replay"]
-    for name in ("status", "step", "approve", "poststep", "preview", "select", "rank"):
-        assert completed(desk, f"logist job {name} ")[:2] == ["alpha", "beta"]
-    assert completed(desk, "logist job step --job b") == ["beta"]
-    assert completed(desk, "logist role show W") == ["Worker"]
-    (desk.place / ".coven" / "roles").mkdir(parents=True)
-    (desk.place / ".coven" / "roles" / "Wizard.yaml").touch()
-    (desk.place / ".coven" / "workflows").mkdir()
-    (desk.place / ".coven" / "workflows" / "spell.mmd").touch()
-    assert completed(desk, "logist role show W") == ["Wizard", "Worker"]
-    assert completed(desk, "logist workflow show s") == ["spell"]
-    assert "--model" in completed(desk, "logist job step --")
-
-
-@pytest.mark.parametrize(
-    "words", ["logist job st", "logist job step ", "logist job create --", "logist run --"]
-)
-def test_completing_loads_nothing_heavy(desk: Desk, words: str) -> None:
-    desk.create()
-    env = {"_LOGIST_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    ran = desk.process(env=env | TIMED)
-    assert ran.out
-    assert heavy(ran.err) == set()
-
-
-def test_the_script_works_in_bash(desk: Desk, tmp_path: Path) -> None:
-    desk.create("alpha")
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    logist = programs / "logist"
-    logist.write_text(f'#!/bin/sh\nexec {" ".join(logist_command())} "$@"\n', "utf-8")
-    logist.chmod(0o755)
-    script = 'eval "$(logist completion bash)"; COMP_WORDS=(logist job step a); COMP_CWORD=3; '
-    script += '_logist_completion logist; echo "${COMPREPLY[@]}"'
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=desk.place,
-        env=process_environment() | desk.env | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == (b"alpha\n", b"")

@@ -94,8 +94,8 @@ def test_a_child_that_is_stuck_a_share_that_is_not_reached_and_what_helps(desk: 
     assert status.startswith("j1 is STUCK (share)\n")
     for words in ("", " --force", " --to each"):
         assert f"    logist job resubmit --job j1{words} " in status
-    assert f"next: {advice.next_command('STUCK', 'share', 'j1')}\n" in status
-    assert "or with --to STEP for new jobs\n" in status
+    assert f"next: {advice.next_command('STUCK', 'j1', 'share')}\n" in status
+    assert "--to STEP for new jobs\n" in status
     rows = desk("job", "list", "--json").json["data"]
     assert [(row["id"], row["parent"]) for row in rows] == [("j1", None), ("j1--3-1", "j1"), (child, "j1")]
 
@@ -281,9 +281,9 @@ FELL_BACK = (
 
 def test_a_decision_that_could_not_judge_its_condition_says_so_everywhere(desk: Desk) -> None:
     (desk.place / "gated.json").write_text(json.dumps(GATED), "utf-8")
-    steps = {"rate": [answer(command(output={"score": "85"}))], "drop": [answer()]}
+    steps = {"rate": [answer(command(output={"score": "high"}))], "drop": [answer()]}
     ran = follow(desk, steps, "--approval", "end", flow="gated.json")
-    line = f'   {FELL_BACK} (output.score = "85")\n'
+    line = f'   {FELL_BACK} (output.score = "high")\n'
     assert line in ran.out
     assert line in desk("job", "history", "j1").out
     assert line[1:] in desk("job", "status", "j1").out
@@ -317,7 +317,7 @@ def test_a_family_at_its_limit_says_so_and_goes_on_when_it_is_raised(desk: Desk)
     shown = data(desk, "job", "status", second)
     assert shown["shares_limits_of"] == "j1"
     assert (
-        "  the limits of j1 hold for all its jobs together: logist job status j1\n"
+        "  the limits of j1 hold for all its jobs together: logist job status --job j1\n"
         in desk("job", "status", second).out
     )
     ran = desk("run")

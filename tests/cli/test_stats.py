@@ -273,7 +273,7 @@ def test_who_asks_to_stop_is_not_a_bad_history(tmp_path: Path, monkeypatch: pyte
     [
         (["nowhere"], 2, "no history at nowhere"),
         (["--chart", "--csv", "a"], 2, "exclude each other"),
-        (["a", "--jobs-dir", "b"], 2, "not both"),
+        (["a", "--jobs-dir", "empty"], 2, "not both"),
         (["a", "--by", "colour"], 2, "'colour' is not one of"),
         (["empty"], 0, "no agent was asked"),
     ],

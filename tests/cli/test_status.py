@@ -98,6 +98,8 @@ def test_who_is_at_work(desk: Desk) -> None:
         shown = data(desk)
         assert (shown["status"], shown["resting"]) == ("RUNNING", "PENDING")
         assert shown["held_by"]["since"] == "2026-01-02T03:04:05Z"
+        assert shown["next_command"] == "logist job status --job j1"  # a step would be refused
+        assert desk("job", "list", "--json").json["data"][0]["next_command"] == shown["next_command"]
         out = desk("job", "status", "j1").out
     assert "j1 is RUNNING\n" in out
     assert "  at work: job step (pid " in out
@@ -178,7 +180,9 @@ def test_a_sealed_state_that_nobody_wrote(stuck: Desk, change: dict[str, object]
     file.write_text(json.dumps(state | {"checksum": checksum(state)}), "utf-8")
     ran = stuck("job", "status", "j1", "-v")
     assert (ran.code, ran.out) == (10, "")
-    assert ran.err.startswith(f"error: state.json does not read: {next(iter(change))}")
+    assert ran.err.startswith(
+        f"error: {stuck.job() / 'state.json'}: state.json does not read: {next(iter(change))}"
+    )
     assert ran.err.count("\n") == 1
 
 

@@ -93,7 +93,10 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(desk: Desk) -> None:
     before = desk.tree()
     ran = desk("job", "poststep", "j1", "--response-string", "?", "--dry-run")
     assert (ran.code, ran.err) == (3, "dry run: nothing was written\n")
-    assert "PENDING -> STUCK" in ran.out
+    first, entry, *_, last = ran.out.splitlines()
+    assert first == "Dry run: the answer would be recorded as"
+    assert "PENDING -> STUCK" in entry
+    assert last == "j1 would be STUCK"
     assert desk("job", "poststep", "j1", "--response-string", command(), "--dry-run").code == 0
     assert desk.tree() == before
 

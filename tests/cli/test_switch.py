@@ -102,6 +102,7 @@ class TestCommand:
 class TestAtWork:
     """P37: a switch on a job with an agent at work stops the run, and only if a person says so."""
 
+    @pytest.mark.deep
     def test_p37_without_a_terminal_it_takes_yes(self, desk: Desk) -> None:
         with Slow({"text": command()}) as server:
             desk.settings(MODELS.replace("{url}", server.url).replace(" &model", ""))
@@ -122,7 +123,7 @@ class TestAtWork:
         assert len(server.requests) == 1
         assert (shown(desk)["role"], shown(desk)["status"]) == ("Planner", "STUCK")
 
-    @pytest.mark.deep_beyond(1)
+    @pytest.mark.deep
     @pytest.mark.parametrize(
         ("reply", "kinds"), [("n\n", ["create"]), ("y\n", ["create", "recover", "role"])]
     )
@@ -190,6 +191,7 @@ class TestShown:
         assert GREEN in roles
         assert desk("role", "show", "Planner", env=COLORED).out.startswith(f"{BLUE}: ")
 
+    @pytest.mark.deep
     @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
     def test_p39_who_wants_it_plain_gets_it_plain(self, desk: Desk, env: dict[str, str]) -> None:
         desk.create("j1", "--role", "Planner")
@@ -208,6 +210,7 @@ class TestShown:
         assert ("🔍 Planner" in seen, len(plain), len(columns)) == (True, 5, 1)
 
     def test_p42_each_message_has_the_badge_of_its_role(self, desk: Desk) -> None:
+        desk.script(answer(), answer(command(output=PLAN)))
         desk.create()
         desk("job", "step", "j1", "--role", "Actor")
         desk("job", "restep", "j1", "--to", "2")
@@ -300,13 +303,16 @@ def strip(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
+PLAN = {"goal": "It works.", "steps": [{"step_number": 1, "action": "Add a test.", "reason": "None."}]}
+
+
 class TestQuestion:
     """P52: a question is STUCK, and its answers can be read where the job is looked at."""
 
     ASKED: ClassVar[dict[str, Any]] = {
         "type": "question",
         "question": "Which database?",
-        "options": [{"label": "One file", "value": "sqlite"}, {"label": "A server", "value": "pg"}, "bad"],
+        "options": [{"label": "One file", "value": "sqlite"}, {"label": "A server", "value": "pg"}, "both"],
         "severity": "medium",
         "default": "sqlite",
     }
@@ -315,7 +321,12 @@ class TestQuestion:
         desk.script(answer(command("STUCK", summary="A choice.", output=self.ASKED)), answer("?"))
         desk.create("j1", "--role", "Actor")
         assert desk("job", "step", "j1").code == 3
-        lines = ["  question: Which database?", "    sqlite: One file (default)", "    pg: A server"]
+        lines = [
+            "  question: Which database?",
+            "    sqlite: One file (default)",
+            "    pg: A server",
+            "    both",
+        ]
         assert "\n".join(lines) in desk("job", "status", "j1").out
         assert shown(desk)["last"]["output"] == self.ASKED
         desk("job", "resubmit", "j1", "--note", "sqlite")
@@ -384,11 +395,20 @@ def test_a_job_whose_lock_is_held_is_not_switched(desk: Desk) -> None:
 
 
 def test_a_plan_is_shown_as_a_text_with_what_an_approval_of_it_does(desk: Desk) -> None:
-    steps = [{"step_number": 1, "action": "Create a.txt", "reason": "The goal"}, "Check it"]
+    steps = [
+        {"step_number": 1, "action": "Create a.txt", "reason": "The goal"},
+        {"step_number": 2, "action": "Check it", "reason": "Care"},
+    ]
     desk.script(answer(command(output={"goal": "a.txt is there.", "steps": steps})), answer())
     desk.create("j1", "--role", "Planner", "--no-review")
     stepped = desk("job", "step", "j1")
-    plan = ["goal: a.txt is there.", "1. Create a.txt", "   reason: The goal", "2. Check it"]
+    plan = [
+        "goal: a.txt is there.",
+        "1. Create a.txt",
+        "   reason: The goal",
+        "2. Check it",
+        "   reason: Care",
+    ]
     for out, indent in (
         (stepped.out, "     "),
         (desk("job", "history", "j1").out, "     "),
@@ -397,7 +417,7 @@ def test_a_plan_is_shown_as_a_text_with_what_an_approval_of_it_does(desk: Desk) 
     ):
         shown = out.splitlines()
         first = shown.index(f"{indent}{plan[0]}")
-        assert shown[first : first + 4] == [f"{indent}{line}" for line in plan]
+        assert shown[first : first + 5] == [f"{indent}{line}" for line in plan]
         assert '"steps"' not in out
     to_actor = (
         "logist job role --job j1 Actor, then: logist job approve --job j1, to have the plan carried out"

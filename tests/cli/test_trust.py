@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 from pathlib import Path
 
 import pytest
 
+from logist.config import trust
+from logist.config.settings import Settings
+from logist.core.model import Role
+from logist.documents import known_keys
 from tests import support
-from tests.cli.desk import Desk
+from tests.cli.desk import Desk, answer, command
 
 POWERS = [
     "on_stuck: touch pwned\n",
@@ -27,6 +33,9 @@ POWERS = [
 ]
 
 
+POSTSTEP = ["job", "poststep", "j1", "--response-string", command()]
+
+
 @pytest.fixture
 def user(tmp_path: Path) -> dict[str, str]:
     return {"XDG_CONFIG_HOME": str(tmp_path / "user")}
@@ -36,9 +45,11 @@ def user(tmp_path: Path) -> dict[str, str]:
 def test_nothing_of_it_holds_before(desk: Desk, user: dict[str, str], text: str) -> None:
     desk.create()
     desk.settings(text)
-    for args in (["job", "step", "j1"], ["job", "run", "j1"], ["run"], ["job", "create", "--prompt", "x"]):
+    before = desk.tree()
+    for args in (["job", "step", "j1"], ["job", "run", "j1"], ["run"], POSTSTEP):
         ran = desk(*args, env=user)
         assert (ran.code, "logist trust" in ran.err) == (5, True)
+    assert desk.tree() == before
     assert not (desk.place / "pwned").exists()
     assert desk("job", "status", "j1", env=user).code == 0
     assert "logist trust" in json.dumps(desk("doctor", "--json", env=user).json)
@@ -84,6 +95,17 @@ def test_it_holds_when_allowed_and_only_as_it_was(desk: Desk, user: dict[str, st
     assert desk("run", env=user).code == 5
 
 
+def test_each_line_is_printed_once(desk: Desk, user: dict[str, str]) -> None:
+    desk.settings(POWERS[0])
+    line = 'on_stuck: "touch pwned"\n'
+    trusted = f"trusted: {desk.home}\n"
+    assert desk("trust", "--yes", env=user) == (0, line + trusted, "")
+    assert desk("trust", env=user) == (0, line + trusted, "")
+    assert desk("trust", "--revoke", env=user).code == 0
+    refused = desk("trust", env=user)
+    assert (refused.code, refused.out, refused.err.count(line)) == (8, "", 1)
+
+
 def test_it_is_for_one_place(desk: Desk, user: dict[str, str], tmp_path: Path) -> None:
     desk.settings(POWERS[0])
     assert desk("trust", "--yes", env=user).code == 0
@@ -118,3 +140,205 @@ def test_the_users_own_config_needs_none(desk: Desk, user: dict[str, str]) -> No
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(POWERS[0], "utf-8")
     assert desk("run", env=user).code == 0
+
+
+@pytest.mark.parametrize("text", [POWERS[0], POWERS[3], POWERS[-1]])
+def test_what_runs_nothing_needs_none(desk: Desk, user: dict[str, str], text: str) -> None:
+    desk.create()
+    desk.settings(text)
+    made = desk("job", "create", "--id", "j2", "--prompt", "x", env=user)
+    assert (made.code, "a step needs your trust first" in made.err) == (0, True)
+    shown = desk("job", "preview", "j1", env=user | {"LOGIST_AGENT": "scripted:answers.json"})
+    assert (shown.code, "a step needs your trust first" in shown.err) == (0, True)
+    changed = [
+        ["job", "rank", "j1", "3"],
+        ["job", "role", "j1", "Designer"],
+        ["job", "config", "j1", "--set", "rank=2"],
+        ["job", "suspend", "j1"],
+        ["job", "resume", "j1"],
+        ["job", "poststep", "j1", "--response-string", command(), "--dry-run"],
+        ["job", "fork", "j1", "--id", "j3"],
+        ["job", "export", "j1", "--fixture", "exported"],
+        ["job", "cancel", "j1"],
+    ]
+    for args in changed:
+        ran = desk(*args, env=user)
+        assert ran.code == 0, (args, ran.err)
+
+
+MODEL = "models: {far: {provider_model: openai/x, endpoint: 'https://203.0.113.1/v1', api_key_env: K, %s}}\n"
+CHANGES = {
+    "a price": ("input_price: 1", "input_price: 2"),
+    "the window": ("context_window: 1000", "context_window: 2000"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_what_is_harmless_asks_nothing(desk: Desk, user: dict[str, str], change: str) -> None:
+    old, new = CHANGES[change]
+    desk.create()
+    desk.settings(MODEL % old)
+    assert desk("trust", "--yes", env=user).code == 0
+    desk.settings(MODEL % new + "limits: {cost_threshold: 5}\nreview: {mode: strict}\non_doubt: stuck\n")
+    assert desk("job", "step", "j1", env=user).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "reason"),
+    [
+        (MODEL.replace("203.0.113.1", "203.0.113.2"), "models.far.endpoint", "changed since"),
+        (MODEL.replace("api_key_env: K", "api_key_env: AWS_KEY"), "models.far.api_key_env", "changed since"),
+        (MODEL.replace("openai/x", "huggingface/x"), "models.far.provider_model", "changed since"),
+        (MODEL.replace("endpoint: 'https://203.0.113.1/v1', ", ""), "models.far.endpoint", "was removed"),
+        (MODEL + "on_stuck: touch pwned\n", "on_stuck", "not allowed that yet"),
+        (MODEL + "on_doubt: retry\n", "on_doubt", "not allowed that yet"),
+    ],
+)
+def test_a_change_of_what_is_not_names_the_key_and_why(
+    desk: Desk, user: dict[str, str], text: str, key: str, reason: str
+) -> None:
+    desk.create()
+    desk.settings(MODEL % "input_price: 1")
+    assert desk("trust", "--yes", env=user).code == 0
+    desk.settings(text % "input_price: 1")
+    ran = desk("job", "step", "j1", env=user)
+    assert ran.code == 5
+    assert f"`{key}` " in ran.err
+    assert reason in ran.err
+    assert "input_price" not in ran.err
+
+
+def test_a_model_whose_name_holds_an_address_is_not_on_this_machine(desk: Desk, user: dict[str, str]) -> None:
+    desk.settings(
+        "models: {m: {provider_model: 'x/https://203.0.113.1', endpoint: 'http://127.0.0.1:9/v1'}}\n"
+    )
+    assert desk("run", env=user).code == 5
+    desk.settings("models: {m: {provider_model: x/y}}\n")
+    assert desk("run", env=user).code == 5
+
+
+def test_a_role_of_the_project_with_a_model_of_its_own(desk: Desk, user: dict[str, str]) -> None:
+    (desk.home / "roles").mkdir()
+    role = "name: Worker\ndescription: d\ninstructions: i\nllm_model: openrouter/far\n"
+    (desk.home / "roles" / "Worker.yaml").write_text(role, "utf-8")
+    ran = desk("run", env=user)
+    assert (ran.code, "`roles/Worker.llm_model`" in ran.err) == (5, True)
+
+
+def test_a_record_of_an_earlier_version_is_asked_again_with_the_reason(
+    desk: Desk, user: dict[str, str]
+) -> None:
+    desk.settings(POWERS[0])
+    folder = Path(user["XDG_CONFIG_HOME"]) / "logist"
+    folder.mkdir(parents=True)
+    other = {"/elsewhere": "ab" * 32}
+    (folder / "trusted.json").write_text(json.dumps({str(desk.home): "cd" * 32, **other}), "utf-8")
+    ran = desk("run", env=user)
+    assert (ran.code, "earlier version of Logist" in ran.err) == (5, True)
+    assert desk("trust", "--yes", env=user).code == 0
+    assert desk("run", env=user).code == 0
+    assert json.loads((folder / "trusted.json").read_text("utf-8")).items() >= other.items()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "approval: none\n",
+        "approval: null\n",
+        "review: {checks: {security: {enabled: false}}}\n",
+        "review: {checks: {security: {severity: warning}}}\n",
+        "review: {checks: {security: {command: null}}}\n",
+    ],
+)
+def test_who_merges_without_a_person_is_not_weakened_by_a_project(
+    desk: Desk, user: dict[str, str], text: str
+) -> None:
+    folder = Path(user["XDG_CONFIG_HOME"]) / "logist"
+    folder.mkdir(parents=True)
+    own = "review: {mode: yolo, checks: {security: {command: 'true'}}}\napproval: end\n"
+    (folder / "config.yaml").write_text(own, "utf-8")
+    desk.create()
+    desk.settings(text)
+    assert desk("job", "step", "j1", env=user).code == 5
+    (folder / "config.yaml").write_text("approval: end\n", "utf-8")  # a person merges
+    assert desk("job", "step", "j1", env=user).code == 0
+
+
+def test_a_job_that_merges_by_itself_is_merged_only_with_trust(desk: Desk, user: dict[str, str]) -> None:
+    """The config merges nothing by itself here; the job does, and the project's config takes the approval away."""
+    repository = support.make_repository(desk.place / "repo")
+    desk.script(answer(files={"new.txt": "x"}), answer(command(output={"verdict": "PASS"})))
+    desk.create("j1", "--repo", "repo")
+    assert desk("job", "config", "j1", "--set", "auto_merge=true", env=user).code == 0
+    desk.settings("approval: none\n")
+    ran = desk("job", "run", "j1", env=user)
+    assert (ran.code, "not merged yet" in ran.err, "`approval`" in ran.err) == (5, True, True)
+    assert not (repository / "new.txt").exists()
+    assert desk("trust", "--yes", env=user).code == 0
+    assert desk("job", "step", "j1", env=user).code == 0
+    assert (repository / "new.txt").exists()
+
+
+def test_a_hook_that_is_not_allowed_does_not_run(desk: Desk, user: dict[str, str]) -> None:
+    """The config changes while the job waits for its approval, which then makes it STUCK."""
+    repository = support.make_repository(desk.place / "repo")
+    desk.script(answer(files={"README.md": "of the agent"}), answer())
+    desk.create("j1", "--repo", "repo")
+    assert desk("job", "config", "j1", "--set", "auto_merge=true", env=user).code == 0
+    assert desk("job", "run", "j1", env=user).code == 11
+    (repository / "README.md").write_text("of a person", "utf-8")
+    support.git(repository, "commit", "--quiet", "--all", "--message", "meanwhile")
+    desk.settings("on_stuck: touch pwned\n")
+    ran = desk("job", "approve", "j1", env=user)
+    assert (ran.code, "on_stuck did not run: " in ran.err) == (3, True)
+    assert not (desk.place / "pwned").exists()
+    desk("trust", "--yes", env=user)
+    desk("job", "resubmit", "j1", env=user)
+    desk.script(answer("?"), answer("?"), answer("?"))
+    assert desk("job", "run", "j1", env=user).code == 3
+    assert (desk.place / "pwned").exists()
+
+
+def test_what_is_allowed_is_what_was_shown(desk: Desk, user: dict[str, str]) -> None:
+    """The config changes between the question and the answer."""
+    desk.settings("on_stuck: touch one\n")
+    master, slave = pty.openpty()
+    asking = desk.started("trust", env=user | {"TERM": "xterm"}, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    shown = b""
+    while b"[y/N]" not in shown:
+        shown += os.read(master, 1000)
+    desk.settings("on_stuck: touch pwned\n")
+    os.write(master, b"y\n")
+    assert asking.wait(support.CRASHED) == 0
+    os.close(master)
+    assert desk("run", env=user).code == 5
+    desk.settings("on_stuck: touch one\n")
+    assert desk("run", env=user).code == 0
+
+
+@pytest.mark.parametrize("name", ["trusted.json", ".trusted.lock"])
+def test_a_pipe_in_the_place_of_what_is_remembered_keeps_nobody_waiting(
+    desk: Desk, user: dict[str, str], name: str
+) -> None:
+    desk.settings(POWERS[0])
+    folder = Path(user["XDG_CONFIG_HOME"]) / "logist"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / name)
+    assert desk("run", env=user).code == 5
+    assert desk("trust", "--yes", env=user).code == (0 if name == "trusted.json" else 5)
+
+
+def test_each_setting_is_judged() -> None:
+    """A new setting needs trust until it is put into the table; here it has to be put into one of the two lists."""
+    sensitive = {
+        *("review.checks", "review.mode", "review.auto_merge", "approval", "on_doubt", "on_stuck", "models"),
+        *("agent", "agents", "workspace.caches", "workspace.setup.commands", "workspace.setup.lock_files"),
+        *("workspace.setup.environment", "workspace.setup.rerun", "tools.require_approval", "tools.disabled"),
+        *("sandbox.mode", "sandbox.memory_bytes", "sandbox.processes", "sandbox.file_bytes"),
+        *("sandbox.output_bytes", "sandbox.readable"),
+    }
+    harmless = {".".join(path).removesuffix(".*") for path in trust.HARMLESS}
+    assert set(known_keys(Settings)) == sensitive | {key for key in harmless if "*" not in key}
+    roles = {"agent", "network", "llm_model", "later_attempts"}
+    assert set(Role.model_fields) == roles | trust.HARMLESS_IN_ROLES

@@ -221,6 +221,7 @@ def test_what_differs_today_without_the_change_is_told(here: Desk, monkeypatch: 
 )
 def test_what_is_wrong_is_said(here: Desk, args: list[str], code: int, said: str) -> None:
     written(here, "bad.yaml", "name: Worker\n")
+    (here.place / "empty").mkdir()
     ran = here("whatif", *args)
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.err
@@ -260,7 +261,7 @@ SUMMARY = "#/properties/response/properties/summary_for_supervisor"
         (changed_schema(summary_for_supervisor={"$ref": "#none"}), "can't be applied"),
         (changed_schema(summary_for_supervisor={"$ref": SUMMARY}), "refers to itself without end"),
         (changed_schema(summary_for_supervisor={"type": "string", "pattern": "("}), "summary_for_supervisor"),
-        ("[" * 5000, "levels"),
+        ("[" * 5000 + "]" * 5000, "levels"),
     ],
 )
 def test_schemas_that_can_not_be_tried(tmp_path: Path, content: Any, said: str) -> None:

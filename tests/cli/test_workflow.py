@@ -94,6 +94,7 @@ def test_show(desk: Desk, folder: Path, snapshot: SnapshotAssertion) -> None:
     assert desk.shown(desk("workflow", "show", "Letter", "--prompts")) == snapshot
 
 
+@pytest.mark.deep
 def test_show_on_a_terminal_has_colours_and_fits_and_is_ascii_where_that_shows_no_more(
     desk: Desk, folder: Path
 ) -> None:
@@ -308,3 +309,51 @@ def test_limits_of_items_are_checked_and_kept(desk: Desk) -> None:
     assert desk("workflow", "export", "items.yaml", "-o", "out.json").code == 0
     (step,) = json.loads((desk.place / "out.json").read_text("utf-8"))["workflow"]["steps"]
     assert step["itemLimits"] == {"maxAllowedIterations": 1}
+
+
+def test_show_fails_for_what_validate_refuses_and_draws_it_all_the_same(desk: Desk) -> None:
+    (desk.place / "w.yaml").write_text("steps:\n- {id: a, prompt: x, role: Nobody}\n")
+    ran = desk("workflow", "show", "w.yaml")
+    assert ran.code == desk("workflow", "validate", "w.yaml").code == 5
+    assert "○ a" in ran.out
+    assert "names the role `Nobody`" in ran.err
+
+
+def test_the_diagram_of_a_list_of_steps_has_its_configuration(desk: Desk, folder: Path) -> None:
+    ran = desk("workflow", "show", "Letter", "--mermaid")
+    (desk.place / "drawn.mmd").write_text(ran.out, "utf-8")
+    assert desk("workflow", "validate", "drawn.mmd").code == 0
+    shown = desk("workflow", "show", "drawn.mmd", "--json").json["data"]["steps"]
+    wanted = desk("workflow", "show", "Letter", "--json").json["data"]["steps"]
+    assert shown == [{key: value for key, value in step.items() if key != "agentRole"} for step in wanted]
+
+
+def test_an_unreadable_condition_is_shown_as_people_write_it(desk: Desk) -> None:
+    (desk.place / "w.yaml").write_text("steps:\n- {id: a, prompt: x, when: {var: output.x, is: 1}}\n")
+    ran = desk("workflow", "next", "w.yaml")
+    assert ran.code == 5
+    assert "{'" not in ran.err
+
+
+@pytest.mark.parametrize("name", ["w.mmd", "w.md"])
+def test_front_matter_that_is_no_yaml_is_an_error_as_in_mermaid(desk: Desk, name: str) -> None:
+    diagram = "---\ntitle: [x\n---\ngraph TD\nA[Do it]\n"
+    (desk.place / name).write_text(f"```mermaid\n{diagram}```\n" if name.endswith(".md") else diagram)
+    ran = desk("workflow", "validate", name)
+    assert ran.code == 5
+    assert "front matter" in ran.out
+    (desk.place / name).write_text((desk.place / name).read_text().replace("[x", "x"))
+    assert desk("workflow", "validate", name).code == 0
+
+
+def test_importing_an_export_names_the_steps_that_differ_from_its_diagram(desk: Desk, folder: Path) -> None:
+    assert desk("workflow", "export", "Letter", "-o", "out.json").code == 0
+    document = json.loads((desk.place / "out.json").read_text("utf-8"))
+    steps = {step["id"]: step for step in document["workflow"]["steps"]}
+    steps["draft"]["prompt"] = "Write something else."
+    steps["good"]["branches"][0]["condition"] = "output.fine"
+    (desk.place / "out.json").write_text(json.dumps(document), "utf-8")
+    ran = desk("workflow", "import", "out.json", "--to", "elsewhere")
+    assert ran.code == 0
+    assert "`prompt` of step `draft` is not what the diagram says" in ran.err
+    assert "`branches` of step `good` is not what the diagram says" in ran.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from logist.core import condition
 from logist.core.condition import ROOTS, ConditionError, Verdict, compiled, rendered
 from logist.core.paths import written
+from tests import support
 
 NAN = float("nan")
 GOOD: dict[str, Any] = {
@@ -48,8 +50,8 @@ SEED = [
     ("output.score >= 80", {"score": 100}, True),
     ("output.score >= 80", {"score": 79.5}, False),
     ("output.score >= 80", {"score": -1}, False),
-    ("output.score >= 80", {"score": "95"}, None),
-    ("output.score >= 80", {"score": None}, None),
+    ("output.score >= 80", {"score": "95"}, True),
+    ("output.score >= 80", {"score": None}, False),
     ("output.score >= 80", {}, None),
     ("output.score >= 50", {"score": 50}, True),
     ("output.score >= 50", {"score": 49.999}, False),
@@ -67,6 +69,22 @@ SEED = [
     ("output.items.length > 0", {"items": []}, False),
     ("output.items.length > 0", {"items": "text"}, True),
     ("output.items.length > 0", {"items": 5}, None),
+    ("output.items.length > 0", {"items": {"a": 1}}, None),
+    ("output.items.length > 0", {"items": {"length": 1}}, True),
+    ("output.items.length === 2", {"items": "\U0001f600"}, True),
+    ("output.score >= 80", {"score": " 8.5e1 "}, True),
+    ("output.score >= 80", {"score": "high"}, None),
+    ("output.score >= 80", {"score": True}, False),
+    ("output.score < 80", {"score": None}, True),
+    ("output.score < 80", {"score": ""}, True),
+    ("output.score >= 80", {"score": [85]}, True),
+    ("output.score >= 80", {"score": [85, 1]}, None),
+    ("output.score >= 80", {"score": {}}, None),
+    ("output.score >= 80", {"score": "0x50"}, True),
+    ("output.score > -1", {"score": "0"}, True),
+    ("output.score >= '80'", {"score": "9"}, True),
+    ("output.score >= '80'", {"score": 9}, False),
+    ("output.score > '\uffff'", {"score": "\U0001f600"}, False),
     ("output.isValid", {"isValid": {}}, True),
     ("output.isValid", {"isValid": 0}, False),
 ]
@@ -166,7 +184,6 @@ UNDECIDED = [
     ("output.gone > 1 || output.no", "`output.gone` is missing"),
     ("output.gone > 1 && output.yes", "`output.gone` is missing"),
     ("output.status > 80", "the kinds of the values do not fit: `output.status` is text"),
-    ("output.null < 1", "the kinds of the values do not fit: `output.null` is null"),
     ("output.items > 1", "the kinds of the values do not fit: `output.items` is a list"),
     ("output.status - 1 > 0", "the kinds of the values do not fit: `output.status` is text"),
     ("output.yes + 1 > 0", "`output.yes` is true or false, not a number"),
@@ -196,6 +213,37 @@ def test_what_can_not_be_decided_is_not_taken(text: str, error: str) -> None:
     data = {"output": {}} if text in ("Yes", "status:open") else GOOD
     verdict = judge(text, data)
     assert (verdict.taken, verdict.error) == (False, error)
+
+
+def differences_in_the_docs() -> list[tuple[str, str, str]]:
+    """The rows of the table: condition, output, and what Logist makes of them."""
+    page = (support.ROOT / "docs/workflows.md").read_text("utf-8")
+    table = page.partition("### Differences from JavaScript")[2].partition("\n## ")[0]
+    rows = [
+        line.replace("\\|", "\0").strip("|").split("|") for line in table.splitlines() if line[:3] == "| `"
+    ]
+    return [
+        (text.strip().strip("`").replace("\0", "|"), output.strip().strip("`"), ours.strip())
+        for text, output, _, ours in rows
+    ]
+
+
+@pytest.mark.parametrize(("text", "output", "ours"), differences_in_the_docs())
+def test_the_differences_from_javascript_are_those_of_the_docs(text: str, output: str, ours: str) -> None:
+    try:
+        verdict = judge(text, {"output": json.loads(output)})
+    except ConditionError:
+        assert ours == "refused"
+    else:
+        assert ours == ("not taken" if verdict.error else str(verdict.taken).lower())
+
+
+def test_an_earlier_version_ordered_other_kinds_as_not_taken_and_counted_keys() -> None:
+    def judged(text: str, output: Any) -> bool:
+        return compiled(text, ROOTS, javascript=False).judge({"output": output}).taken
+
+    assert not judged("output.x >= 80", {"x": "85"})
+    assert judged("output.x.length > 0", {"x": {"a": 1}})
 
 
 # What form a text has: the paths it looks at tell. A word looks at output.choice.

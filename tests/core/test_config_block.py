@@ -51,7 +51,7 @@ def test_entries_are_read_without_a_word(text: str, expected: list[Entry]) -> No
         (within('%% @A: {"a": NaN}'), "config_json", "@A", (4, 8), "`NaN` is no JSON"),
         (within("%% @A: [1]"), "config_json", "@A", (4, 8), "has to be a JSON object"),
         (within("%% @A: {} }"), "config_json", "@A", (4, 10), "`}` stands after the end"),
-        (within("%% @A: " + '{"a":' * 50_000), "config_json", "@A", (4, 8), "nested too deep"),
+        (within("%% @A: " + '{"a":' * 500_000), "config_json", "@A", (4, 8), "nested too deep"),
         (within("%% @A: {'a': 1}"), "config_json", "@A", (4, 9), "property name"),
         (within("%% @A: {}\n%% @A: {}"), "config_twice", "@A", (5, 1), "it stands in line 4 already"),
         (within("%% @A {}"), "config_entry", "", (4, 4), "this is no entry"),

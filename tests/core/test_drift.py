@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -159,6 +160,7 @@ def test_nothing_drifts_in_any_form_of_prompt(fields: dict[str, Any], status: St
     assert drifts(one, before, asked(one, before, given=given), today()) == []
 
 
+@pytest.mark.deep_beyond(4)
 @pytest.mark.parametrize("tokens", [560, 1300])
 @pytest.mark.parametrize("template", [None, *TEMPLATES])
 def test_nothing_drifts_where_the_prompt_was_cut(tokens: int, template: str | None) -> None:
@@ -200,7 +202,10 @@ OWN = "the wording of Logist itself"
         (changed(instructions="Rhyme.\nNever."), {"role:Poet changed": f"{FILE} has changed"}),
         (
             changed(permissions=Permissions(can_read_files=True)),
-            {"permissions changed": "the permissions of the role Poet have changed (roles/Poet.yaml)"},
+            {
+                "permissions changed": "the permissions of the role Poet have changed (roles/Poet.yaml)",
+                "step changed": "the permissions of the role Poet have changed (roles/Poet.yaml)",
+            },
         ),
         (
             changed(context_requirements=("repo_structure",)),
@@ -398,9 +403,10 @@ def test_parts_that_lie_anywhere_do_no_harm() -> None:
     assert drifts(one, before, odd, today())
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="it recurses as deep as its stack allows")
 def test_what_is_nested_too_deep_is_told() -> None:
     deep: Any = []
-    for _ in range(5000):
+    for _ in range(20_000):
         deep = [deep]
     one, before = spec(), state()
     entry = asked(one, before)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from logist.core.exit_command import Verdict, clean, decode, judge
 from logist.core.model import ExitAction
+from logist.core.prompt import CONTRACT
 from tests.support import examples
 
 ROOT = Path(__file__).parents[2]
@@ -108,9 +109,10 @@ def test_refused_paths(path: str) -> None:
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("Done.\n" + BARE, "the answer has text outside its exit command"),
+        (BARE + "\nBye", "the answer has text after its exit command"),
+        (f"Done.\n```json\n{BARE}\n```", "the exit command stands in a code fence"),
         (f"```json\n{BARE}\n```", "the exit command stands in a code fence"),
-        (f"```json\n{BARE}\n```\nBye", "the answer has text outside its exit command"),
+        (f"```json\n{BARE}\n```\nBye", "the answer has text after its exit command"),
         (f'{{"response": {BARE}}}', "the exit command is wrapped in `response`"),
         (f"{BARE}\n{BARE}\n", "the exit command is given 2 times"),
         (
@@ -123,6 +125,22 @@ def test_warnings(text: str, warning: str) -> None:
     verdict = of(text)
     assert verdict.command is not None
     assert verdict.warnings == (warning,)
+
+
+@pytest.mark.parametrize(
+    "before", ["Done.\n", "Done. ", "Ran:\n```\nmake\n```\n", 'It has {"a": 1}.\n\n', "\ufeff\n"]
+)
+def test_text_before_the_exit_command_needs_no_warning(before: str) -> None:
+    verdict = of(before + BARE + "\n")
+    assert verdict.command is not None
+    assert verdict.warnings == ()
+
+
+def test_the_prompt_and_the_schema_say_the_same_of_text_around_it() -> None:
+    """One rule: what the prompt allows gets no warning, and the schema's description agrees with both."""
+    assert "You may write text before it, but none after it." in CONTRACT
+    described = SCHEMA["properties"]["response"]["description"]
+    assert "Text before it is allowed; text after it is a warning." in described
 
 
 @pytest.mark.parametrize("summary", ["", "A. B! C?", "Version 1.2.3 of a.b.c is out", "One... two…"])

@@ -16,6 +16,18 @@ def test_a_lock_file_decides_and_a_manifest_only_where_there_is_none() -> None:
     ]
 
 
+def test_a_lock_file_is_for_its_directory_and_those_in_it() -> None:
+    """A lock file of the docs says nothing about the project."""
+    paths = ["docs/requirements.txt", "docs/package-lock.json", "docs/package.json", "package.json"]
+    assert choose_lock_files([*paths, "pyproject.toml"]) == [
+        "docs/package-lock.json",
+        "docs/requirements.txt",
+        "package.json",
+        "pyproject.toml",
+    ]
+    assert choose_lock_files(["package-lock.json", "packages/a/package.json"]) == ["package-lock.json"]
+
+
 def test_requirements_and_versions_of_languages() -> None:
     paths = ["requirements.txt", "requirements-dev.txt", "requirements/ci/x.txt", "docs/x.txt", ".nvmrc"]
     assert choose_lock_files(paths) == [

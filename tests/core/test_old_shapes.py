@@ -45,7 +45,7 @@ def way(found: list[Interaction]) -> list[tuple[str, str]]:
 
 
 def differs(found: list[Interaction]) -> list[tuple[int, str]]:
-    return [(one.sequence, one.field) for one in replay.replay(found, SCHEMA, set())]
+    return [(one.sequence, one.field) for one in replay.differences(found, SCHEMA)]
 
 
 def test_what_such_an_entry_looks_like() -> None:

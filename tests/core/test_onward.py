@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from logist.core import step
+from logist.core import prompt, routing, step
 from logist.core.model import Edge, JsonObject, Phase, Status, Step, StepType, StuckKind, Workflow
+from logist.core.rules import TODAY, Rules
 from tests.core.builders import SCHEMA, command, observed, reply, spec, state
 
 
@@ -37,15 +39,14 @@ def concluded(
     action: str = "COMPLETED",
     metadata: JsonObject | None = None,
     before: JsonObject | None = None,
-    strict: bool | None = None,
+    rules: Rules = frozenset(),
     **asked: Any,
 ) -> step.Outcome:
     status = Status.PENDING if phase is Phase.DOER else Status.REVIEW_REQUIRED
     more: JsonObject = {"metadata": metadata} if metadata else {}
     text = command(action, output=output, **more)
-    here = state(status, step="a", workflow="w", **(before or {}))
-    seen = observed(phase).model_copy(update={"strict_gates": strict})
-    return step.conclude(spec(workflow=workflow, **asked), here, reply(text), seen, SCHEMA)
+    here = state(status, **{"step": "a", "workflow": "w", **(before or {})})
+    return step.conclude(spec(workflow=workflow, **asked), here, reply(text), observed(phase), SCHEMA, rules)
 
 
 def test_a_step_leads_on_by_its_output() -> None:
@@ -119,7 +120,7 @@ NEEDS = "; this step needs at least 0.5"
         ({"confidence": 0.5}, None, f"the agent gave no confidence{NEEDS}"),
         ({"confidence": 0.5}, {"Confidence": 0.9}, f"the agent gave no confidence{NEEDS}"),
         *(
-            ({"confidence": 0.5}, {"confidence": value}, f"{shown}, which is no number from 0 to 1{NEEDS}")
+            ({"confidence": 0.5}, {"confidence": value}, f"{shown}, which is not a number from 0 to 1{NEEDS}")
             for value, shown in (
                 (1.5, "1.5"),
                 (-1, "-1"),
@@ -128,9 +129,9 @@ NEEDS = "; this step needs at least 0.5"
                 (True, "true"),
             )
         ),
-        ({"confidence": 0.5}, {"confidence": [0.9]}, f"an array, which is no number from 0 to 1{NEEDS}"),
+        ({"confidence": 0.5}, {"confidence": [0.9]}, f"an array, which is not a number from 0 to 1{NEEDS}"),
         ({"confirm": "output.missing"}, None, "can't be judged: `output.missing` is missing"),
-        ({"confirm": "output.more > 3"}, None, "can't be judged: the kinds of the values do not fit"),
+        ({"confirm": "output.more > 3"}, None, ""),  # true counts as 1, as in JavaScript
         ({"confirm": "output.more === false"}, None, ""),
         ({"confirm": "output.more"}, None, "this step is to be confirmed where `output.more` holds"),
     ],
@@ -138,7 +139,7 @@ NEEDS = "; this step needs at least 0.5"
 def test_a_gate_that_can_not_be_judged_stays_closed(
     fields: JsonObject, metadata: JsonObject | None, why: str
 ) -> None:
-    outcome = concluded(flow(**fields), {"more": True}, metadata=metadata, strict=True)
+    outcome = concluded(flow(**fields), {"more": True}, metadata=metadata, rules=TODAY)
     assert bool(outcome.why_unsure) is bool(why)
     assert why in outcome.why_unsure
     assert outcome.reason == outcome.why_unsure
@@ -147,7 +148,7 @@ def test_a_gate_that_can_not_be_judged_stays_closed(
 
 def test_the_reason_is_kept_until_the_reviewer_has_seen_the_work() -> None:
     reviewed = flow(review=True, confidence=0.5)
-    done = concluded(reviewed, {"more": True}, strict=True)
+    done = concluded(reviewed, {"more": True}, rules=TODAY)
     assert (done.place.status, done.reason) == (Status.REVIEW_REQUIRED, "")
     before = {"unsure": True, "why_unsure": done.why_unsure, "outputs": {"a": {"more": True}}}
     seen = concluded(reviewed, phase=Phase.REVIEWER, before=before)
@@ -180,3 +181,75 @@ def test_a_suggestion_that_is_no_text_is_none() -> None:
         is Status.STUCK
     )
     assert concluded(flow(), {"more": None}, metadata={"suggested_next_stage": "b"}).place.step == "b"
+
+
+# --- the agent's own choice ---
+
+
+def test_m25_the_steps_that_can_follow_are_those_behind_the_decisions() -> None:
+    assert [each.id for each in routing.choices(flow(), "a")] == ["b"]
+    assert routing.choices(flow(), "b") == []
+
+
+def test_m25_decisions_after_decisions_count_and_a_circle_ends() -> None:
+    nested = Workflow(
+        name="w",
+        steps=tuple(
+            Step(id=name, name=name.upper(), step_type=StepType.DECISION if name in "DE" else StepType.TASK)
+            for name in ("a", "D", "E", "b", "c")
+        ),
+        edges=(
+            Edge(source="a", target="D"),
+            Edge(source="D", target="b", condition="output.x"),
+            Edge(source="D", target="E"),
+            Edge(source="E", target="c", condition="output.y"),
+            Edge(source="E", target="D"),
+        ),
+        start="a",
+    )
+    assert [each.id for each in routing.choices(nested, "a")] == ["b", "E", "c", "D"]
+
+
+@pytest.mark.parametrize(
+    ("suggestion", "warned"),
+    [
+        ("b", False),
+        (" B ", False),
+        (None, False),
+        ("", False),
+        ("zz", True),
+        (7, True),
+    ],
+)
+def test_m25_an_unknown_choice_is_a_warning(suggestion: object, warned: bool) -> None:
+    told: JsonObject = {"suggested_next_stage": suggestion}
+    outcome = concluded(flow(), {"more": True}, metadata=told)
+    assert outcome.place.step == "b"
+    warning = f"`suggested_next_stage` is {json.dumps(suggestion)}; expected one of b"
+    assert (warning in outcome.response.warnings) is warned
+
+
+def test_m25_where_nothing_can_be_chosen_a_choice_says_so() -> None:
+    outcome = concluded(flow(), metadata={"suggested_next_stage": "a"}, before={"step": "b"})
+    assert any("nothing to choose after this step" in each for each in outcome.response.warnings)
+
+
+@pytest.mark.parametrize(
+    ("sections", "place"),
+    [(False, "in the `metadata` of the exit command"), (True, "in the section Metadata")],
+)
+def test_m25_the_prompt_lists_ids_and_titles(sections: bool, place: str) -> None:
+    named = flow().model_copy(
+        update={"steps": tuple(each.model_copy(update={"name": f"Step {each.id}"}) for each in flow().steps)}
+    )
+    here = state(Status.PENDING, step="a", workflow="w")
+    for phase, listed in ((Phase.DOER, True), (Phase.REVIEWER, False)):
+        pieces = prompt.user_pieces(spec(workflow=named), here, phase, prompt.Given(), sections=sections)
+        told = {each.source: each.text for each in pieces}
+        assert ("choices" in told) is listed
+        if listed:
+            assert told["choices"].endswith("The steps are:\n\n- b: Step b")
+            assert place in told["choices"]
+    other = state(Status.PENDING, step="b", workflow="w")
+    pieces = prompt.user_pieces(spec(workflow=named), other, Phase.DOER, prompt.Given())
+    assert "choices" not in {each.source for each in pieces}

@@ -73,12 +73,10 @@ class TestTurns:
         assert step.owed_by(state(REVIEW)) is Phase.REVIEWER
         assert step.owed_by(state(Status.SUSPENDED)) is None
 
-    def test_a_job_that_waits_says_why_and_what_helps(self) -> None:
+    def test_a_job_that_waits_says_why(self) -> None:
         one = stuck_state().model_copy(update={"reason": "it broke"})
-        assert step.idle(one) == step.Idle(Status.STUCK, "it broke", 'logist job resubmit --note "..."')
-        assert step.idle(state(Status.DRAFT)) == step.Idle(
-            Status.DRAFT, "nothing to ask an agent", "logist job activate"
-        )
+        assert step.idle(one) == step.Idle(Status.STUCK, "it broke")
+        assert step.idle(state(Status.DRAFT)) == step.Idle(Status.DRAFT, "nothing to ask an agent")
 
 
 class TestLimits:
@@ -307,7 +305,7 @@ class TestConclude:
         assert (response.output, response.metadata) == ({"n": None}, {"m": [1]})
         assert (response.finish, response.redactions, response.error) == ("stop", 2, None)
         judged = exit_command.judge(text, SCHEMA).warnings
-        assert len(judged) == 2
+        assert len(judged) == 1
         assert response.warnings == ["the stream was slow", *judged, "evidence is not there: b"]
 
     def test_stuck_and_retry_without_words_have_a_reason(self) -> None:

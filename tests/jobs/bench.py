@@ -13,6 +13,7 @@ from typing import Any
 from logist.config.environment import Environment
 from logist.config.layering import merged
 from logist.config.settings import Settings
+from logist.config.trust import Trust
 from logist.core.model import Interaction, JobSpec, State
 from logist.jobs import looking, queue
 from logist.jobs.create import create
@@ -63,6 +64,9 @@ def gave(output: Any = None, action: str = "COMPLETED", **more: Any) -> Json:
     return answer(command(action, output=output), **more)
 
 
+PLAN: Json = {"goal": "g", "steps": [{"step_number": 1, "action": "a", "reason": "r"}]}
+"""The least that fits as the output of a Planner."""
+
 RUNS = Path(__file__).parents[2] / "fixtures" / "workflows" / "runs"
 """Workflows that are made to be run."""
 
@@ -90,6 +94,7 @@ class Bench:
             steward="ada",
             agent=f"scripted:{script}",
             say=self.said.append,
+            trust=Trust(place / "user", home),
         )
 
     def change(self, **changes: Any) -> None:

@@ -20,7 +20,7 @@ from logist.jobs import drifting, planning, replaying
 from logist.jobs.planning import Choice
 from logist.resources import resource
 from logist.roles import load_roles
-from tests.jobs.bench import Bench, answer, command
+from tests.jobs.bench import PLAN, Bench, answer, command
 from tests.jobs.conftest import MakeBench
 
 POET = {"name": "Poet", "description": "d", "instructions": "Rhyme.", "llm_model": "m"}
@@ -85,7 +85,10 @@ FILE = "the role file Poet (.logist/roles/Poet.json)"
         ({"instructions": "Sing."}, {("role:Poet", f"{FILE} has changed")}),
         (
             {"permissions": {"can_read_files": True}},
-            {("permissions", "the permissions of the role Poet have changed (.logist/roles/Poet.json)")},
+            {
+                (part, "the permissions of the role Poet have changed (.logist/roles/Poet.json)")
+                for part in ("permissions", "step")
+            },
         ),
         (
             {"context_requirements": []},
@@ -188,7 +191,7 @@ def test_whose_turn_it_is(written: Bench) -> None:
 
 
 def test_a_role_that_a_person_chose_is_marked(bench: MakeBench) -> None:
-    one = bench([answer(), answer()])
+    one = bench([answer(command(output=PLAN)), answer()])
     one.create(review=True)
     one.step(role="Planner")
     one.step()

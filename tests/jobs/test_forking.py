@@ -247,7 +247,9 @@ def test_it_can_not_wait_for_the_children_of_another(bench: MakeBench) -> None:
     gathered = forked(b)
     with pytest.raises(Refused, match="before interaction 4 it was j that waited") as back:
         deciding.restep(b.project, gathered.job.id, 4)
-    assert back.value.fix == "--to 3 has them made anew for this job"
+    assert back.value.fix == (
+        f"to have them made anew for this job: logist job restep --job {gathered.job.id} --to 3"
+    )
     anew = deciding.restep(b.project, gathered.job.id, 3)
     assert (anew.state.spawns, anew.state.children) == (True, [])
     assert {b.state(child).status for child in children} == {Status.SUCCESS}

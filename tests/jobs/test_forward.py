@@ -361,9 +361,23 @@ class TestJobYaml:
         assert file.read_bytes() == before
         assert desk("job", "show", JOB).code == 0
 
-    def test_a_slip_is_told_with_what_was_meant(self, desk: Desk) -> None:
+    def test_a_slip_stops_what_works_by_the_spec(self, desk: Desk) -> None:
+        file = self.add(desk, "limits:\n  cost_treshold: 5\n")
+        history, line = desk.history(), len(file.read_text("utf-8").splitlines())
+        message = f"job.yaml:{line}: unknown key `limits.cost_treshold` (did you mean `cost_threshold`?)\n"
+        for args in (["step"], ["run"], ["preview"], ["config", "--set", "rank=3"], ["rank", "3"], ["fork"]):
+            ran = desk("job", *args, "--job", JOB)
+            assert (ran.code, ran.err.endswith(message)) == (5, True), args
+        assert desk.history() == history
+        assert "rank" not in file.read_text("utf-8")
+
+    def test_a_slip_hides_no_job(self, desk: Desk) -> None:
         self.add(desk, "reveiw: false\n")
-        assert "did you mean `review`?" in desk("job", "step", JOB).err
+        for name in ("show", "status", "history", "verify", "replay", "config"):
+            assert desk("job", name, JOB).code == 0
+        assert desk("job", "suspend", JOB).code == 0
+        assert desk("job", "config", JOB, "--unset", "reveiw").code == 0
+        assert desk("job", "resume", JOB).code == 0
 
     def test_config_keeps_it(self, desk: Desk) -> None:
         file = self.add(desk, "lane: fast # of a newer one\nlimits: {max_depth: 3}\n")

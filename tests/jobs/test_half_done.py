@@ -62,7 +62,7 @@ def no_sandbox(b: Bench) -> None:
     b.change(settings=b.project.settings.model_copy(update={"sandbox": sandbox}))
 
 
-@pytest.mark.deep_beyond(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("change", [fewer_rights, no_such_tool, lower_limit, no_sandbox])
 def test_what_would_be_asked_otherwise_today_is_given_up(
     bench: MakeBench, change: Callable[[Bench], None]
@@ -117,6 +117,7 @@ def test_a_canceled_answer_is_not_gone_on_with_after_a_rerun(bench: MakeBench) -
     assert result.state.status is Status.REVIEW_REQUIRED
 
 
+@pytest.mark.deep
 def test_a_refusal_is_not_lost_by_a_decision(bench: MakeBench) -> None:
     with Loopback(WAITS, END) as server:
         b = quickly_paid(bench(), server.url)
@@ -165,6 +166,7 @@ def test_a_breach_is_found_again_after_a_crash(
     assert not os.path.lexists(b.project.job("j").workspace / "p")
 
 
+@pytest.mark.deep
 def test_turns_of_a_breach_are_not_gone_on_from(bench: MakeBench) -> None:
     steps = [turn(call("execute_command", command="touch q")), *[{"status": 503, "message": "busy"}] * 3]
     with Loopback(*steps) as server:
@@ -191,6 +193,7 @@ def test_turns_before_a_refusal_of_the_provider_are_kept(bench: MakeBench, statu
     assert [m["role"] for m in server.requests[3].body["messages"]].count("tool") == 2
 
 
+@pytest.mark.deep
 def test_what_a_steward_allowed_ends_with_the_step(bench: MakeBench) -> None:
     asks = turn(call("execute_command", command="touch made.txt"))
     with Loopback(asks, asks, END, asks) as server:

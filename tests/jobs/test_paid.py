@@ -87,6 +87,7 @@ def test_worker_and_supervisor_over_http(bench: MakeBench) -> None:
     assert not [name for name, data in b.files().items() if KEY.encode() in data]
 
 
+@pytest.mark.deep
 def test_a_refused_key_ends_at_once_and_uses_no_attempt(bench: MakeBench) -> None:
     with Loopback({"status": 401, "message": "no such key"}) as server:
         b = paid(bench(), server.url)
@@ -100,6 +101,7 @@ def test_a_refused_key_ends_at_once_and_uses_no_attempt(bench: MakeBench) -> Non
     assert KEY not in result.state.reason
 
 
+@pytest.mark.deep
 def test_a_killed_stepper_is_charged_once_and_harvested(bench: MakeBench, tmp_path: Path) -> None:
     gate = threading.Event()
     with Loopback(
@@ -210,6 +212,7 @@ def test_a_stop_before_sending_sends_nothing(bench: MakeBench) -> None:
     assert not (b.folder() / "inflight").exists()
 
 
+@pytest.mark.deep
 def test_ctrl_c_ends_the_courier_and_records_that_it_is_in_doubt(bench: MakeBench) -> None:
     with Loopback({"text": command(), "delay": 600}) as server:
         b = quickly_paid(bench(), server.url)
@@ -230,6 +233,7 @@ def test_ctrl_c_ends_the_courier_and_records_that_it_is_in_doubt(bench: MakeBenc
     assert len(server.requests) == 1
 
 
+@pytest.mark.deep
 def test_ctrl_c_keeps_an_answer_that_comes_in_time(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Just in time."), "delay": 1.5}) as server:
         b = quickly_paid(bench(), server.url)
@@ -259,6 +263,7 @@ def test_ctrl_c_before_anything_is_sent_leaves_no_trace(bench: MakeBench) -> Non
         assert not (b.folder() / "inflight").exists()
 
 
+@pytest.mark.deep
 def test_a_job_that_is_moved_while_an_agent_is_out_keeps_its_answer(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Found it."), "delay": 2}) as server:
         b = quickly_paid(bench(), server.url)
@@ -273,6 +278,7 @@ def test_a_job_that_is_moved_while_an_agent_is_out_keeps_its_answer(bench: MakeB
         assert (last.summary, len(server.requests)) == ("Found it.", 1)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("kind", "ended"), [("cancel", "CANCELED"), ("fail", "FAILED"), ("suspend", "SUSPENDED")]
 )
@@ -304,6 +310,7 @@ def test_a_steward_takes_the_job_from_a_stepper_and_its_agent(bench: MakeBench) 
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.RECOVER, Kind.CANCEL]
 
 
+@pytest.mark.deep
 def test_a_job_that_was_swapped_for_another_is_not_written_to(bench: MakeBench) -> None:
     with Loopback({"text": command(), "delay": 3}) as server:
         b = quickly_paid(bench(), server.url)
@@ -358,6 +365,7 @@ def test_an_answer_that_is_given_while_another_comes_is_not_used(bench: MakeBenc
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ASK]
 
 
+@pytest.mark.deep
 def test_ctrl_c_while_a_refusal_is_on_its_way_does_not_wait_to_ask_again(bench: MakeBench) -> None:
     refusal = {"status": 429, "headers": {"retry-after": "50"}, "delay": 1.5}
     with Loopback(refusal) as server:
@@ -408,6 +416,7 @@ def configured(b: Bench, server: Loopback) -> None:
     (b.project.home / "config.yaml").write_text("\n".join(lines) + "\n", "utf-8")
 
 
+@pytest.mark.deep
 def test_sigterm_leaves_the_courier_at_work(bench: MakeBench) -> None:
     with Loopback({"text": command(summary="Late."), "delay": 2}) as server:
         b = quickly_paid(bench(), server.url)

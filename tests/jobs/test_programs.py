@@ -19,6 +19,7 @@ from logist.agents.programs.errand import ProgramErrand
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
 from logist.agents.protocol import Ask
 from logist.config import trust
+from logist.config.settings import load_settings
 from logist.core import money
 from logist.core.model import (
     ErrorKind,
@@ -110,7 +111,7 @@ def test_a_program_that_claims_what_it_did_not_do(bench: MakeBench) -> None:
     assert b.history()[-1].response.warnings == ["evidence is not there: made.txt"]
 
 
-@pytest.mark.deep_beyond(2)
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     ("body", "kind", "code"),
     [
@@ -132,6 +133,7 @@ def test_how_a_program_fails(bench: MakeBench, body: str, kind: ErrorKind, code:
     assert result.state.status is Status.PENDING
 
 
+@pytest.mark.deep
 def test_a_rejected_command_line_takes_no_attempt_and_costs_nothing(bench: MakeBench) -> None:
     b = made(bench, "sys.exit('error: unknown option --model')")
     for _ in range(4):
@@ -164,6 +166,7 @@ READ_ONLY = Permissions(can_read_files=True)
 SHELL = Permissions(can_read_files=True, can_execute_commands=True)
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("may", [READ_ONLY, SHELL])
 def test_what_a_program_may_not_change_is_undone(bench: MakeBench, may: Permissions) -> None:
     tries = [WRITES, 'pathlib.Path("kept.txt").unlink()', 'os.symlink("/etc", "there")']
@@ -203,6 +206,7 @@ def test_a_hook_that_an_agent_planted_is_gone_for_the_next(bench: MakeBench) -> 
     assert not (git.parent / "hooked").exists()
 
 
+@pytest.mark.deep
 def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> None:
     with Loopback({"text": command()}) as server:
         b = program(paid(bench(), server.url), f"{WRITES}; time.sleep(299)")
@@ -211,7 +215,7 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
         said = whole | {"agent": "fake"}
         (b.project.home / "config.yaml").write_text(json.dumps(said), "utf-8")
         user = b.project.home.parent / "user" / "logist"
-        trust.trust(user, b.project.home, trust.powers(said))
+        trust.read_trust(user, b.project.home, load_settings(b.project.home, user)).allow()
         stepper = step_as_process(b, XDG_CONFIG_HOME=str(user.parent))
         workspace = b.project.job("j").workspace
         waiting_for((workspace / "made.txt").exists)
@@ -229,6 +233,7 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
     assert not [line for line in processes() if script in line]
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("mode", ["auto", "required", "off"])
 def test_a_machine_without_a_sandbox(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch, mode: Literal["auto", "required", "off"]
@@ -244,6 +249,16 @@ def test_a_machine_without_a_sandbox(
     else:
         assert b.step().state.status is Status.REVIEW_REQUIRED
     assert any("no sandbox works here" in line for line in b.said) is (mode == "auto")
+
+
+def test_no_program_is_started_where_its_processes_could_not_be_ended(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = made(bench, WRITES)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(Refused, match="run on Linux only"):
+        b.step()
+    assert len(b.history()) == 1
 
 
 @pytest.mark.deep_beyond(1)

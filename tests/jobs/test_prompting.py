@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logist.core.limits import Halt
+from logist.core.model import Kind
 from logist.core.step import Idle
-from logist.jobs import planning
+from logist.jobs import drifting, planning, replaying
 from logist.jobs.planning import Choice
 from logist.resources import resource
 from logist.roles import load_roles
@@ -90,6 +92,18 @@ def test_a_role_is_told_of_earlier_runs_and_other_jobs_if_it_asks(bench: MakeBen
     assert "Try 2 failed." in last
     assert "- other: Water the roses (PENDING, Worker)" in prompt.split("## Other jobs under way")[1]
     assert "- other: Water the roses (PENDING; tags: garden)" in prompt.split("## Related tasks")[1]
+
+
+@pytest.mark.parametrize(("limit", "told"), [(0, []), (1, ["prior_attempts"])])
+def test_the_config_limits_the_earlier_runs_in_a_prompt(
+    bench: MakeBench, limit: int, told: list[str]
+) -> None:
+    one = bench([answer(command("RETRY"))] * 2, {"context": {"prior_attempts_limit": limit}})
+    poet(one, context_requirements=["prior_attempts"])
+    one.create(role="Poet", review=False)
+    one.step()
+    one.step()
+    assert [source for source in sources(one) if source == "prior_attempts"] == told
 
 
 def test_a_template_is_sent_as_it_was_rendered(bench: MakeBench) -> None:
@@ -201,3 +215,67 @@ def test_a_template_that_can_not_be_filled_is_told(bench: MakeBench) -> None:
         "role 'Poet': prompt_template: line 1, column 12: `{{output.verse}}` is not in the data"
         in one.said[0]
     )
+
+
+# --- later attempts ---
+
+
+def test_l62_an_attempt_after_retry_is_shown_what_the_last_one_wrote(bench: MakeBench) -> None:
+    b = bench(
+        [answer("I tried the lexer.\n\nIt has no tests.\n" + command("RETRY", summary="No.")), answer()]
+    )
+    b.create()
+    b.step()
+    b.step()
+    first, second = (entry.request.prompt for entry in b.history()[1:])
+    assert "## What the last attempt wrote" not in first
+    written = second.partition("## What the last attempt wrote")[2].partition("##")[0]
+    assert "I tried the lexer.\n\nIt has no tests." in written
+    assert '"action"' not in written
+    replayed = replaying.replay_job(b.project, b.project.job("j"), prompts=drifting.prompts(b.project))
+    assert (replayed.differences, replayed.drifts) == ((), ())
+
+
+def test_it_is_shortened_where_there_is_no_room(bench: MakeBench) -> None:
+    b = bench(
+        [answer("word " * 50_000 + "\n" + command("RETRY", summary="No.")), answer()],
+        settings={"context": {"budget_tokens": 3_000}},
+    )
+    b.create()
+    b.step()
+    b.step()
+    prompt = b.history()[-1].request.prompt
+    assert "No." in prompt
+    assert len(prompt.encode()) < 3 * 3_000
+
+
+def test_an_answer_without_other_words_adds_nothing(bench: MakeBench) -> None:
+    b = bench([answer(command("RETRY", summary="No.")), answer()])
+    b.create()
+    b.step()
+    b.step()
+    assert "## What the last attempt wrote" not in b.history()[-1].request.prompt
+
+
+def test_l62_later_attempts_have_their_own_temperature_and_model(bench: MakeBench) -> None:
+    b = bench([answer(command("RETRY", summary="No.")) for _ in range(4)])
+    later = [{"temperature": 0.7}, {"temperature": 0.9, "llm_model": "gemini-2.5-flash"}]
+    poet(b, base="Worker", llm_model="grok-code-fast-1", temperature=0.1, later_attempts=later)
+    b.create(role="Poet", limits={"max_attempts": 5})
+    for _ in range(4):
+        b.step()
+    asked = [entry.request.metadata for entry in b.history() if entry.kind is Kind.ASK]
+    assert [each["temperature"] for each in asked] == [0.1, 0.7, 0.9, 0.9]
+    models = [each["model"] for each in asked]
+    assert models == ["grok-code-fast-1", "grok-code-fast-1", "gemini-2.5-flash", "gemini-2.5-flash"]
+    replayed = replaying.replay_job(b.project, b.project.job("j"), prompts=drifting.prompts(b.project))
+    assert (replayed.differences, replayed.drifts) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "wrong", [[{"temperature": 3}], [{"llm_model": ""}], [{"model": "x"}], "hot", [{"temperature": True}]]
+)
+def test_later_attempts_that_can_not_be_used_are_an_error(tmp_path: Path, wrong: object) -> None:
+    role = {"name": "R", "description": "d", "instructions": "i", "llm_model": "m", "later_attempts": wrong}
+    (tmp_path / "R.json").write_text(json.dumps(role))
+    assert "later_attempts" in load_roles([tmp_path]).broken["R"].message

@@ -128,6 +128,7 @@ def test_a_replay_judges_the_halt_by_what_it_has_booked(bench: MakeBench) -> Non
     assert sorted(b.state(child).status for child in b.children()) == ["CANCELED", "SUCCESS", "SUCCESS"]
 
 
+@pytest.mark.deep
 def test_no_run_too_many_where_several_work_at_once(bench: MakeBench) -> None:
     b = bench()
     names = [f"part {number}" for number in range(8)]
@@ -186,6 +187,7 @@ def test_a_job_yaml_that_is_made_again_shares_the_limits_too(bench: MakeBench, t
     assert b.state(child).limits.max_allowed_iterations == 9
 
 
+@pytest.mark.deep
 def test_jobs_within_jobs_share_the_limits_of_the_topmost(bench: MakeBench) -> None:
     b = bench(settings={"max_concurrent_agents": 1})
     steps = {
@@ -394,6 +396,7 @@ class Dearest(Loopback):
         return {"usage": {"input": prompt, "output": most}, **step}
 
 
+@pytest.mark.deep
 def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, *"abcd")
@@ -428,6 +431,7 @@ def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
 LISTS = {"calls": [{"name": "list_directory", "args": {}}], "usage": {"input": 100, "output": 4000}}
 
 
+@pytest.mark.deep
 def test_a_model_that_finds_no_room_for_its_next_turn_goes_on_from_there(bench: MakeBench) -> None:
     b = bench()
     (child,) = given_away(b, "a")
@@ -461,6 +465,7 @@ def begun(b: Bench, job_id: str, cents: int) -> JobDir:
     return job
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(("cents", "asked"), [(0, 1), (1, 0)])
 def test_a_turn_that_a_killed_courier_had_begun_is_reserved_again(
     bench: MakeBench, cents: int, asked: int
@@ -612,6 +617,7 @@ def test_turns_that_an_older_version_had_begun_are_gone_on_with(bench: MakeBench
 
 def test_items_with_parts_of_the_limits_go_on_as_they_were(tmp_path: Path, bench: MakeBench) -> None:
     b = bench()
+    b.drifts = True  # prompts of an older version
     with tarfile.open(support.ROOT / "fixtures" / "upgrades" / "items-with-divided-limits.tar.gz") as archive:
         archive.extractall(tmp_path / "old", filter="data")
     b.change(

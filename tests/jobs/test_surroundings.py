@@ -52,6 +52,7 @@ def run(
 
 
 def told(history: list[Interaction], **more: Any) -> list[str]:
+    more = {"limit": 3, **more}
     return surroundings.attempts(history, lambda text: text.replace("hunter2", "[redacted]"), **more)
 
 
@@ -60,6 +61,12 @@ def test_the_last_three_runs_are_told_oldest_first() -> None:
     assert told(history) == [f"Worker (work) ended with RETRY: Run {n}." for n in (4, 5, 6)]
     assert told(history, told=1) == [f"Worker (work) ended with RETRY: Run {n}." for n in (3, 4, 5)]
     assert told([]) == told(history[:2], told=1) == []
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(0, ()), (1, (5,)), (4, (2, 3, 4, 5)), (9, (2, 3, 4, 5))])
+def test_the_config_says_how_many_runs_are_told(limit: int, shown: tuple[int, ...]) -> None:
+    history = [entry(1, Kind.CREATE), *(run(n) for n in range(2, 7))]
+    assert told(history, limit=limit, told=1) == [f"Worker (work) ended with RETRY: Run {n}." for n in shown]
 
 
 def test_a_run_without_a_valid_answer_is_told_and_one_without_any_is_not() -> None:
@@ -110,7 +117,7 @@ def test_the_runs_of_a_real_job(bench: MakeBench) -> None:
     made.create()
     for _ in range(2):
         made.step()
-    found = surroundings.attempts(surroundings.runs(made.project.job("j")), made.project.redacted)
+    found = surroundings.attempts(surroundings.runs(made.project.job("j")), made.project.redacted, limit=3)
     assert found == [f"Worker (work) ended with RETRY: Try {n}." for n in range(2)]
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Status
+from logist.errors import Damaged
 from logist.jobs import deciding, health, looking, mending, merging, truncation
 from logist.jobs.backup import Backup
 from logist.jobs.forking import fork
-from logist.jobs.session import changing
+from logist.jobs.session import changing, load
 from logist.store import Problem
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command, gave
@@ -32,6 +33,12 @@ def cut(b: Bench, last: int, job_id: str = "j", *, state: bool = False) -> None:
     (folder / "jobHistory.json").write_bytes(b"".join(lines[: last + 1]) + b"]}\n")
     if not state:
         (folder / "state.json").unlink()
+
+
+def write_state(b: Bench, job_id: str = "j") -> None:
+    """Makes the state.json that fits a history that was cut, as a command of an earlier version did."""
+    session = load(b.project, b.project.job(job_id))
+    session.write_state()
 
 
 def problems(b: Bench, job_id: str = "j") -> list[str]:
@@ -106,6 +113,40 @@ def test_a_history_without_its_state_that_was_not_cut_is_whole(bench: MakeBench)
     deciding.decide(b.project, "j", Kind.SUSPEND)
     (b.folder() / "state.json").unlink()
     assert problems(b) == []
+
+
+def test_the_log_of_a_setup_shows_it(bench: MakeBench) -> None:
+    """That of the next interaction proves nothing: the setup may have failed."""
+    b = stepped(bench([answer()]), 1)
+    (b.folder() / "logs").mkdir(exist_ok=True)
+    (b.folder() / "logs" / "000003.setup.log").touch()
+    assert problems(b) == []
+    (b.folder() / "logs" / "000004.setup.log").touch()
+    (b.folder() / "damaged-on-purpose").touch()
+    assert problems(b) == ["logs/000004.setup.log is of interaction 4, and the history ends with 2"]
+
+
+def test_nothing_is_paid_again_for_a_history_without_its_end(bench: MakeBench) -> None:
+    """The first command that opens it would write a state.json, which then vouches for what is left."""
+    b = stepped(bench(WORK))
+    cut(b, 2)
+    lost = "the history has lost its end: the checkpoint .* is of interaction 4"
+    with pytest.raises(Damaged, match=lost):
+        b.step()
+    with pytest.raises(Damaged, match=lost):
+        deciding.decide(b.project, "j", Kind.CANCEL)
+    assert not (b.folder() / "state.json").exists()
+    assert looking.verify(b.project, b.project.job("j")).notes == ()
+    made = fork(b.project, "j", 2, new_id="left")
+    assert b.state(made.job.id).revision == 3
+    b.step(made.job.id)
+
+
+def test_a_history_without_its_state_that_was_not_cut_goes_on(bench: MakeBench) -> None:
+    b = stepped(bench(WORK), 2)
+    (b.folder() / "state.json").unlink()
+    b.step()
+    assert len(b.history()) == 4
 
 
 def test_what_a_killed_command_has_left_is_no_sign(bench: MakeBench) -> None:
@@ -225,6 +266,7 @@ def test_forks_show_it(bench: MakeBench) -> None:
     assert (problems(b), problems(b, "other")) == ([], [])
     cut(b, 2)
     assert problems(b) == ["job other was forked from interaction 3, and the history ends with 2"]
+    write_state(b)
     deciding.decide(b.project, "j", Kind.SUSPEND)
     assert problems(b) == ["job other was forked from another interaction 3"]
     shutil.rmtree(b.folder())

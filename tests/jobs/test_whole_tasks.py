@@ -75,7 +75,7 @@ MISBEHAVES: dict[str, tuple[Json, Json, str]] = {
 }
 
 
-@pytest.mark.deep_beyond(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("way", MISBEHAVES)
 def test_a_check_that_comes_to_no_good_end_outweighs_the_reviewer(
     bench: MakeBench, tmp_path: Path, way: str
@@ -128,7 +128,7 @@ def test_a_reviewer_that_never_agrees_hands_it_to_a_person(bench: MakeBench, tmp
     result = b.run()
     assert result.state.stuck is not None
     assert (result.state.stuck.kind, result.exit_code) == (StuckKind.ATTEMPTS, 3)
-    with pytest.raises(Refused, match="STUCK takes no merge"):
+    with pytest.raises(Refused, match="can't merge: the job is STUCK"):
         merging.merge(b.project, "j")
     with pytest.raises(UsageError, match="only for a reason"):
         deciding.decide(b.project, "j", Kind.APPROVE, note=" ", command={"override": True})
@@ -143,6 +143,7 @@ def test_a_reviewer_that_never_agrees_hands_it_to_a_person(bench: MakeBench, tmp
 GRAVE, SLIGHT = issue("error", "It is wrong."), issue("warning", "It is long.")
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     ("mode", "rounds", "status", "source"),
     [

@@ -16,7 +16,7 @@ from logist.jobs.backup import Backup
 from logist.jobs.deciding import decide
 from logist.jobs.planning import Choice, preview
 from logist.jobs.switching import switch
-from tests.jobs.bench import Bench, answer, command, gave
+from tests.jobs.bench import PLAN, Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 
 
@@ -126,7 +126,9 @@ def test_a_job_that_is_too_deep_gives_nothing_away(bench: MakeBench, monkeypatch
 def test_the_prompt_of_a_step(bench: MakeBench) -> None:
     b = bench()
     b.follow(
-        "roles.yaml", steps={"plan": [gave({"n": "{{input}}"})], "do": [gave(), gave()]}, title="All of it"
+        "roles.yaml",
+        steps={"plan": [gave({**PLAN, "n": "{{input}}"})], "do": [gave(), gave()]},
+        title="All of it",
     )
     b.step()
     system, user = halves(b, "plan")
@@ -153,7 +155,7 @@ def test_what_was_done_before_is_told(bench: MakeBench) -> None:
     b.follow(
         "roles.yaml",
         steps={
-            "plan": [answer(command(summary="Planned\nin two lines.", output={"plan": 1}))],
+            "plan": [answer(command(summary="Planned\nin two lines.", output=PLAN))],
             "do": [
                 answer(command(summary="Did it.", output={"made": 2})),
                 answer(command(summary="It is good.", output=None)),
@@ -205,7 +207,7 @@ def test_each_step_has_its_role_and_its_reviewer(bench: MakeBench) -> None:
     b.follow(
         "roles.yaml",
         role="Actor",
-        steps={"plan": [gave()], "do": [gave(), gave()], "ask": [gave()], "last": [gave()]},
+        steps={"plan": [gave(PLAN)], "do": [gave(), gave()], "ask": [gave()], "last": [gave()]},
     )
     shown = [(b.state().step, b.state().agent_role, b.state().agent_role_source)]
     while b.step().entries:
@@ -227,7 +229,7 @@ def test_each_step_has_its_role_and_its_reviewer(bench: MakeBench) -> None:
 
 def test_a_switch_holds_at_every_step_until_it_is_taken_back(bench: MakeBench) -> None:
     b = bench()
-    b.follow("roles.yaml", steps={"plan": [gave(), gave()], "do": [gave(), gave()], "ask": [gave()]})
+    b.follow("roles.yaml", steps={"plan": [gave(PLAN), gave(PLAN)], "do": [gave(), gave()], "ask": [gave()]})
     switch(b.project, "j", "Designer")
     b.step()
     assert (b.state().step, b.state().agent_role, b.state().agent_role_source) == ("do", "Designer", "switch")
@@ -241,7 +243,7 @@ def test_a_switch_holds_at_every_step_until_it_is_taken_back(bench: MakeBench) -
 
 def test_a_role_for_one_step_comes_before_all(bench: MakeBench) -> None:
     b = bench()
-    b.follow("roles.yaml", steps={"plan": [gave()]})
+    b.follow("roles.yaml", steps={"plan": [gave(PLAN)]})
     b.step(role="Designer")
     assert roles_asked(b) == ["Designer"]
 
@@ -251,7 +253,7 @@ def test_a_review_that_asks_for_more_is_rework_of_the_same_step(bench: MakeBench
     b.follow(
         "roles.yaml",
         steps={
-            "plan": [gave()],
+            "plan": [gave(PLAN)],
             "do": [gave(), gave(action="RETRY", role="Tester"), gave({"made": 1}), gave()],
         },
     )
@@ -265,7 +267,7 @@ def test_a_review_that_asks_for_more_is_rework_of_the_same_step(bench: MakeBench
 
 def test_no_review_wins_over_the_steps(bench: MakeBench) -> None:
     b = bench()
-    b.follow("roles.yaml", review=False, steps={"plan": [gave()], "do": [gave()]})
+    b.follow("roles.yaml", review=False, steps={"plan": [gave(PLAN)], "do": [gave()]})
     b.step()
     assert b.step().state.step == "ask"
 
@@ -458,9 +460,9 @@ def gated(b: Bench, tmp_path: Path, metadata: Any, *, more: str = "", reviewer: 
     ("metadata", "why"),
     [
         (None, "the agent gave no confidence"),
-        ({"confidence": 1.5}, "is 1.5, which is no number from 0 to 1"),
-        ({"confidence": "high"}, 'is "high", which is no number from 0 to 1'),
-        ({"confidence": True}, "is true, which is no number from 0 to 1"),
+        ({"confidence": 1.5}, "is 1.5, which is not a number from 0 to 1"),
+        ({"confidence": "high"}, 'is "high", which is not a number from 0 to 1'),
+        ({"confidence": True}, "is true, which is not a number from 0 to 1"),
         ({"confidence": 0.79}, "is 0.79; this step needs at least 0.8"),
     ],
 )
@@ -529,7 +531,7 @@ def test_a_state_from_before_workflows_verifies(bench: MakeBench) -> None:
 
 def test_an_answer_for_another_step_is_kept_and_not_used(bench: MakeBench) -> None:
     b = bench()
-    b.follow("roles.yaml", steps={"plan": [gave()], "do": [gave()]})
+    b.follow("roles.yaml", steps={"plan": [gave(PLAN)], "do": [gave()]})
     assert b.state().stuck is None
     from tests.jobs.test_recovery import left_in_flight, response
 

@@ -276,6 +276,59 @@ def test_their_work_is_merged_in_the_order_of_the_items(bench: MakeBench) -> Non
     assert "- plan: Done." in prompt
 
 
+def test_each_result_has_its_item_and_index_also_where_one_is_missing(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    b = bench()
+    flow = tmp_path / "some.yaml"
+    flow.write_text(
+        "steps:\n- {id: plan, prompt: x}\n"
+        "- {id: each, stepType: foreach, itemsPath: output.parts, itemVariable: part, minSuccessPercent: 60, prompt: 'Do it.'}\n"
+        "- {id: gather, stepType: join, prompt: '{{range aggregatedResults}}Now {{.index}} {{.item}} {{.output}}.{{end}}'}\n"
+    )
+    first, second, third = given_away(b, "a", "b", "c", workflow=str(flow))
+    decide(b.project, second, Kind.CANCEL)
+    work(b, first, third)
+    state = b.step().state
+    assert state.results == ["a done", "c done"]
+    assert state.result_items == [{"item": "a", "index": 0}, {"item": "c", "index": 2}]
+    b.step()
+    prompt = b.history()[-1].request.prompt
+    assert "Now 0 a a done.Now 2 c c done." in prompt
+    assert '"index": 2' in prompt
+
+
+NO_ITEMS = {
+    "empty": ({"parts": []}, "`output.parts` is an empty list"),
+    "missing": ({}, "`output.parts` is missing"),
+    "text": ({"parts": "a, b"}, "`output.parts` is text, not a list"),
+    "null": ({"parts": None}, "`output.parts` is null, not a list"),
+}
+
+
+@pytest.mark.parametrize(("output", "why"), NO_ITEMS.values(), ids=NO_ITEMS)
+def test_a_foreach_without_items_says_why(bench: MakeBench, output: Json, why: str) -> None:
+    b = bench()
+    b.follow("fan-out.yaml", steps={"plan": [gave(output)]})
+    b.step()
+    spawned = b.step().entries[-1]
+    assert (spawned.kind, spawned.state_after) == (Kind.SPAWN, Status.PENDING)
+    assert spawned.reason == f"each: no items, because {why}"
+
+
+def test_the_prompt_of_an_item_knows_the_job_it_does_a_part_of(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    flow = tmp_path / "parent.yaml"
+    flow.write_text(
+        "steps:\n- {id: plan, prompt: x}\n"
+        "- {id: each, stepType: foreach, itemsPath: output.parts, prompt: 'Do {{item}} for {{parentId}}.'}\n"
+        "- {id: gather, stepType: join, prompt: x}\n"
+    )
+    (child,) = given_away(b, "a", workflow=str(flow))
+    b.run(child)
+    assert "Do a for j." in b.history(child)[1].request.prompt
+
+
 def test_a_file_that_no_checkpoint_holds_is_named_and_is_no_evidence(bench: MakeBench) -> None:
     b = bench(settings={"workspace": {"max_checkpoint_bytes": 100}})
     files = {"big.bin": "x" * 101, "small.txt": "1"}
@@ -350,7 +403,7 @@ def test_too_few_of_them_are_stuck(bench: MakeBench) -> None:
     result = b.run()
     assert (result.exit_code, result.state.stuck and result.state.stuck.kind) == (3, StuckKind.SHARE)
     assert f"1 of 2 succeeded, and 100 % have to: {children[1]} (STUCK)" in result.state.reason
-    with pytest.raises(Refused, match="takes no"):
+    with pytest.raises(Refused, match="can't"):
         b.give(command())
     assert b.state(children[1]).status is Status.STUCK
 

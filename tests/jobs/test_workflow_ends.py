@@ -276,7 +276,7 @@ def test_a_job_put_back_to_when_it_waited_for_jobs_that_are_canceled_makes_new_o
     stuck = b.step()
     assert stuck.state.stuck is not None
     assert stuck.state.stuck.kind is StuckKind.SHARE
-    assert "with --to STEP for new jobs" in stuck.next_command
+    assert "--to STEP for new jobs" in stuck.next_command
     assert decide(b.project, "j", Kind.RESUBMIT, command={"step": "each"}).state.spawns
     assert b.run().state.status is Status.SUCCESS
     assert b.children() == ["j--3-1", "j--8-1"]

@@ -49,7 +49,7 @@ def test_nobody_works_for_a_job_that_has_gone_back(bench: MakeBench, how: str) -
 def test_a_restep_after_the_jobs_were_made_leaves_them_alone(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, "a", "b")
-    switch(b.project, "j", "Planner")
+    switch(b.project, "j", "Designer")
     restep(b.project, "j", 4)
     assert (b.state().status, b.state().children) == (Status.WAITING, children)
     assert {b.state(child).status for child in children} == {Status.PENDING}

@@ -118,6 +118,7 @@ def test_changes_are_asked_for_and_the_circle_leads_to_a_merge(bench: MakeBench)
     assert b.children() == ["j--4-1", "j--4-2", "j--10-1"]
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("retry", [False, None, 0, ""])
 def test_a_pull_request_that_is_not_tried_again_is_closed(bench: MakeBench, retry: Any) -> None:
     b = bench()
@@ -228,3 +229,12 @@ def test_a_job_whose_first_decision_has_no_branch_can_be_led_on(bench: MakeBench
     b.script({"a": [gave()]})
     decide(b.project, "j", Kind.RESUBMIT, command={"step": "a"})
     assert b.run().state.status is Status.SUCCESS
+
+
+def test_an_approval_records_the_step_that_is_approved(bench: MakeBench) -> None:
+    b = bench()
+    pull_request(b, review(50))
+    decide(b.project, "j", Kind.APPROVE, command={"output": {"verdict": "fine"}})
+    approved = b.history()[-1]
+    assert (approved.kind, approved.step, b.state().step) == (Kind.APPROVE, "G", "I")
+    assert not list(differences(b.history(), b.project.schema))

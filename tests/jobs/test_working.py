@@ -126,6 +126,7 @@ def test_completed_without_any_change_is_said_to_people_and_to_the_reviewer(benc
     assert not any("no file was changed" in line for line in entry_lines(entry) if isinstance(line, str))
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize(
     ("permissions", "steps", "unchanged"),
     [
@@ -186,6 +187,42 @@ def test_a_role_is_offered_only_what_it_may_use_and_a_made_up_call_is_refused(be
     assert [each["error"] for each in results] == [False, True, True]
     prompt = server.requests[0].body["messages"][0]["content"]
     assert "You may not change files, create files, delete files or run commands" in prompt
+
+
+def test_a_model_that_calls_an_unknown_tool_reads_the_error_and_goes_on(bench: MakeBench) -> None:
+    steps = [
+        turn(call("apply patch", patch="x")),
+        turn(call("create_file", path="made.txt", content="x")),
+        END,
+    ]
+    with Loopback(*steps) as server:
+        b = quickly_paid(bench(), server.url)
+        b.create()
+        result = b.step()
+    assert result.state.status is Status.REVIEW_REQUIRED
+    assert (b.project.job("j").workspace / "made.txt").exists()
+    asked, answer = server.requests[1].body["messages"][-2:]
+    assert asked["tool_calls"][0]["function"]["name"] == "apply_patch"  # providers refuse the space
+    assert answer["content"].startswith("error: unknown tool: apply patch; your tools are: read_file, ")
+    entry = b.history()[-1]
+    assert entry.response.tools_failed == {"apply patch": 1}
+    assert entry.observed is not None
+    assert entry.observed.refusals == []
+
+
+@pytest.mark.parametrize(("tools", "requests"), [({}, 5), ({"max_unknown_calls": 2}, 2)])
+def test_a_model_that_keeps_calling_unknown_tools_is_stuck(
+    bench: MakeBench, tools: Json, requests: int
+) -> None:
+    with Loopback(turn(call("bash", command="ls"))) as server:
+        b = quickly_paid(bench(), server.url, tools=tools)
+        b.create()
+        result = b.step()
+    assert len(server.requests) == requests
+    assert result.state.stuck is not None
+    assert (result.exit_code, result.state.stuck.kind) == (3, StuckKind.AGENT)
+    assert result.state.reason.endswith("the agent kept calling tools that do not exist")
+    assert b.history()[-1].usage.input_tokens == 100 * requests
 
 
 def test_what_a_shell_changes_is_undone_and_stops_the_job(bench: MakeBench) -> None:
@@ -257,6 +294,7 @@ def test_the_cost_limit_stands_before_each_turn(bench: MakeBench) -> None:
     assert error.kind is ErrorKind.LIMIT
 
 
+@pytest.mark.deep
 def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> None:
     steps = [
         turn(call("execute_command", command="touch made.txt")),
@@ -278,6 +316,7 @@ def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> N
     assert (b.project.job("j").workspace / "made.txt").exists()
 
 
+@pytest.mark.deep
 def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) -> None:
     steps = [
         *(turn(call("create_file", path=f"{number}.txt", content="x")) for number in range(7)),
@@ -307,6 +346,7 @@ def test_a_courier_killed_between_turns_keeps_what_was_paid(bench: MakeBench) ->
     assert not [line for line in processes() if "sleep 301" in line]
 
 
+@pytest.mark.deep
 def test_a_decision_on_a_half_done_answer_books_it(bench: MakeBench) -> None:
     steps = [turn(call("execute_command", command="touch started; sleep 302")), END]
     with Loopback(*steps) as server:
@@ -341,7 +381,7 @@ def processes() -> list[str]:
     return found
 
 
-@pytest.mark.deep_beyond(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("says", ["retry", "assume_paid"])
 def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: str) -> None:
     with Loopback(*DOUBT) as server:
@@ -360,7 +400,7 @@ def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: 
     assert [change.path for change in answer.observed.changes] == ["made.txt"]  # type: ignore[union-attr]
 
 
-@pytest.mark.deep_beyond(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("changed", ["note", "file", "spec", "role"])
 def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: str) -> None:
     note = "Mind the tests." if changed == "note" else None

@@ -68,6 +68,7 @@ def checked(
 TEST = ["python3", "-c", "import shop; assert shop.price() == 1, shop.price()"]
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("code", [WRONG, RIGHT])
 def test_an_editable_install_of_the_checkout_does_not_judge_the_work(
@@ -117,6 +118,81 @@ def test_a_check_is_not_run_where_an_import_hook_goes_before_the_workspace(
     assert (found["outcome"], "shop (Python)" in found["reason"]) == ("not_run", True)
 
 
+def editable_shop(tmp_path: Path, package: str = "src/shop") -> Path:
+    """A checkout that is installed in editable mode in the active environment."""
+    repo = checkout(tmp_path / "repo", package)
+    site = environment_of(tmp_path / "venv")
+    (site / "shop.pth").write_text(f"{(repo / package).parent}\n", "utf-8")
+    installed(site, "shop", repo)
+    return repo
+
+
+@pytest.mark.parametrize(
+    ("work", "command"),
+    [
+        ({"src/shop/__init__.py": None, "src/shop/more.py": ""}, TEST),
+        ({"src/shop/__init__.py": None, "src/other.py": ""}, TEST),
+        ({"src/shop/__init__.py": WRONG}, ["python3", "-I", *TEST[1:]]),
+        ({"src/shop/__init__.py": WRONG}, f"python3 -sE -c '{TEST[2]}'"),
+    ],
+    ids=["no __init__.py", "no package", "isolated", "without the environment"],
+)
+def test_a_check_is_not_run_where_the_checkout_would_pass_it(
+    bench: MakeBench, tmp_path: Path, work: Json, command: str | list[str]
+) -> None:
+    repo = editable_shop(tmp_path)
+    result = checked(bench, tmp_path, work, "off", command, repo=str(repo))
+    assert (result["outcome"], "shop (Python)" in result["reason"]) == ("not_run", True)
+
+
+def test_a_check_runs_no_package_that_a_link_of_the_workspace_leads_away_from(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    repo = editable_shop(tmp_path)
+    committed = (
+        "rm -r src && ln -s lib src && git add -A && git -c user.name=a -c user.email=a@b.c commit -qm 2"
+    )
+    subprocess.run(f"{committed} && rm src && mkdir -p src/shop", shell=True, cwd=repo, check=True)
+    (repo / "src" / "shop" / "__init__.py").write_text(RIGHT, "utf-8")
+    work = {"lib/shop/__init__.py": WRONG}
+    assert checked(bench, tmp_path, work, "off", TEST, repo=str(repo))["outcome"] == "not_run"
+
+
+def test_what_is_new_in_the_checkout_is_in_no_check_s_way(bench: MakeBench, tmp_path: Path) -> None:
+    repo = editable_shop(tmp_path)
+    (repo / "src" / "later.py").touch()
+    result = checked(bench, tmp_path, {"src/shop/__init__.py": RIGHT}, "off", TEST, repo=str(repo))
+    assert result["outcome"] == "passed"
+
+
+def test_the_python_of_any_word_of_a_command_is_looked_at(bench: MakeBench, tmp_path: Path) -> None:
+    """The package was renamed by its install, so no directory on the path could replace it."""
+    repo = checkout(tmp_path / "repo", "code")
+    site = environment_of(tmp_path / "other")
+    (site / "shop").symlink_to(repo / "code")
+    command = f"cd . && MORE=1 {tmp_path}/other/bin/python3 -c '{TEST[2]}'"
+    for line in (command, ["sh", "-c", command]):
+        place = tmp_path / str(len(line))
+        result = checked(bench, place, {"code/__init__.py": WRONG}, "off", line, repo=str(repo))
+        assert result["outcome"] == "not_run"
+
+
+def test_a_project_around_the_workspace_is_not_checked_instead_of_it(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    """npm, go, cargo and pytest look in the directories above for the file that the agent has deleted."""
+    settings = {"sandbox": {"mode": "off"}, "review": {"checks": {"ours": {"command": "true"}}}}
+    b = bench([answer(files={"pytest.ini": None})], settings)
+    repo = b.project.home.parent
+    (repo / "pytest.ini").write_text("[pytest]\npythonpath = src\n", "utf-8")
+    (repo / ".gitignore").write_text(".logist\n", "utf-8")
+    b.create(repo=str(checkout(repo)))
+    b.step()
+    (result,) = b.state().checks or [{}]
+    assert (result["outcome"], str(repo) in result["reason"]) == ("not_run", False)
+    assert f"check ours: the workspace has no pytest.ini, so tools use the one in {repo}" in b.said
+
+
 def test_another_package_from_outside_is_told_and_not_in_the_way(bench: MakeBench, tmp_path: Path) -> None:
     repo = checkout(tmp_path / "repo")
     (tmp_path / "libfoo").mkdir()
@@ -137,7 +213,7 @@ def test_a_logist_that_is_installed_from_a_checkout_breaks_no_check(bench: MakeB
     (own / "private.txt").write_text("private", "utf-8")
     site = environment_of(tmp_path / "venv")
     (site / "logist.pth").write_text(f"{own}\n", "utf-8")
-    installed(site, "logist", own)
+    installed(site, "logist_jobs", own)
     command = f"python3 -c 'import logist.pytest_plugin' && cat {own}/private.txt"
     found = checked(bench, tmp_path, {"a.txt": ""}, "required", command)
     assert "ModuleNotFoundError" not in found["output"]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logist.core.model import Kind, Status
-from logist.errors import SetupFailed, Stopped
+from logist.config.environment import Environment
+from logist.core.model import Check, Kind, Status
+from logist.errors import InvalidFile, SetupFailed, Stopped
 from logist.jobs import asking, setup_cache, workspace_setup
 from logist.jobs.deciding import decide, rerun, restep
 from logist.jobs.forking import fork
@@ -133,6 +135,7 @@ def test_other_lock_files_or_commands_are_another_setup(bench: MakeBench, tmp_pa
     assert site.ran() == 4
 
 
+@pytest.mark.deep
 def test_a_failure_stops_the_job_before_anybody_is_asked(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK], check="tool")
     site.set(commands=("mkdir .venv; touch half.txt; echo why it fails >&2; exit 3",))
@@ -172,6 +175,7 @@ def test_why_it_failed(bench: MakeBench, tmp_path: Path, commands: Any, why: str
     assert why in raised.value.message
 
 
+@pytest.mark.deep
 def test_what_it_changes_beside_goes_back_and_what_git_ignores_stays(
     bench: MakeBench, tmp_path: Path
 ) -> None:
@@ -211,6 +215,95 @@ def test_an_agent_can_not_change_the_program_that_judges_it(bench: MakeBench, tm
     assert b.state().status is Status.APPROVAL_REQUIRED
 
 
+def test_a_check_can_not_change_the_program_of_the_next_one(bench: MakeBench, tmp_path: Path) -> None:
+    """A check runs what the agent wrote, its tests say, and the linter after it is in the environment too."""
+    site = Site(bench, tmp_path, [WORK], check="printf '#!/bin/sh\\necho planted\\n' > .venv/bin/tool; tool")
+    settings = site.bench.project.settings
+    checks = {**settings.review.checks, "second": Check(command="tool")}
+    review = settings.review.model_copy(update={"checks": checks})
+    site.bench.change(settings=settings.model_copy(update={"review": review}))
+    b = site.create()
+    b.step()
+    assert {each["check"]: each["output"] for each in b.state().checks or []} == {
+        "ours": "planted",
+        "second": "the tool of ., with one",
+    }
+
+
+def test_the_commands_run_no_program_that_an_agent_has_configured_for_git(
+    bench: MakeBench, tmp_path: Path
+) -> None:
+    """They have network access, and git runs what its config and hooks name."""
+    site = Site(bench, tmp_path, [WORK])
+    site.set(commands=(INSTALL, "git status > .venv/status"))
+    b = site.create()
+    program = b.workspace() / ".git" / "planted"
+    program.write_text(f"#!/bin/sh\ntouch {b.workspace()}/planted\n", "utf-8")
+    program.chmod(0o755)
+    with (b.workspace() / ".git" / "config").open("a") as file:
+        file.write(f"[core]\n\tfsmonitor = {program}\n")
+    b.step()
+    assert (b.workspace() / ".venv" / "status").exists()
+    assert not any("planted" in line for line in b.said)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "packages",
+        *(pytest.param(name, marks=pytest.mark.deep) for name in ("", "interpreters", "copies", "locks")),
+    ],
+)
+def test_no_link_that_came_with_a_clone_leads_a_setup_elsewhere(
+    bench: MakeBench, tmp_path: Path, name: str
+) -> None:
+    """The commands write to these, and have network access."""
+    site = Site(bench, tmp_path, [WORK])
+    site.set(commands=(INSTALL, "touch $XDG_CACHE_HOME/written"))
+    b = site.create()
+    private = tmp_path / "private"
+    private.mkdir()
+    folder = b.project.jobs_dir / setup_cache.FOLDER
+    if name:
+        folder.mkdir()
+    (folder / name).symlink_to(private)
+    with nullcontext() if name == "copies" else pytest.raises(InvalidFile, match="must be a directory"):
+        b.step()
+    assert not list(private.iterdir())
+
+
+def test_variables_that_are_no_secret_decide_what_is_installed(bench: MakeBench, tmp_path: Path) -> None:
+    site = Site(bench, tmp_path, [WORK], environment=["NODE_ENV", "NPM_TOKEN"])
+    b = site.bench
+    for number, values in enumerate(
+        [
+            {"NODE_ENV": "production", "NPM_TOKEN": "secret-one-1234"},
+            {"NODE_ENV": "production", "NPM_TOKEN": "secret-two-1234"},
+            {"NODE_ENV": "test", "NPM_TOKEN": "secret-two-1234"},
+        ]
+    ):
+        b.change(environment=Environment({"HOME": str(tmp_path), "PATH": os.environ["PATH"], **values}))
+        site.create(f"j{number}", review=False)
+        b.step(f"j{number}")
+        b.script({}, [WORK])
+    assert (site.ran(), site.copied()) == (2, 1)
+
+
+def test_without_a_lock_file_each_job_runs_the_commands(bench: MakeBench, tmp_path: Path) -> None:
+    """Nothing says that the second one needs what the first has made, say a build of its sources."""
+    site = Site(bench, tmp_path, [WORK], check="cat build/out")
+    site.set(commands=("mkdir build; cat main.c > build/out",))
+    committed = "git add -A && git -c user.name=a -c user.email=a@b.c commit -qm more"
+    for text in ("one", "two"):
+        (site.repo / "main.c").write_text(text, "utf-8")
+        subprocess.run(f"git rm -q --ignore-unmatch requirements.txt; {committed}", shell=True, cwd=site.repo, check=True)  # fmt: skip
+        b = site.create(text)
+        b.step(text)
+        assert outcome(b, text)["output"] == text
+        b.script({}, [WORK])
+
+
+@pytest.mark.deep
 def test_it_is_done_again_when_an_agent_has_changed_a_lock_file(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [answer(files={"requirements.txt": "two"}), PASSES], check="tool")
     b = site.create()
@@ -246,6 +339,7 @@ def test_without_network_the_environment_from_before_is_used_and_the_check_says_
     assert (found["reason"] in b.history()[-1].request.prompt, site.ran()) == (True, 1)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("rerun", "network", "runs"), [("auto", False, False), ("auto", True, True), ("always", False, True)])  # fmt: skip
 def test_who_makes_it_run_again(
     bench: MakeBench, tmp_path: Path, rerun: str, network: bool, runs: bool
@@ -260,6 +354,7 @@ def test_who_makes_it_run_again(
     assert (site.ran() == 2, bool(prepared.note)) == (runs, not runs)
 
 
+@pytest.mark.deep
 def test_what_was_never_set_up_and_may_not_be_is_told(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK, PASSES, WORK], check="true", rerun="never")
     site.set(commands=())
@@ -286,6 +381,7 @@ def test_a_workspace_that_begins_empty_is_set_up_when_there_is_something(
     assert (outcome(b)["output"], site.ran()) == ("the tool of ., with one", 1)
 
 
+@pytest.mark.deep
 def test_what_an_agent_began_and_can_not_be_set_up_goes_back_to_it(bench: MakeBench, tmp_path: Path) -> None:
     bad, good = (answer(files={"requirements.txt": text}) for text in ("bad", "one"))
     site = Site(bench, tmp_path, [bad, PASSES, good, PASSES], check="tool")
@@ -299,6 +395,7 @@ def test_what_an_agent_began_and_can_not_be_set_up_goes_back_to_it(bench: MakeBe
     assert (outcome(b)["outcome"], b.state().attempts) == ("passed", 1)
 
 
+@pytest.mark.deep
 def test_a_lock_file_that_an_agent_broke_goes_back_to_it(bench: MakeBench, tmp_path: Path) -> None:
     broken = answer(files={"requirements.txt": "bad"})
     corrected = answer(files={"requirements.txt": "one"})
@@ -320,6 +417,7 @@ def test_a_lock_file_that_an_agent_broke_goes_back_to_it(bench: MakeBench, tmp_p
     assert site.ran() == 3 * 2  # what was not run is tried once more after the review
 
 
+@pytest.mark.deep
 def test_an_answer_waits_while_the_setup_fails(bench: MakeBench, tmp_path: Path) -> None:
     """The network is down, say: the work is not to blame, and is neither lost nor asked for again."""
     site = Site(bench, tmp_path, [], check="tool")
@@ -350,6 +448,7 @@ def test_where_nothing_can_be_put_back_the_check_says_so(bench: MakeBench, tmp_p
     assert outcome(b)["reason"] == workspace_setup.CHANGED
 
 
+@pytest.mark.deep
 def test_going_back_keeps_or_makes_it_again(bench: MakeBench, tmp_path: Path) -> None:
     two = answer(files={"requirements.txt": "two"})
     site = Site(bench, tmp_path, [two, PASSES, two, PASSES, WORK, PASSES], check="tool")
@@ -378,6 +477,7 @@ def test_a_fork_and_children_get_a_copy(bench: MakeBench, tmp_path: Path) -> Non
     assert (b.workspace("forked") / ".venv" / "bin" / "tool").exists()
 
 
+@pytest.mark.deep
 def test_children_get_a_copy_of_what_their_parent_has(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [], check="tool")
     b = site.bench
@@ -392,6 +492,7 @@ def test_children_get_a_copy_of_what_their_parent_has(bench: MakeBench, tmp_path
     assert b".venv" not in git.run("ls-tree", "-r", "--name-only", last)
 
 
+@pytest.mark.deep
 def test_a_stop_ends_it_and_the_next_step_begins_it_again(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK, PASSES], check="tool")
     site.set(commands=("mkdir -p .venv; touch .venv/half; touch stray.txt; exec sleep 60",))
@@ -409,6 +510,7 @@ def test_a_stop_ends_it_and_the_next_step_begins_it_again(bench: MakeBench, tmp_
     assert not (b.workspace() / "stray.txt").exists()
 
 
+@pytest.mark.deep
 def test_a_copy_that_does_not_fit_another_place_is_for_its_own_job(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [answer(files={".venv/binary": "gone"}), PASSES], check="cat .venv/binary")
     site.set(commands=(INSTALL, "printf '\\0%s' $PWD > .venv/binary"))
@@ -422,6 +524,7 @@ def test_a_copy_that_does_not_fit_another_place_is_for_its_own_job(bench: MakeBe
     assert site.ran() == 4
 
 
+@pytest.mark.deep
 def test_a_copy_that_came_with_a_clone_is_not_used(bench: MakeBench, tmp_path: Path) -> None:
     site = Site(bench, tmp_path, [WORK], check="tool")
     b = site.create()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from shutil import copytree
 
 import pytest
 
+from tests import support
 from tests.plugin.conftest import Run, changed, other_end, recorded
 
 
@@ -45,6 +47,17 @@ def test_a_prompt_that_has_drifted(
         )
     if choice == "fail":
         result.stdout.fnmatch_lines(["*the role file Supervisor*has changed*"])
+
+
+@pytest.mark.parametrize(("strict", "outcome"), [([], "passed"), (["--logist-strict"], "failed")])
+def test_a_rule_that_a_newer_version_changed(
+    pytester: pytest.Pytester, run: Run, strict: list[str], outcome: str
+) -> None:
+    gates = support.ROOT / "fixtures/upgrades/gates-that-a-missing-confidence-opened"
+    copytree(gates, pytester.path / "rec" / "gates")
+    result = run("--logist-fixtures", "rec", "--logist-prompts", "accept", "-rA", *strict)
+    result.assert_outcomes(**{outcome: 1})
+    result.stdout.fnmatch_lines(["*a rule has changed in Logist 0.1.0 (closed_gates)*"])
 
 
 def test_a_warning_that_is_an_error_is_told_as_a_failure(pytester: pytest.Pytester, run: Run) -> None:

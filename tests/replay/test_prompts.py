@@ -16,9 +16,9 @@ from logist.roles import load_roles
 from tests.replay.test_fixtures import RECORDED, SCHEMA
 
 SINCE = {
-    Phase.DOER: {("permissions", "added")},
+    Phase.DOER: {("contract", "changed"), ("permissions", "added")},
     Phase.REVIEWER: {
-        *(("permissions", "added"), ("verdict", "added"), ("checklist", "added")),
+        *(("contract", "changed"), ("permissions", "added"), ("verdict", "added"), ("checklist", "added")),
         *(("step", "changed"), ("role:Supervisor", "changed")),
     },
 }

@@ -1,4 +1,4 @@
-"""Jobs that an earlier version recorded, under rules that have changed since: each replays as it was judged then.
+"""Jobs that an earlier version recorded, under rules that have changed since: each replays, and names the changes.
 
 `fixtures/upgrades/NAME` has the history and the state.json of a job as that version left them.
 """
@@ -10,14 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from logist.core import newer
+from logist.core import newer, rules
 from logist.core.fold import fold
-from logist.jobs import archives
+from logist.core.model import Status
+from logist.core.replay import Difference, differences, replay
+from logist.jobs import archives, replay_report
 from logist.jobs.looking import interactions
 from logist.jobs.replaying import replay_file
 from tests import support
 from tests.replay.test_fixtures import SCHEMA
 
+GATES = support.ROOT / "fixtures/upgrades/gates-that-a-missing-confidence-opened"
+KINDS = support.ROOT / "fixtures/upgrades/branches-by-kinds-that-do-not-fit"
 JOBS = sorted(path.parent for path in (support.ROOT / "fixtures" / "upgrades").glob("*/jobHistory.json"))
 
 
@@ -30,13 +34,72 @@ def test_an_old_job_loads_verifies_and_replays(path: Path) -> None:
     assert [name for name, value in state.items() if not newer.holds(recorded.get(name), value)] == []
     replayed = replay_file(SCHEMA, path)
     assert (replayed.differences, replayed.disagreements) == ((), ())
+    assert not replayed.fails(prompts=False)
+
+
+def test_a_changed_rule_is_named_with_its_version_and_fails_only_if_that_is_wanted() -> None:
+    replayed = replay_file(SCHEMA, GATES)
+    changed = [(each.sequence, each.rule, each.version) for each in replayed.changed_rules]
+    assert changed == [(number, "closed_gates", "0.1.0") for number in (2, 3, 4, 5, 6)]
+    assert {"state_after", "unsure"} <= {each.field for each in replayed.changed_rules[0].differences}
+    assert not replayed.fails()
+    assert replayed.fails(rules=True)
+    text = "\n".join(replay_report.lines(replayed))
+    assert "interactions 2, 3, 4, 5, 6: a rule has changed in Logist 0.1.0 (closed_gates)" in text
+    assert "waits for approval if its step's `confidence`" in text
+
+
+def test_branches_that_javascript_takes_otherwise_name_their_rule() -> None:
+    replayed = replay_file(SCHEMA, KINDS)
+    assert [(each.sequence, each.rule) for each in replayed.changed_rules] == [
+        (2, "javascript_order"),
+        (4, "javascript_order"),
+    ]
+    assert not replayed.fails()
+    assert replayed.fails(rules=True)
+
+
+def test_what_no_rule_explains_is_a_difference_also_beside_a_changed_rule(tmp_path: Path) -> None:
+    entries = [*interactions(archives.one(GATES).job)]
+    wrong = entries[1].model_copy(update={"state_after": Status.SUCCESS})
+    found = list(replay([entries[0], wrong], SCHEMA, ()))
+    assert found
+    assert all(isinstance(each, Difference) for each in found)
+
+
+def test_an_interaction_that_was_judged_by_todays_rules_has_no_excuse() -> None:
+    entries = [
+        each.model_copy(update={"rules": rules.LATEST}) for each in interactions(archives.one(GATES).job)
+    ]
+    assert {each.sequence for each in differences(entries, SCHEMA)} == {2, 3, 4, 5, 6}
+
+
+def test_an_interaction_of_a_newer_logist_says_that_its_rules_are_not_known() -> None:
+    entries = [
+        each.model_copy(update={"rules": rules.LATEST + 1}) for each in interactions(archives.one(GATES).job)
+    ]
+    assert "judged by a rule that only a newer Logist has" in next(differences(entries, SCHEMA)).cause
+
+
+def test_the_flag_of_earlier_versions_says_the_rule(tmp_path: Path) -> None:
+    entry = [*interactions(archives.one(GATES).job)][1]
+    assert entry.observed is not None
+    flagged = entry.observed.model_copy(update={"strict_gates": True})
+    assert rules.recorded_under(entry) == frozenset()
+    assert rules.recorded_under(entry.model_copy(update={"observed": flagged})) == {rules.Rule.CLOSED_GATES}
+
+
+def test_of_several_changes_those_are_named_that_lead_elsewhere() -> None:
+    (only,) = rules.responsible(frozenset(), lambda by: rules.Rule.CLOSED_GATES not in by)
+    assert only.rule is rules.Rule.CLOSED_GATES
+    assert [*rules.responsible(frozenset(), lambda by: True)] == [*rules.CHANGES]  # none alone: all of them
+
+
+def test_each_rule_has_one_row() -> None:
+    assert sorted(change.rule for change in rules.CHANGES) == sorted(rules.Rule)
 
 
 def test_each_gate_was_passed_without_a_number() -> None:
-    entries = [
-        *interactions(
-            archives.one(support.ROOT / "fixtures/upgrades/gates-that-a-missing-confidence-opened").job
-        )
-    ]
+    entries = [*interactions(archives.one(GATES).job)]
     passed = [entry.step for entry in entries if entry.observed and entry.state_after == "PENDING"]
     assert passed == ["missing", "word", "above", "sections", "condition"]

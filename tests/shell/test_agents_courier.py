@@ -120,6 +120,7 @@ def cost(usage: Usage) -> int:
 # -- over HTTP
 
 
+@pytest.mark.deep
 def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> None:
     text = f"key {KEY}, password {SECRET}, smile 🙂"
     step = {
@@ -194,6 +195,7 @@ def test_a_broken_provider_is_asked_so_often_and_no_more(job: JobDir) -> None:
     assert (cost(got.reply.usage), got.reply.usage.source) == (0, "none")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("step", [{"delay": 600}, {"text": "drip" * 1000, "chunk": 1, "chunk_delay": 0.05}])
 def test_the_deadline_ends_a_silent_and_a_dripping_answer(job: JobDir, step: dict[str, Any]) -> None:
     with Loopback(step) as loopback:
@@ -256,6 +258,7 @@ def courier_alone(job: JobDir, url: str) -> int:
     return pid
 
 
+@pytest.mark.deep
 def test_the_courier_outlives_its_stepper_and_then_frees_the_lock(job: JobDir) -> None:
     with Loopback({"text": "paid once", "delay": 0.5}) as loopback:
         pid = courier_alone(job, loopback.url)
@@ -268,6 +271,7 @@ def test_the_courier_outlives_its_stepper_and_then_frees_the_lock(job: JobDir) -
     assert (got.kind, got.reply.text) == ("answered", "paid once")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_the_lock_is_free_as_soon_as_a_courier_alone_has_ended(job: JobDir, ending: signal.Signals) -> None:
     with Loopback({"delay": 600}) as loopback:
@@ -311,6 +315,7 @@ def test_a_courier_killed_after_sending_leaves_a_doubt(job: JobDir) -> None:
 # -- told to end
 
 
+@pytest.mark.deep
 def test_told_to_end_with_half_an_answer_it_leaves_a_doubt_and_keeps_the_half_in_the_logs(
     job: JobDir,
 ) -> None:
@@ -404,7 +409,7 @@ def test_without_litellm_the_answer_says_how_to_install_it(job: JobDir) -> None:
     )
     assert got.reply.error is not None
     assert got.reply.error.kind is ErrorKind.BAD_REQUEST
-    assert "pip install 'logist[litellm]'" in got.reply.error.message
+    assert "install Logist with the extra `litellm`" in got.reply.error.message
     assert cost(got.reply.usage) == 0
     assert [exchange.sent for exchange in job.exchanges()] == [False]
 

@@ -77,7 +77,7 @@ def needs_nobody() -> None:
         pytest.skip(f"nobody can't run these tests: {can.stderr.decode()[-200:]}")
 
 
-@pytest.mark.deep_beyond(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("nobody", [False, True], ids=["self", "nobody"])
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
 def test_nothing_outside_is_read_written_reached_or_left(kind: str, nobody: bool, tmp_path: Path) -> None:
@@ -102,6 +102,7 @@ def test_no_other_process_is_slowed_or_limited_and_no_shared_memory_removed(
     assert tried(kind, NEIGHBOURS, tmp_path, nobody=nobody) == {each.name: [] for each in NEIGHBOURS}
 
 
+@pytest.mark.deep
 def test_other_processes_and_shared_memory_are_there_where_nothing_holds_back(tmp_path: Path) -> None:
     found = tried("none", NEIGHBOURS, tmp_path)
     assert [name for name, problems in found.items() if not problems] == []

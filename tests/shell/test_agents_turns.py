@@ -13,7 +13,16 @@ import pytest
 
 from logist.agents.place import Place
 from logist.agents.protocol import LAST_TURN, Ask, Turn, Work
-from logist.agents.toolbox import INTERRUPTED, MOST_CALLS, NOT_RUN, TOO_MANY, Toolbox, fault, out_of_turns
+from logist.agents.toolbox import (
+    INTERRUPTED,
+    MOST_CALLS,
+    NOT_RUN,
+    TOO_MANY,
+    Toolbox,
+    fault,
+    out_of_turns,
+    too_many_unknown,
+)
 from logist.agents.tools import Context, Outcome
 from logist.agents.turns import Next, Progress, next_exchange
 from logist.config.working import ToolRules
@@ -306,6 +315,28 @@ def test_a_tool_that_fails_is_told_and_ends_nothing(tmp_path: Path) -> None:
     assert used is not None
     assert [each["error"] for each in used["results"]] == [True, False, False]
     assert used["end"] is None
+
+
+@pytest.mark.parametrize(
+    ("answers", "ends"),
+    [
+        ([["bash"]] * 4, False),
+        ([["bash"]] * 5, True),
+        ([["bash"], ["apply_patch"], ["read_file"], ["bash"], ["bash"], ["bash"]], False),
+        ([["bash"] * 8], False),
+        ([["bash"] * 4, ["bash"]], True),
+        ([["bash"] * 4, ["bash", "read_file"]], False),
+        ([["read_file", "bash", "bash"], ["bash"] * 3], True),
+        ([["bash"] * 4, ["read_file"] + ["bash"] * 5], False),
+    ],
+)
+def test_unknown_calls_in_a_row_end_it(answers: list[list[str]], ends: bool) -> None:
+    turns = [
+        Turn("", tuple(Call(id="a", name=name, arguments="{}") for name in names), []) for names in answers
+    ]
+    end = too_many_unknown(ask(), turns)
+    assert (end is not None) is ends
+    assert end is None or end["kind"] == "unknown_tools"
 
 
 def test_calls_in_the_last_turn_are_not_run() -> None:

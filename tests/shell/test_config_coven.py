@@ -12,7 +12,7 @@ import pytest
 
 from logist.config import trust
 from logist.config.environment import Environment, Home, layers
-from logist.config.settings import Settings, load_settings, said_by_project
+from logist.config.settings import Settings, load_settings
 from logist.core.model import ConfiguredCheck
 from logist.errors import InvalidFile
 
@@ -269,6 +269,12 @@ POWERS: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
+def powers(root: Path) -> list[str]:
+    """The keys that the files of the project have to be allowed for."""
+    home, user = root / ".logist", root / "user"
+    return list(trust.read_trust(user, home, load_settings(home, user)).powers)
+
+
 @pytest.mark.parametrize(("data", "keys"), POWERS)
 @pytest.mark.parametrize("place", [".coven/config.json", ".logist/config.yaml"])
 def test_what_has_to_be_allowed(root: Path, place: str, data: dict[str, Any], keys: list[str]) -> None:
@@ -276,14 +282,14 @@ def test_what_has_to_be_allowed(root: Path, place: str, data: dict[str, Any], ke
     if place == ".logist/config.yaml" and "orchestration" in data:
         data = {key: value for key, value in data.items() if key != "orchestration"} | data["orchestration"]
     (root / place).write_text(json.dumps(data), "utf-8")
-    assert list(trust.powers(said_by_project(root / ".logist"))) == keys
+    assert powers(root) == keys
 
 
 def test_what_logist_takes_back_needs_no_leave(root: Path) -> None:
     said(root, {"review": {"mode": "yolo", "checks": {"x": {"command": "sh x"}}}})
-    assert set(trust.powers(said_by_project(root / ".logist"))) == {"review.mode", "review.checks.x.command"}
+    assert powers(root) == ["review.mode", "review.checks.x.command"]
     (root / ".logist").mkdir()
     (root / ".logist" / "config.yaml").write_text(
         "review: {mode: normal, checks: {x: {command: null}}}", "utf-8"
     )
-    assert trust.powers(said_by_project(root / ".logist")) == {}
+    assert powers(root) == []

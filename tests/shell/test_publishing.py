@@ -114,7 +114,7 @@ class Desk:
             now=1_700_000_100,
             jobs_dir=self.repository / ".logist" / "jobs",
         )
-        with locked(find(self.source), 0.0) as target:
+        with locked(find(self.source, by_branch="logist job merge --job j --branch"), 0.0) as target:
             between()
             return publish(work, target, mode, **options)
 
@@ -236,6 +236,7 @@ LAYOUTS = [
 ]
 
 
+@pytest.mark.deep_beyond(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_work_goes_in_whatever_the_layout(layout: Callable[[Path], Desk], tmp_path: Path) -> None:
     desk = layout(tmp_path)
@@ -641,7 +642,7 @@ IN_THE_WAY: dict[str, tuple[Change, str]] = {
 }
 
 
-@pytest.mark.deep_beyond(12)
+@pytest.mark.deep_beyond(4)
 @pytest.mark.parametrize("name", IN_THE_WAY)
 def test_what_would_cost_the_user_something_is_refused(name: str, desk: Desk) -> None:
     prepare, told = IN_THE_WAY[name]
@@ -790,6 +791,7 @@ def _loses_nothing(desk: Desk, name: str, told: str) -> None:
     assert [path for path in (repository / ".git").rglob("*") if "logist-" in path.name] == []
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("name", MEANWHILE)
 def test_what_is_saved_while_work_is_merged_is_not_lost(
     name: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
@@ -984,6 +986,7 @@ CUTS = [
 ]
 
 
+@pytest.mark.deep_beyond(2)
 @pytest.mark.parametrize("cut", CUTS)
 def test_whatever_was_cut_off_it_is_one_merge_in_the_end(cut: Change, desk: Desk) -> None:
     desk.work(WORK).publish("branch")

@@ -70,6 +70,51 @@ def errors(roles: Roles) -> list[Problem]:
     return [problem for problem in roles.problems if problem.severity == "error"]
 
 
+class TestOutputSchema:
+    def test_p52_four_shipped_roles_have_one(self) -> None:
+        roles = load_roles([resource("roles")])
+        having = {name for name, each in roles.by_name.items() if each.role.output_schema}
+        assert having == {"Planner", "Commander", "Reviewer", "Tester"}
+
+    def test_it_is_a_schema_or_the_name_of_a_shipped_one_and_is_inherited(self, tmp_path: Path) -> None:
+        wanted = {"type": "object", "required": ["a"]}
+        roles = loaded(
+            tmp_path / "r",
+            own=role("own", output_schema=wanted),
+            named=role("named", output_schema="plan"),
+            heir={"name": "heir", "base": "own"},
+            free={"name": "free", "base": "own", "output_schema": None},
+        )
+        assert errors(roles) == []
+        assert roles.get("own").output_schema == roles.get("heir").output_schema == wanted
+        assert roles.get("free").output_schema is None
+        assert (roles.get("named").output_schema or {})["title"] == "A plan"
+
+    @pytest.mark.parametrize(
+        ("wanted", "said"),
+        [
+            ("nope", "the shipped ones are plan, assignments, feedback, test-report"),
+            ({"$ref": "x.json"}, "`$ref` is not supported"),
+            ({"type": 7}, "is no JSON Schema"),
+        ],
+    )
+    def test_one_that_can_not_be_used_is_an_error_with_its_line(
+        self, tmp_path: Path, wanted: object, said: str
+    ) -> None:
+        (problem,) = errors(loaded(tmp_path / "r", own=role("own", output_schema=wanted)))
+        assert said in problem.message
+        assert problem.where.endswith("own.yaml:5")
+
+    def test_the_hash_of_a_role_without_one_is_as_before(self) -> None:
+        plain = Role(name="r", description="d", instructions="i", llm_model="m")
+        assert (
+            role_hash(plain)
+            == hashlib.sha256(
+                b'{"description":"d","instructions":"i","llm_model":"m","name":"r"}'
+            ).hexdigest()
+        )
+
+
 class TestShipped:
     roles = load_roles([resource("roles")])
 

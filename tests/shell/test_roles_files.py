@@ -335,12 +335,11 @@ class TestBase:
         ("named", "message", "fix"),
         [
             ("Fix", "the base `Fix` is no role", "did you mean `fix`?"),
-            ("x", "the base `x` is no role but this one", "known: fix"),
-            ("twp", "the base `twp` is no role", "known: fix"),
-            ("bax", "the base `bax` is no role", "known: fix"),
+            ("x", "the base `x` is no role but this one", "known: fix, two"),
+            ("twp", "the base `twp` is no role", "did you mean `two`?"),
+            ("bax", "the base `bax` is no role", "known: fix, two"),
             ("bad", "the base `bad` is broken: ", None),
             ("torn", "the base `torn` is broken: ", None),
-            ("two", "the base `two` has a base itself, in ", "write out there what it has from `fix`"),
             ("", "`base` must be the name of a role", None),
             ("[a]", "`base` must be the name of a role", None),
             ("7", "`base` must be the name of a role", None),
@@ -363,10 +362,57 @@ class TestBase:
         with pytest.raises(InvalidFile, match="base"):
             roles.get("x")
 
+    def test_agent_prompt_is_another_name_of_instructions(self, tmp_path: Path) -> None:
+        text = "name: x\ndescription: d\nagentPrompt: Be kind.\nllm_model: m\n"
+        roles = load(tmp_path, {"x": text, "y": text.replace("x", "y") + "instructions: Be fast.\n"})
+        assert roles.get("x").instructions == "Be kind."
+        assert roles.by_name["x"].origins["instructions"].line == 3
+        problem = only_problem(roles)
+        assert problem.message == "`agentPrompt` and `instructions` are the same field"
+        assert problem.where.endswith("y.yaml:3")
+
     def test_two_that_name_each_other(self, tmp_path: Path) -> None:
         roles = load(tmp_path, {"a": {"name": "a", "base": "b"}, "b": {"name": "b", "base": "a"}})
         assert set(roles.broken) == {"a", "b"}
-        assert all("has a base itself" in problem.message for problem in roles.problems)
+        assert {problem.message for problem in roles.problems} == {
+            "the bases form a cycle: `a` -> `b` -> `a`",
+            "the bases form a cycle: `b` -> `a` -> `b`",
+        }
+
+    def test_a_cycle_over_two_directories(self, tmp_path: Path) -> None:
+        """The base of `x` is the strongest `fix`, which inherits from `x`."""
+        roles = load(
+            tmp_path, {"fix": self.BASE, "x": {"name": "x", "base": "fix"}}, {"fix": "name: fix\nbase: x\n"}
+        )
+        assert set(roles.broken) == {"fix", "x"}
+        assert all("form a cycle" in problem.message for problem in roles.problems)
+
+    def test_two_files_may_extend_the_same_role(self, tmp_path: Path) -> None:
+        user = {"name": "fix", "base": "fix", "description": "the user's", "temperature": 0.5}
+        project = {"name": "fix", "base": "fix", "description": "the project's"}
+        roles = load(tmp_path, {"fix": self.BASE}, {"fix": user}, {"fix": project})
+        assert roles.problems == []
+        found = roles.get("fix")
+        assert (found.description, found.temperature) == ("the project's", 0.5)
+        assert found.instructions == self.BASE["instructions"]
+
+    def test_a_chain_of_bases(self, tmp_path: Path) -> None:
+        chain = {f"r{n}": {"name": f"r{n}", "base": f"r{n + 1}" if n < 20 else "b"} for n in range(21)}
+        chain["r3"]["description"] = "third"
+        roles = load(tmp_path, {"b": role("b"), **chain})
+        (problem,) = roles.problems
+        assert problem.message == "the chain of bases is longer than 20"
+        assert set(roles.broken) == {"r0"}
+        assert [roles.get(f"r{n}").description for n in (1, 3, 4)] == ["third", "third", "d"]
+        origin = roles.by_name["r1"].origins["description"]
+        assert (origin.kind, Path(str(origin.path)).name, origin.role) == ("base", "r3.yaml", "r3")
+
+    def test_a_fault_far_up_is_named(self, tmp_path: Path) -> None:
+        roles = load(
+            tmp_path, {"a": "name: a\nbase: b\n", "b": "name: b\nbase: c\n", "c": "name: c\nbase: d\n"}
+        )
+        assert set(roles.broken) == {"a", "b", "c"}
+        assert all(problem.message.endswith("the base `d` is no role") for problem in roles.problems)
 
     def test_in_a_file_of_several_roles(self, tmp_path: Path) -> None:
         text = {

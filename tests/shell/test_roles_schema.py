@@ -17,7 +17,7 @@ from logist.documents import read
 from logist.roles import load_roles
 from logist.roles.checking import KEYS
 from logist.roles.files import FORM
-from logist.roles.markdown import read_markdown
+from logist.roles.markdown import AGENT_PROMPT, read_markdown
 from tests.support import examples
 
 VALIDATOR = Draft202012Validator(resources.schema("role"))
@@ -81,6 +81,12 @@ def test_each_field_alone(key: str, value: object) -> None:
         ({"a": {"base": "Worker"}, "b": {"base": "Worker", "color": "red"}}, True),
         ({"a": {"base": "Worker", "color": "pink"}}, False),
         ({"a": 5}, False),
+        ({"name": "x", "description": "d", "agentPrompt": "i", "llm_model": "m"}, True),
+        ({"x": {"description": "d", "agentPrompt": "i", "llm_model": "m"}}, True),
+        ({"name": "x", "description": "d", "agentPrompt": " ", "llm_model": "m"}, False),
+        ({"name": "x", "description": "d", "agentPrompt": "i", "instructions": "i", "llm_model": "m"}, False),
+        ({"name": "x", "base": "Worker", "agentPrompt": "i"}, True),
+        ({"name": "x", "base": "Worker", "agentPrompt": None}, False),
         ({"name": "x", "base": "Worker"}, True),
         ({"base": "Worker"}, False),
         ({"name": "x", "base": "Worker", "instructions": None}, False),
@@ -114,8 +120,8 @@ def test_all_fields_together(data: dict[str, Any]) -> None:
 def test_it_has_every_key_of_a_role_file() -> None:
     schema = resources.schema("role")
     Draft202012Validator.check_schema(schema)
-    assert set(schema["$defs"]["one"]["properties"]) == set(KEYS)
-    assert {each["required"][0] for each in schema["if"]["anyOf"]} == FORM <= set(KEYS)
+    assert set(schema["$defs"]["one"]["properties"]) == {*KEYS, AGENT_PROMPT}
+    assert {each["required"][0] for each in schema["if"]["anyOf"]} == FORM <= {*KEYS, AGENT_PROMPT}
 
 
 @pytest.mark.parametrize("file", sorted(resources.resource("roles").iterdir()), ids=lambda file: file.stem)

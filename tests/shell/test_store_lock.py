@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from logist.errors import Busy, Refused, UsageError
-from logist.store import Holder, JobDir, Process, filesystem_type, is_network
+from logist.errors import Busy, UsageError
+from logist.store import Holder, JobDir, Process
 from logist.store.lock import _UNSURE_SECONDS, _sign, claimed, start_time
 from tests import support
 
@@ -391,41 +391,3 @@ def test_running_is_an_exchange_and_a_held_lock(job: JobDir) -> None:
         job.begin_exchange(1, {})
         assert job.running()
     assert not job.running()
-
-
-@pytest.mark.parametrize("name", ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "fuse.rclone", "ceph"])
-def test_a_network_file_system_is_known(name: str) -> None:
-    assert is_network(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["ext4", "btrfs", "overlay", "tmpfs", "fuseblk", "fuse.gocryptfs", "fuse.nfs"]
-)
-def test_a_local_file_system_is_known(name: str) -> None:
-    assert not is_network(name)
-
-
-def test_the_file_system_is_found_by_its_device(tmp_path: Path) -> None:
-    device = tmp_path.stat().st_dev
-    number = f"{os.major(device)}:{os.minor(device)}"
-    table = tmp_path / "mountinfo"
-    lines = [
-        "22 27 0:999 / /proc rw - proc proc rw",
-        f"27 1 {number} / /a\\040b rw,relatime shared:1 master:2 - nfs4 server:/x rw",
-    ]
-    table.write_text("\n".join(lines) + "\n")
-    assert filesystem_type(tmp_path, str(table)) == "nfs4"
-    assert filesystem_type(tmp_path / "none", str(table)) is None
-    assert filesystem_type(Path("/proc/self/stat")) == "proc"
-
-
-def test_the_lock_is_refused_where_locks_do_not_hold(tmp_path: Path) -> None:
-    from logist.store.filesystem import require_local
-
-    device = tmp_path.stat().st_dev
-    table = tmp_path / "mountinfo"
-    table.write_text(f"27 1 {os.major(device)}:{os.minor(device)} / / rw - fuse.sshfs host:/ rw\n")
-    with pytest.raises(Refused, match=r"network file system \(fuse\.sshfs\)") as caught:
-        require_local(tmp_path, str(table))
-    assert "--jobs-dir" in (caught.value.fix or "")
-    require_local(tmp_path)

@@ -467,6 +467,7 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
     assert (job.examine().trusted, *map(str, job.examine().whole)) == ((1, 2), "5 to 8")
 
 
+@pytest.mark.deep
 def test_every_bit_of_a_segment_is_guarded(tmp_path: Path) -> None:
     """But for those that unpack to the same bytes, behind the header: what fills the last byte, mostly."""
     job = long(tmp_path, files=2)

@@ -240,7 +240,7 @@ def test_a_state_that_does_not_read_is_damage_with_a_way_out(job: JobDir, data: 
         with pytest.raises(Damaged, match=r"state\.json is not") as caught:
             read()
         assert caught.value.where == str(job.state_file)
-        assert f"mv {job.state_file}" in (caught.value.fix or "")
+        assert caught.value.fix == "logist doctor --fix"
     job.state_file.rename(job.path / "state.json.damaged")
     assert len(job.load().entries) == 3
 

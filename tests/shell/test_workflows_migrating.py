@@ -137,6 +137,11 @@ def test_only_the_role_moves(name: str, before: str, after: str) -> None:
 STAYS = {
     "too short": ("**Agent's Role:** Be kind\n\nGo.", {}, "the role has 7 characters"),
     "too long": (f"**Agent's Role:** {'ä' * 1025}\n\nGo.", {}, "the role has 1025 characters"),
+    "in the middle": (
+        "Judge it.\n\n**Agent's Role:** Be very kind.",
+        {},
+        "not at the beginning of the prompt",
+    ),
     "nothing left": ("**Agent's Role:** Be very kind.", {}, "nothing would be left of the prompt"),
     "one there already": (
         "**Agent's Role:** Be very kind.\n\nGo.",
@@ -163,7 +168,7 @@ def test_what_cannot_be_moved_stays_and_is_reported(
 
 @pytest.mark.parametrize(
     "prompt",
-    ["Say: **Agent's Role:** at the end.", "Agent's Role: no stars\n\nGo.", "", "**Role:** x\n\nGo."],
+    ["Agent's Role: no stars\n\nGo.", "", "**Role:** x\n\nGo."],
 )
 def test_a_prompt_that_begins_with_no_role_stays(prompt: str) -> None:
     text = json.dumps({"steps": [{"id": "b", "prompt": prompt}]})

@@ -124,6 +124,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
+@pytest.mark.deep_beyond(3)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_end_with_a_problem(name: str) -> None:
     file, text = HOSTILE[name]

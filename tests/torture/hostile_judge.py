@@ -26,6 +26,7 @@ from tests.torture.hostile_site import (
     PERMISSION,
     REVIEW,
     STUCK,
+    TESTED,
     Attempt,
     Site,
     look,
@@ -60,7 +61,7 @@ def attempted(site: Site, forks: Forks, attempt: Attempt, *, mode: str, ends: Se
         yield from _moved(site, code, ends)
         yield from _harm(site, before, asked)
         yield from _changed(site, attempt, workspace)
-        yield from _goes_on(site, forks, ends)
+        yield from _goes_on(site, forks, attempt, ends)
         yield from _harm(site, {**before, **_ours(site)}, "")
         yield from shown(site)
 
@@ -167,16 +168,17 @@ def _changed(site: Site, attempt: Attempt, before: Mapping[str, Any]) -> Iterato
         yield f"it is not said that it could not be undone: {refusals[:3]}"
 
 
-def _goes_on(site: Site, forks: Forks, ends: Sequence[str]) -> Iterator[str]:
+def _goes_on(site: Site, forks: Forks, attempt: Attempt, ends: Sequence[str]) -> Iterator[str]:
     """The next command does its work: a steward takes the job up, an honest agent answers."""
-    site.write_program(HONEST)
     state = site.state()
+    in_review = state["status"] == REVIEW
+    site.write_program(HONEST, TESTED if attempt.role == "Tester" and not in_review else DONE)
     if state["status"] == "STUCK":
         paid = ["--assume-paid"] if state["stuck"]["kind"] == "in_doubt" else []
         ran = site.run("job", "resubmit", JOB, "--note", "Once more.", *paid)
         if ran.code:
             yield f"resubmit ends with {ran.code}: {ran.err}"
-    wanted = [(11, "APPROVAL_REQUIRED") if state["status"] == REVIEW else (0, REVIEW)]
+    wanted = [(11, "APPROVAL_REQUIRED") if in_review else (0, REVIEW)]
     wanted += [(7, HALTED)] if HALTED in ends else []  # what it said it had used may have been too much
     config = json.loads(site.config.read_text("utf-8"))
     described = config["agents"]["hostile"] | {"read_from": None, "output": "json"}

@@ -19,6 +19,8 @@ Json = dict[str, Any]
 OTHER = "other"
 NOWHERE = "http://127.0.0.1:9/v1"
 DONE = command()
+TESTED = command(output={"passed": True, "commands": []})
+"""What a Tester ends with: its role has to give an output."""
 REVIEW, PERMISSION, STUCK, AGAIN = "REVIEW_REQUIRED", "STUCK/permission", "STUCK/agent", "PENDING"
 DOUBT, HALTED = "STUCK/in_doubt", "HALTED_COST"
 
@@ -176,7 +178,8 @@ class Site(World):
 
     def settle_on(self, attempt: Attempt, url: str, mode: str) -> None:
         """The config of an attempt, and its program."""
-        self.write_program(attempt.body, attempt.says)
+        is_tester = attempt.role == "Tester" and attempt.says == DONE
+        self.write_program(attempt.body, TESTED if is_tester else attempt.says)
         program = self.place / "program" / "agent.py"
         described: Json = {
             "argv": [sys.executable, str(program), "{model}", "{endpoint}"],

@@ -16,6 +16,7 @@ from typing import Any
 from logist.cli.context import clock
 from logist.config.environment import Environment
 from logist.config.settings import load_settings
+from logist.config.trust import Trust
 from logist.jobs import looking
 from logist.jobs.project import Project
 from logist.resources import resource
@@ -144,6 +145,7 @@ class World:
             steward="ada",
             agent=environment.agent() or "litellm",
             say=lambda text: None,
+            trust=Trust(self.place / "home", self.home),
         )
 
     def history(self) -> list[Json]:

@@ -2,7 +2,7 @@
 
 from logist.agents.sandbox.confinement import MARKER, Confinement, Ended, Kind, Means
 from logist.agents.sandbox.ending import sweep
-from logist.agents.sandbox.probing import means
+from logist.agents.sandbox.probing import means, require_linux
 from logist.agents.sandbox.running import choose, run
 from logist.agents.sandbox.view import is_visible, pin_program
 
@@ -16,6 +16,7 @@ __all__ = [
     "is_visible",
     "means",
     "pin_program",
+    "require_linux",
     "run",
     "sweep",
 ]

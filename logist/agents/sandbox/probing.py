@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -10,11 +11,23 @@ from pathlib import Path
 
 from logist.agents.sandbox import bubblewrap, filters, landlock, launcher
 from logist.agents.sandbox.confinement import Means
+from logist.errors import Refused
+
+
+def require_linux() -> None:
+    """Refuse to run commands and programs elsewhere: ending all their processes takes calls that only Linux has."""
+    if sys.platform != "linux":
+        raise Refused(
+            "the commands of agents and checks, and agent programs, run on Linux only",
+            fix="use Linux, or roles with `can_execute_commands: false` and no checks",
+        )
 
 
 @cache
 def means(path: str = os.defpath) -> Means:
     """The best that works here; `path` is where bubblewrap is looked for, beside the system's places."""
+    if sys.platform != "linux":
+        return Means("none", ("the sandbox works on Linux only",))
     try:
         with tempfile.TemporaryDirectory(prefix="logist-trial-") as place:
             return _tried(path, Path(place))

@@ -11,7 +11,7 @@ from typing import Literal
 
 from logist.agents.sandbox import bare, boxed, ending, processes, view
 from logist.agents.sandbox.confinement import MARKER, Confinement, Ended, Kind, Means, Mode
-from logist.agents.sandbox.probing import means
+from logist.agents.sandbox.probing import means, require_linux
 from logist.agents.sandbox.started import Started
 from logist.agents.sandbox.streams import Streams, create
 from logist.agents.sandbox.watching import Watch
@@ -72,7 +72,8 @@ def run(
 
 
 def choose(mode: Mode) -> Means:
-    """What confines a program in this mode, on this machine."""
+    """What confines a program in this mode, on this machine. Refused where no program of an agent can run."""
+    require_linux()
     if mode == "off":
         return Means("none", ("switched off",))
     found = means()

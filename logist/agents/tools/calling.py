@@ -8,8 +8,8 @@ from logist.agents.tools import arguments as given
 from logist.agents.tools import commands, editing, listing, reading, searching, text, writing
 from logist.agents.tools.context import Arguments, Context, LackingError, Outcome, ToolError
 from logist.core.model import Call, JsonObject
-from logist.core.permissions import awaits_approval, tool_refusal, unknown_tool
-from logist.core.tools import TOOLS, Tool
+from logist.core.permissions import awaits_approval, disabled_tool, tool_refusal
+from logist.core.tools import TOOLS, Tool, offered
 
 MAX_DESCRIBED = 120
 MAX_NAME = 64
@@ -33,13 +33,15 @@ _WORK: dict[str, Callable[[Arguments, Context], tuple[str, int]]] = {
 def run(call: Call, context: Context) -> Outcome:
     """What a call gave. Never raises for what a model wrote.
 
-    In this order: the tool exists and is not disabled; the role has ALL its permissions; the arguments are
+    In this order: the tool exists, and is not disabled; the role has ALL its permissions; the arguments are
     whole, for a tool that changes something, and valid; a steward has allowed it, where that is needed.
     Only then anything is opened or run.
     """
     tool = TOOLS.get(call.name)
-    if tool is None or tool.name in context.rules.disabled:
-        return _refused(unknown_tool(_plain(call.name, MAX_NAME, context), context.role), context)
+    if tool is None:  # models know such names (bash, apply_patch) from other programs, and correct themselves
+        return _failed(_unknown(call, context), context)
+    if tool.name in context.rules.disabled:
+        return _refused(disabled_tool(tool.name, context.role), context)
     missing = context.permissions.missing(tool.required_permissions)
     if missing:
         return _refused(tool_refusal(tool.name, context.role, missing), context)
@@ -54,6 +56,12 @@ def run(call: Call, context: Context) -> Outcome:
         return _refused(tool_refusal(tool.name, context.role, error.missing), context)
     except ToolError as error:
         return _failed(str(error), context)
+
+
+def _unknown(call: Call, context: Context) -> str:
+    names = ", ".join(tool.name for tool in offered(context.permissions, context.rules.disabled))
+    yours = f"your tools are: {names}" if names else "you have no tools"
+    return f"unknown tool: {_plain(call.name, MAX_NAME, context)}; {yours}"
 
 
 def _worked(tool: Tool, arguments: Arguments, context: Context) -> Outcome:

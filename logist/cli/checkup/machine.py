@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 
 from logist.agents import sandbox
+from logist.agents.litellm import INSTALL as INSTALL_LITELLM
 from logist.agents.programs.finding import PRESETS
 from logist.config.environment import Environment
 from logist.jobs.finding import Finding, invalid, warning
@@ -69,7 +70,7 @@ def _litellm() -> Finding:
     if importlib.util.find_spec("litellm"):
         return Finding("litellm", "ok", "installed")
     message = "not installed: no model can be asked; archived and given answers work"
-    return warning("litellm", message, "pip install 'logist[litellm]'")
+    return warning("litellm", message, INSTALL_LITELLM)
 
 
 def of_sandbox(found: sandbox.Means) -> Finding:

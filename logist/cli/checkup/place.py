@@ -11,6 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from logist.cli import context
+from logist.cli.checkup import asked
 from logist.cli.options import CURRENT, here, read_selected
 from logist.config.environment import Environment, Home
 from logist.config.settings import UNCHECKED_MERGES, Loaded, load_settings, merges_unchecked, named_roles
@@ -18,7 +19,7 @@ from logist.core.ids import is_job_id
 from logist.errors import LogistError
 from logist.jobs.finding import Cure, Finding, curable, invalid, warning
 from logist.jobs.project import SCRIPTED, Project
-from logist.store import IN_THE_MAKING, filesystem_type, is_network, lock
+from logist.store import IN_THE_MAKING, describe_problem, lock
 from logist.store.files import TEMPORARY, moving_away
 
 LOW = 100_000_000
@@ -50,10 +51,8 @@ def _directory(what: str, path: Path, note: str) -> Finding:
     existing = _existing(path)
     if os.path.lexists(path) and existing != path:
         return invalid(what, f"{path} is no directory", moving_away(path))
-    kind = filesystem_type(existing)
-    if kind and is_network(kind):
-        message = f"{shown} is on a network file system ({kind}), where locks do not hold"
-        return invalid(what, message, "use a local disk: --jobs-dir, or $LOGIST_JOBS_DIR")
+    if problem := describe_problem(existing):
+        return invalid(what, f"{shown} is on {problem}", "use a local disk: --jobs-dir, or $LOGIST_JOBS_DIR")
     if os.statvfs(existing).f_flag & os.ST_RDONLY:
         return invalid(what, f"{shown} is on a read-only file system", "remount it writable, or --jobs-dir")
     if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
@@ -120,7 +119,8 @@ def _ignores_case(folder: Path) -> bool:
 def _config(environment: Environment, home: Home) -> Iterator[Finding]:
     try:
         loaded = load_settings(home.path, environment.user_config_dir())
-        context.require_trust(environment, context.known_roles(environment))
+        trust = context.trust_of(environment, loaded, context.known_roles(environment))
+        trust.require_to_run()
     except LogistError as error:
         yield invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
         return
@@ -133,17 +133,22 @@ def _config(environment: Environment, home: Home) -> Iterator[Finding]:
     if merges_unchecked(loaded.settings):
         yield warning("config", UNCHECKED_MERGES, None)
     yield from _named(environment, loaded)
+    yield from asked.look(environment, loaded.settings, context.known_roles(environment))
     files = sorted({source for source in loaded.sources.values() if source != "default"})
     yield Finding("config", "ok", ", ".join(files) or "all defaults")
 
 
 def _named(environment: Environment, loaded: Loaded) -> Iterator[Finding]:
-    """Roles that the settings name and nobody knows; other projects may know them, so they are no error."""
+    """Roles that the settings name and that don't exist.
+
+    Only `roles.default` is an error, since no job can be made without it. Other projects may know the rest.
+    """
     roles = context.known_roles(environment)
     for field, role in named_roles(loaded.settings).items():
         if role not in roles.by_name and role not in roles.broken:
             message = f"{loaded.sources[field]}: `{field}` names the role `{role}`, and there is none"
-            yield warning("config", message, f"valid roles: {', '.join(sorted(roles.by_name))}")
+            make = invalid if field == "roles.default" else warning
+            yield make("config", message, f"valid roles: {', '.join(sorted(roles.by_name))}")
 
 
 def _roles(environment: Environment) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from logist.cli import context, render
 from logist.cli.options import here, utf8
 from logist.config.environment import Environment
 from logist.config.settings import Settings, load_settings
+from logist.config.trust import Trust
 from logist.errors import LogistError
 from logist.jobs.project import Project
 from logist.resources import resource
@@ -32,6 +33,7 @@ def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool
         steward=environment.user_name(),
         agent="litellm",
         say=lambda text: render.say(text, environment),
+        trust=Trust(environment.user_config_dir(), home),
     )
 
 

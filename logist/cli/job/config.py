@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from logist.cli.options import job_id, job_options
+from logist.cli.options import job_id, job_options, yaml_value
 from logist.cli.output import Output
 from logist.config.environment import Environment
-from logist.errors import InvalidFile, UsageError
+from logist.errors import UsageError
 
 
 @click.command("config")
@@ -60,7 +58,7 @@ def _changes(settings: tuple[str, ...], removed: tuple[str, ...]) -> dict[tuple[
         key, given, text = setting.partition("=")
         if not given:
             raise UsageError(f"{setting!r} has no =", where="--set", fix="--set KEY=VALUE")
-        changes[_keys(key, "--set")] = _value(text)
+        changes[_keys(key, "--set")] = yaml_value(text)
     for key in removed:
         changes[_keys(key, "--unset")] = None
     return changes
@@ -71,17 +69,3 @@ def _keys(key: str, option: str) -> tuple[str, ...]:
     if not all(keys):
         raise UsageError(f"{key!r} is not a key", where=option, fix="as in limits.cost_threshold")
     return keys
-
-
-def _value(text: str) -> Any:
-    """A YAML scalar or flow collection; whatever is neither is taken as the text it is."""
-    from logist import documents
-
-    if "\n" in text:
-        return text
-    try:
-        value = documents.parse(f"value: {text}\n", "--set").data["value"]
-    except InvalidFile:
-        return text
-    plain = isinstance(value, str) and text[:1] not in ("'", '"')
-    return text if plain else value

@@ -7,24 +7,55 @@ from typing import Any
 import click
 
 from logist.cli.glance import status_span
-from logist.cli.options import Amount, jobs_dir_option, json_option
-from logist.cli.output import Output, Span, warnings
+from logist.cli.options import Amount, json_option, new_jobs_dir_option
+from logist.cli.output import Command, Output, Span, warnings
+from logist.cli.shell_values import complete_directory, complete_file, complete_role, complete_workflow
 from logist.config.environment import Environment
 
 
 @click.command("create")
-@click.argument("spec_file", metavar="[SPEC]", required=False)
+@click.argument("spec_file", metavar="[SPEC|TASK]", required=False, shell_complete=complete_file)
 @click.option("--prompt", metavar="TEXT", help="What is to be done.")
 @click.option(
-    "--file", "prompt_file", metavar="FILE", help="A file with the prompt, or - for standard input."
+    "--file",
+    "prompt_file",
+    metavar="FILE",
+    help="A file with the prompt, or - for standard input.",
+    shell_complete=complete_file,
 )
-@click.option("--workflow", metavar="FILE", help="A workflow to follow: a file, FILE#NAME, or a name.")
+@click.option(
+    "--workflow",
+    metavar="FILE|NAME",
+    help="A workflow to follow: a file, FILE#NAME, or a name.",
+    shell_complete=complete_workflow,
+)
 @click.option("--input", "input_", metavar="JSON", help="What the workflow is given, or @FILE.")
 @click.option("--id", "job_id", metavar="ID", help="The job's id  [default: made from the title]")
 @click.option("--title", metavar="TEXT", help="One line that names the job.")
+@click.option(
+    "--criteria",
+    multiple=True,
+    metavar="TEXT",
+    help="A requirement that the reviewer checks the work against; repeatable.",
+)
+@click.option(
+    "--files",
+    multiple=True,
+    metavar="FILE",
+    help="A file of the workspace whose text is put into every prompt; repeatable.",
+    shell_complete=complete_file,
+)
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", help="A tag, for listings and prompts; repeatable."
+)
 @click.option("--task-type", metavar="TYPE", help="What kind of task it is.")
-@click.option("--role", metavar="NAME", help="Who does it.")
-@click.option("--repo", metavar="PATH", help="The git repository the workspace starts from.")
+@click.option("--role", metavar="NAME", help="Who does it.", shell_complete=complete_role)
+@click.option(
+    "--repo",
+    metavar="PATH",
+    help="The git repository the workspace starts from.",
+    shell_complete=complete_directory,
+)
 @click.option("--no-repo", is_flag=True, help="Start from an empty workspace.")
 @click.option("--draft", is_flag=True, help="Make it, but don't start it.")
 @click.option("--review/--no-review", default=None, help="Whether a reviewer looks at the work.")
@@ -48,20 +79,24 @@ from logist.config.environment import Environment
     "--max-attempts", type=click.IntRange(min=1), metavar="N", help="Attempts at a step before it is STUCK."
 )
 @click.option("--rank", type=int, metavar="N", help="Place in the queue; lower runs earlier.")
-@jobs_dir_option
+@new_jobs_dir_option
 @json_option
 @click.pass_obj
 def create(environment: Environment, /, jobs_dir: str | None, **options: Any) -> Output:
     """Make a job.
 
     SPEC is a YAML or JSON file with the keys of job.yaml, or - for standard input; options win over it.
-    Without SPEC the job is what --prompt or --file says, or what its workflow says.
+    TASK is what to do, in words: `logist job create "fix the bug"` is `--prompt "fix the bug"`. An argument is
+    the task if it has more than one word and there is no file of that name.
+    Without either the job is what --prompt or --file says, or what its workflow says.
     """
     from logist.cli import context, given_spec
-    from logist.core.machine import next_command
+    from logist.core.steward import next_command
     from logist.jobs.create import create as create_job
 
     project = context.project(environment, jobs_dir)
+    file_warnings = given_spec.file_name_warnings(options)
+    options = given_spec.with_task(options)
     text, spec = given_spec.read(options)
     job_id = options["job_id"] or spec.id or given_spec.new_id(spec)
     here = given_spec.directory(options)
@@ -72,12 +107,20 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         "path": str(made.job.path),
         "status": state.status.value,
         "title": state.title,
-        "next_command": next_command(state.place(), job_id),
+        "next_command": next_command(state, job_id),
     }
     lines = (
         (Span(job_id, "bold"), " is ", status_span(state.status.value)),
         (Span(f"directory: {made.job.path}", "dim"),),
-        (Span(f"next: {data['next_command']}", "dim"),),
+        (Command(f"next: {data['next_command']}", "dim"),),
     )
-    diagnostics = warnings(made.warnings, "uncommitted") + warnings(made.merge_warnings, "unchecked_merge")
-    return Output(data, lines, diagnostics + context.unused_permissions(environment))
+    diagnostics = (
+        *warnings(file_warnings, "no_such_file"),
+        *warnings(made.warnings, "uncommitted"),
+        *warnings(made.file_warnings, "file_not_shown"),
+        *warnings(made.merge_warnings, "unchecked_merge"),
+        *context.unused_permissions(environment),
+        *context.outside_project(environment, jobs_dir, job_id),
+        *context.untrusted(project),
+    )
+    return Output(data, lines, diagnostics)

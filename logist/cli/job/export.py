@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
 from logist.cli.options import here, job_options
 from logist.cli.output import Line, Output, Span, notes, warnings
+from logist.cli.shell_values import complete_directory
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -30,6 +32,7 @@ KINDS = {
     "--fixture",
     metavar="DIR",
     type=click.Path(),
+    shell_complete=complete_directory,
     required=True,
     help="Write a fixture to DIR, which is made.",
 )
@@ -96,7 +99,7 @@ def _lines(name: str, done: Exported) -> Iterator[Line]:
         many = ", ".join(f"{KINDS.get(kind, kind)} {count}" for kind, count in made.replaced.items())
         yield f"replaced: {many or 'nothing'}"
     yield (Span(f"directory: {done.path}", "dim"),)
-    yield (Span(f"next: logist replay {done.path}", "dim"),)
+    yield (Span(f"next: logist replay {quote(str(done.path))}", "dim"),)
 
 
 def _doubts(done: Exported) -> Iterator[str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from logist.cli import glance
-from logist.core import advice
 from logist.core.drawing import Mark
 from logist.core.model import (
     END,
@@ -98,7 +97,13 @@ def _child(jobs_dir: str, job_id: str, depth: int) -> Seen:
         else ()
     )
     return Seen(
-        job_id, row["status"], row["awaiting"], row["stuck_kind"], str(state.get("reason") or ""), below
+        job_id,
+        row["status"],
+        row["awaiting"],
+        row["stuck_kind"],
+        str(state.get("reason") or ""),
+        below,
+        row["next_command"],
     )
 
 
@@ -142,13 +147,16 @@ def next_command(found: Followed, advised: str) -> str:
 
 def commands(found: Followed) -> list[tuple[str, str]]:
     """What a person may do here, and what each means."""
-    job, here = f"--job {found.job_id}", found.state.step
+    job, here = found.job_id, found.state.step
     if found.state.awaiting == "manual":
         return [
-            (f"logist job approve {job} --output '{{...}}'", "it is done; steps after it read the output"),
-            (f'logist job reject {job} --note "..."', "it can't be done: the job is STUCK"),
+            (
+                f"logist job approve --job {job} --output '{{...}}'",
+                "it is done; steps after it read the output",
+            ),
+            (f'logist job reject --job {job} --note "..."', "it can't be done: the job is STUCK"),
         ]
-    again = f"logist job resubmit {job}"
+    again = f"logist job resubmit --job {job}"
     if found.stuck_kind is StuckKind.NO_BRANCH:
         return [
             (f'{again} --note "..."', f"do {here} again"),
@@ -242,6 +250,4 @@ def answer(child: Seen, found: Followed) -> str:
         return f"logist job step --job {found.job_id}"
     if child.status == glance.UNKNOWN:
         return f"logist job verify --job {child.id}"
-    if child.status in glance.RUNNING.values():
-        return f"logist job status --job {child.id}"
-    return advice.next_command(child.status, child.stuck_kind, child.id, child.awaiting)
+    return child.next_command

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from logist.cli.options import job_id, job_options, note_option
-from logist.cli.output import Output, Span, notes
+from logist.cli.output import Command, Output, Span, notes
+from logist.cli.shell_values import complete_interaction
 from logist.config.environment import Environment
 
 
@@ -15,6 +16,7 @@ from logist.config.environment import Environment
     type=int,
     metavar="N",
     help="The last interaction that the new job has too  [default: the last there is]",
+    shell_complete=complete_interaction,
 )
 @click.option("--id", "new_id", metavar="ID", help="The new job's id  [default: JOB-fork-1, JOB-fork-2, ...]")
 @job_options
@@ -36,7 +38,7 @@ def fork(
     """
     from logist.cli.context import project
     from logist.cli.glance import status_span
-    from logist.core.machine import next_command
+    from logist.core.steward import next_command
     from logist.jobs.forking import fork as make
 
     chosen = job_id(environment, job_argument, job_option)
@@ -49,12 +51,12 @@ def fork(
         "status": state.status.value,
         "title": state.title,
         "usage": state.usage.model_dump(mode="json"),
-        "next_command": next_command(state.place(), name),
+        "next_command": next_command(state, name),
     }
     lines = (
         (Span(name, "bold"), " is ", status_span(state.status.value)),
         (Span(f"forked from {made.origin} at {made.at}", "dim"),),
         (Span(f"directory: {made.job.path}", "dim"),),
-        (Span(f"next: {data['next_command']}", "dim"),),
+        (Command(f"next: {data['next_command']}", "dim"),),
     )
     return Output(data, lines, notes(made.notes))

@@ -9,6 +9,7 @@ import click
 
 from logist.cli.options import job_named, listing_options
 from logist.cli.output import Line, Output, Span
+from logist.cli.shell_values import complete_answered_interaction
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -21,14 +22,29 @@ _MARKS = {"-": "red", "+": "green", ".": "dim"}
 
 
 @click.command("history")
-@click.option("--raw", "raw", type=int, metavar="N", help="Print the answer of interaction N, byte for byte.")
-@click.option("--prompt", "prompt", type=int, metavar="N", help="Print the prompt of interaction N.")
+@click.option(
+    "--raw",
+    "raw",
+    type=int,
+    metavar="N",
+    help="Print the answer of interaction N, byte for byte.",
+    shell_complete=complete_answered_interaction,
+)
+@click.option(
+    "--prompt",
+    "prompt",
+    type=int,
+    metavar="N",
+    help="Print the prompt of interaction N.",
+    shell_complete=complete_answered_interaction,
+)
 @click.option(
     "--diff",
     "pair",
     type=(int, int),
     metavar="N M",
     help="Compare the prompts of interactions N and M, part by part.",
+    shell_complete=complete_answered_interaction,
 )
 @job_named
 @listing_options

@@ -9,9 +9,10 @@ import click
 from logist.cli import glance
 from logist.cli.options import here, jobs_dir_option, listing_options
 from logist.cli.output import Diagnostic, Output, Table, warnings
+from logist.cli.shell_values import complete_tag
 from logist.config.environment import Environment
 from logist.errors import Damaged, LogistError
-from logist.store.listing import Glance, glances
+from logist.store.listing import REBUILD, Glance, glances
 
 HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
 
@@ -31,7 +32,7 @@ Row = dict[str, Any]
     metavar="STATUS",
     help="Only those in this status; may be given more than once.",
 )
-@click.option("--tag", metavar="TAG", help="Only those with this tag.")
+@click.option("--tag", metavar="TAG", help="Only those with this tag.", shell_complete=complete_tag)
 @jobs_dir_option
 @listing_options
 @click.pass_obj
@@ -99,15 +100,14 @@ def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[D
     try:
         state, notes = rebuilt(folder, seen.id)
     except LogistError as error:
-        problems.append(_unreadable(folder, seen.id, error.message))
+        problems.append(_unreadable(folder, seen.id, error.message, error.fix))
         return row
     problems += [each._replace(target=f"{folder}/{seen.id}") for each in warnings(notes, "state_rebuilt")]
     asked = seen.asked and state["status"] in glance.RUNNING
     return glance.row(seen.id, state, running=asked and _held(folder, seen))
 
 
-def _unreadable(folder: str, job_id: str, problem: str) -> Diagnostic:
-    fix = f"logist job verify --job {job_id}"
+def _unreadable(folder: str, job_id: str, problem: str, fix: str | None = REBUILD) -> Diagnostic:
     return Diagnostic("warning", "unreadable", problem, f"{folder}/{job_id}", fix)
 
 

@@ -10,6 +10,7 @@ import click
 
 from logist.cli.options import job_id, job_options, wait_option
 from logist.cli.output import Diagnostic, Line, Output, Span, warnings
+from logist.cli.shell_values import complete_directory
 from logist.config.environment import Environment
 from logist.errors import Refused, UsageError
 
@@ -28,7 +29,10 @@ STYLES = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--diff", is_flag=True, help="Show the whole patch, not only which files it is about.")
 @click.option("--branch", "branch_only", is_flag=True, help="Only make the branch, for git to merge.")
 @click.option(
-    "--repo", metavar="DIR", help="Another repository than the job began from, such as a clone of it."
+    "--repo",
+    metavar="DIR",
+    help="Another repository than the job began from, such as a clone of it.",
+    shell_complete=complete_directory,
 )
 @job_options
 @wait_option
@@ -94,7 +98,7 @@ def _lines(found: Published) -> Iterator[Line]:
     for line in found.patch.splitlines():
         yield (Span(line, STYLES.get(line[:1], "")),)
     if found.revert:
-        yield (Span(f"to take it back: {found.revert}", "dim"),)
+        yield (Span(f"To undo: {found.revert}", "dim"),)
 
 
 def _counts(change: FileChange) -> str:

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from logist.cli.glance import status_span
 from logist.cli.options import Amount, job_id, job_options, wait_option
-from logist.cli.output import Output
+from logist.cli.output import Output, Span
+from logist.cli.shell_values import complete_answered_interaction, complete_file, complete_role
 from logist.config.environment import Environment
 from logist.errors import UsageError
+
+if TYPE_CHECKING:
+    from logist.jobs.result import Result
 
 
 @click.command("poststep")
 @job_options
 @wait_option
-@click.option("--response-file", metavar="FILE", help="A file with the answer, or - for standard input.")
+@click.option(
+    "--response-file",
+    metavar="FILE",
+    help="A file with the answer, or - for standard input.",
+    shell_complete=complete_file,
+)
 @click.option("--response-string", metavar="TEXT", help="The answer itself.")
 @click.argument("dash", metavar="[-]", required=False, type=click.Choice(["-"]))
-@click.option("--from-history", type=int, metavar="N", help="The answer of interaction N.")
-@click.option("--role", metavar="NAME", help="Whose answer it is  [default: the role whose turn it is]")
+@click.option(
+    "--from-history",
+    type=int,
+    metavar="N",
+    help="The answer of interaction N.",
+    shell_complete=complete_answered_interaction,
+)
+@click.option(
+    "--role",
+    metavar="NAME",
+    help="Whose answer it is  [default: the role whose turn it is]",
+    shell_complete=complete_role,
+)
 @click.option("--charge", type=Amount(), metavar="CENTS", help="What the answer has cost.")
-@click.option("--dry-run", is_flag=True, help="Say what would happen; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen; write nothing.")
 @click.pass_obj
 def poststep(
     environment: Environment,
@@ -57,4 +80,18 @@ def poststep(
     found = answer.given(
         project, chosen, dash or response_file, response_string, from_history, answer.usage(charge)
     )
-    return result_output(give(project, chosen, found, Choice(role, None, wait), dry_run=dry_run))
+    result = give(project, chosen, found, Choice(role, None, wait), dry_run=dry_run)
+    return _output_of_dry_run(result) if dry_run else result_output(result)
+
+
+def _output_of_dry_run(result: Result) -> Output:
+    """What would become of the job, in words that nobody takes for what has happened."""
+    from logist.cli.view import result_output, step_lines
+
+    status = status_span(result.state.status.value)
+    lines = [
+        "Dry run: the answer would be recorded as",
+        *step_lines(result),
+        (Span(result.job_id, "bold"), " would be ", status),
+    ]
+    return result_output(result)._replace(lines=lines)

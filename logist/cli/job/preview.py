@@ -9,6 +9,7 @@ import click
 
 from logist.cli.options import agent_option, job_id, job_options
 from logist.cli.output import Diagnostic, Output, notes
+from logist.cli.shell_values import complete_model, complete_role
 from logist.config.environment import Environment
 from logist.core import advice, amounts
 
@@ -20,8 +21,13 @@ if TYPE_CHECKING:
 
 
 @click.command("preview")
-@click.option("--role", metavar="NAME", help="Who would be asked, instead of the role whose turn it is.")
-@click.option("--model", metavar="NAME", help="The model for this one step.")
+@click.option(
+    "--role",
+    metavar="NAME",
+    help="Who would be asked, instead of the role whose turn it is.",
+    shell_complete=complete_role,
+)
+@click.option("--model", metavar="NAME", help="The model for this one step.", shell_complete=complete_model)
 @click.option("--user", is_flag=True, help="Only the part about the work, not the role's instructions.")
 @click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
 @agent_option
@@ -43,9 +49,10 @@ def preview(
     The prompt goes to standard output as it is; who would be asked and why, where, at what cost,
     and a table of the prompt's parts, with what was cut to keep its budget, to standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
     """
-    from logist.cli.context import project
-    from logist.core.model import Phase
+    from logist.cli.context import project, untrusted
+    from logist.core.limits import Halt
     from logist.core.step import StepPlan
+    from logist.core.steward import next_command
     from logist.jobs.planning import Choice
     from logist.jobs.planning import preview as look
     from logist.jobs.workspace_setup import outlook
@@ -54,12 +61,14 @@ def preview(
     here = project(environment, jobs_dir, agent)
     state, found = look(here, chosen, Choice(role, model, strict=strict))
     if isinstance(found, StepPlan):
-        return _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
-    status = getattr(found, "limit", state.status).value
-    stuck = state.stuck
-    kind, reviewing = (stuck.kind.value, stuck.phase is Phase.REVIEWER) if stuck else (None, False)
-    answer = advice.next_command(status, kind, chosen, state.awaiting, reviewing=reviewing)
-    return _nothing(chosen, status, found.reason, answer)
+        planned = _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
+        return planned._replace(diagnostics=planned.diagnostics + untrusted(here))
+    if isinstance(found, Halt):
+        # The job is not halted yet: once the limit is raised, there is nothing to resume.
+        answer = advice.raise_limit(found.limit.value, found.job or chosen)
+        return _nothing(chosen, found.limit.value, found.reason, answer)
+    answer = next_command(state, chosen, running=here.job(chosen).running())
+    return _nothing(chosen, state.status.value, found.reason, answer)
 
 
 def _nothing(chosen: str, status: str, reason: str, fix: str) -> Output:

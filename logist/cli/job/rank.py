@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import complete_job, job_id, jobs_dir_option, json_option
+from logist.cli.options import job_id, jobs_dir_option, json_option
 from logist.cli.output import Output
+from logist.cli.shell_values import complete_job
 from logist.config.environment import Environment
 from logist.errors import UsageError
 

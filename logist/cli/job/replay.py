@@ -42,12 +42,14 @@ def replay(
     jobs_dir: str | None,
     archive: str | None,
     prompts: str,
+    strict: bool,
     junit: str | None,
 ) -> Output:
     """Run a recorded history through today's rules: no model, no network, no clock.
 
     Exit code 9 when an interaction ends in another way today than it did then (with --prompts fail also
-    when a prompt would be another one), 10 when the history is damaged. `logist replay` takes many.
+    when a prompt would be another one, with --strict also when only a rule that a newer Logist has
+    changed is the cause), 10 when the history is damaged. `logist replay` takes many.
     """
     from logist.jobs.replay_report import Junit, lines
     from logist.jobs.replaying import replay_archive
@@ -59,13 +61,13 @@ def replay(
     history = _archive(environment, job_argument, job_option, jobs_dir, archive)
     compared = prompts_of(environment, jobs_dir, prompts)
     found = replay_archive(history, schema("llm-chat-schema"), prompts=compared)
-    strict = prompts == "fail"
-    report = Junit(strict)
+    fail_on_prompts = prompts == "fail"
+    report = Junit(fail_on_prompts, strict)
     report.add(found)
     write_junit(target, report)
     if found.error:
         raise found.error
-    code, errors = outcome_of(found, prompts=strict)
+    code, errors = outcome_of(found, prompts=fail_on_prompts, rules=strict)
     return Output(row(found), colored(lines(found)), (*told(found), *errors), code)
 
 

@@ -6,11 +6,19 @@ import click
 
 from logist.cli.options import job_id, job_options, note_option
 from logist.cli.output import Output
+from logist.cli.shell_values import complete_earlier_interaction
 from logist.config.environment import Environment
 
 
 @click.command("restep")
-@click.option("--to", required=True, type=int, metavar="N", help="The interaction to go back before.")
+@click.option(
+    "--to",
+    required=True,
+    type=int,
+    metavar="N",
+    help="The interaction to go back before.",
+    shell_complete=complete_earlier_interaction,
+)
 @job_options
 @note_option()
 @click.pass_obj

@@ -7,14 +7,20 @@ import click
 from logist.cli.job.decide import decided
 from logist.cli.options import job_options, note_option, wait_option
 from logist.cli.output import Output
+from logist.cli.shell_values import complete_step
 from logist.config.environment import Environment
-from logist.core.tools import TOOLS
 from logist.errors import UsageError
 
 
 @click.command("resubmit")
 @click.option("--review", is_flag=True, help="The work is good enough to look at: ask the reviewer.")
-@click.option("--to", "step", metavar="STEP", help="The step to go on at  [default: the one that got stuck]")
+@click.option(
+    "--to",
+    "step",
+    metavar="STEP",
+    help="The step to go on at  [default: the one that got stuck]",
+    shell_complete=complete_step,
+)
 @click.option("--assume-paid", is_flag=True, help="In doubt: what was booked stands.")
 @click.option("--retry", is_flag=True, help="In doubt: it was not charged; the booking is taken back.")
 @click.option(
@@ -52,6 +58,8 @@ def resubmit(
     """
     if assume_paid and retry:
         raise UsageError("--assume-paid and --retry contradict each other", fix="give one of them")
+    from logist.core.tools import TOOLS
+
     unknown = [name for name in allow if name not in TOOLS]
     if unknown:
         raise UsageError(

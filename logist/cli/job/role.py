@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import (
-    complete_job,
-    complete_role,
-    job_id,
-    jobs_dir_option,
-    json_option,
-    note_option,
-    wait_option,
-)
+from logist.cli.options import job_id, jobs_dir_option, json_option, note_option, wait_option
 from logist.cli.output import Output
+from logist.cli.shell_values import complete_job, complete_role
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -72,7 +65,7 @@ def role(
 
 def _parsed(words: tuple[str, ...], reset: bool) -> tuple[str | None, str | None]:
     """`(job, role)`; the role is None with --reset."""
-    fix = "logist job role [JOB] NAME, or: logist job role [JOB] --reset"
+    fix = "logist job role JOB NAME, or: logist job role JOB --reset"
     if reset and len(words) < 2:
         return words[0] if words else None, None
     if reset:

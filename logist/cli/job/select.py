@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import CURRENT, complete_job, here, job_id, jobs_dir_option, json_option
+from logist.cli.options import CURRENT, here, job_id, jobs_dir_option, json_option
 from logist.cli.output import Output, Span, notes
+from logist.cli.shell_values import complete_job
 from logist.config.environment import Environment
 from logist.errors import UsageError
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from logist.core.model import State
     from logist.store import JobDir
 
+PATHS = 20
+"""Of each list of files of an answer."""
+
 
 @click.command("show")
 @click.option("--graph", is_flag=True, help="The workflow instead: how each step and each child stands.")
@@ -46,7 +49,8 @@ def show(
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
     state = state_of(job, job.load())
-    spec = specs.read(job, draft=True).model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    asked = specs.read(job, draft=True, accept_slips=True)
+    spec = asked.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     answers = [entry_row(entry) for entry in interactions(job) if entry.kind == "ask"]
     data = {
         "job": job.id,
@@ -153,7 +157,18 @@ def _answer(answer: dict[str, Any]) -> list[Line]:
     what = ", ".join(answer["actions"]) or "no valid answer"
     head: Line = (Span(f"#{answer['sequence']}", "dim"), " ", Span(answer["role"] or "", "bold"), f": {what}")
     said = [*told(answer["summary"], answer["reason"]), *([UNCHANGED] if answer["unchanged"] else [])]
+    said += _files("evidence", answer["evidence_files"])
+    said += _files("changed", answer["changed_files"])
+    said += _files("changed, but not named as evidence", answer["unnamed_changes"])
     return [head, *(f"   {line}" for text in said for line in text.splitlines())]
+
+
+def _files(title: str, paths: Sequence[str]) -> list[str]:
+    more = len(paths) - PATHS
+    shown = [_flat(path) for path in paths[:PATHS]] + (
+        [f"and {more} more, which --json has"] if more > 0 else []
+    )
+    return [f"{title}: {', '.join(shown)}"] if shown else []
 
 
 def _flat(value: Any) -> str:

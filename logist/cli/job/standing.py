@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from logist.cli import glance
 from logist.cli.job import following
 from logist.cli.job.following import Followed
-from logist.cli.output import Line, Span
+from logist.cli.output import Command, Line, Span
 from logist.core import advice
 from logist.core.model import TERMINAL, Status, StuckKind
 from logist.jobs import marking
@@ -26,8 +26,8 @@ def drawing(found: Followed) -> list[Line]:
 
     job = (Span(found.job_id, "bold"), " is ", glance.status_span(found.state.status.value))
     state = found.state
-    advised = advice.next_command(state.status.value, found.stuck_kind, found.job_id, state.awaiting)
-    onward = (Span(f"next: {following.next_command(found, advised)}", "dim"),)
+    advised = advice.answer(state.model_dump(mode="json"), found.job_id, running=found.running)
+    onward = (Command(f"next: {following.next_command(found, advised)}", "dim"),)
     return [(*job, f": {_flat(found.flow.name)}"), "", *graph_lines(found.flow, found.marks), "", onward]
 
 
@@ -67,7 +67,7 @@ def lines(found: Followed, *, answered: bool = False) -> Iterator[Line]:
     if commands:
         yield "  what helps:"
     for command, meaning in commands:
-        yield f"    {command.ljust(width)}  ", Span(meaning, "dim")
+        yield Command(f"    {command.ljust(width)}  "), Span(meaning, "dim")
 
 
 def _asked_lines(found: Followed) -> Iterator[Line]:

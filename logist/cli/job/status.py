@@ -10,9 +10,9 @@ import click
 
 from logist.cli import glance
 from logist.cli.options import here, job_id, job_options
-from logist.cli.output import Diagnostic, Line, Output, Span, warnings
+from logist.cli.output import Command, Diagnostic, Line, Output, Span, warnings
 from logist.config.environment import Environment
-from logist.core import amounts, plans
+from logist.core import advice, amounts, plans
 from logist.core.ids import is_job_id
 from logist.errors import LogistError
 from logist.store.settled import settled
@@ -141,6 +141,8 @@ def _data(chosen: str, folder: str, state: State, holder: State | None) -> State
         holder and resting in glance.RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
     )
     listed = glance.row(chosen, state, running=bool(asked))
+    if asked and holder and holder["courier_alone"]:  # its terminal is gone: a step waits for it, and records
+        listed["next_command"] = advice.answer(state, chosen)
     return {
         **listed,
         "resting": resting,
@@ -209,7 +211,9 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
     lines += [line for limit in data["limits"] for line in _limit_lines(limit, data["id"])]
     if data["shares_limits_of"]:
         above = data["shares_limits_of"]
-        lines.append(f"  the limits of {above} hold for all its jobs together: logist job status {above}")
+        lines.append(
+            f"  the limits of {above} hold for all its jobs together: logist job status --job {above}"
+        )
     if data["last"]:
         last = data["last"]
         lines.append(f"  last: #{last['sequence']} {last['role']} {last['action']}: {_flat(last['summary'])}")
@@ -220,7 +224,7 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
     if data["note"]:
         lines.append(f"  note for the next agent: {_flat(data['note'])}")
     lines += _more(data) if verbose else []
-    return [*lines, (Span(f"next: {data['next_command']}", "dim"),)]
+    return [*lines, (Command(f"next: {data['next_command']}", "dim"),)]
 
 
 def _reviewed(data: State) -> Iterator[Line]:
@@ -238,7 +242,7 @@ def _reviewed(data: State) -> Iterator[Line]:
     last = data["last"] or {}
     against = last.get("phase") == "reviewer" and last.get("verdict") == "FAIL" and data["attempts"]
     if against and data["resting"] == "PENDING":  # STUCK has it in its next command
-        yield "    ", Span(f'override: logist job approve --job {data["id"]} --override "..."', "dim")
+        yield "    ", Command(f'override: logist job approve --job {data["id"]} --override "..."', "dim")
 
 
 def _plan_lines(data: State) -> Iterator[Line]:
@@ -258,7 +262,7 @@ def _plan_lines(data: State) -> Iterator[Line]:
 
 
 def _first(data: State) -> Line:
-    unmerged = data["resting"] == "SUCCESS" and data["next_command"].startswith("logist job merge")
+    unmerged = data["resting"] == "SUCCESS" and " merge " in data["next_command"]
     what = data["stuck_kind"] or data["awaiting"] or ("not merged" if unmerged else None)
     return Span(data["id"], "bold"), " is ", glance.status_span(data["status"]), f" ({what})" if what else ""
 
@@ -270,22 +274,27 @@ def _role_lines(data: State) -> Iterator[Line]:
     if data["role_description"]:
         yield f"    {_flat(data['role_description'])}"
     if data["switch_command"]:
-        yield "    ", Span(f"switch: {data['switch_command']}", "dim")
+        yield "    ", Command(f"switch: {data['switch_command']}", "dim")
 
 
 def _question(data: State) -> Iterator[Line]:
-    """What a STUCK agent asks, if it asks in the form that the role Actor has for that."""
+    """What a STUCK agent asks, if it asks in the form of a question (see core.output_schema)."""
     last, stuck = data["last"], data["stuck"]
-    asked = last["output"] if last and stuck and stuck["reason"] == last["summary"] else None
+    asked = last["output"] if last and stuck else None
     if not isinstance(asked, dict) or asked.get("type") != "question":
+        return
+    reason = stuck["reason"]  # of another answer since, which was no question, it is another one
+    if reason not in (last["summary"], last.get("reason"), asked.get("question")) and not reason.startswith(
+        "invalid question: "
+    ):
         return
     yield f"  question: {_flat(str(asked.get('question', '')))}"
     options = asked.get("options")
     for option in options if isinstance(options, list) else []:
-        if isinstance(option, dict):
-            value = option.get("value")
-            mark = " (default)" if value == asked.get("default") else ""
-            yield f"    {_flat(str(value))}: {_flat(str(option.get('label', '')))}{mark}"
+        told = option if isinstance(option, dict) else {"value": option}
+        mark = " (default)" if told.get("value") == asked.get("default") else ""
+        label = f": {_flat(str(told['label']))}" if "label" in told else ""
+        yield f"    {_flat(str(told.get('value')))}{label}{mark}"
 
 
 def _limit_lines(limit: State, job: str) -> list[Line]:
@@ -293,7 +302,7 @@ def _limit_lines(limit: State, job: str) -> list[Line]:
     lines: list[Line] = [("  ", Span(f"{_used(limit)} ({limit['percent']} %)", style))]
     if limit["level"] == "reached":
         advised = f"logist job config --job {job} --set limits.{limit['name']}=..."
-        lines.append(("    ", Span(f"raise it: {advised}", "red")))
+        lines.append(("    ", Command(f"raise it: {advised}", "red")))
     return lines
 
 

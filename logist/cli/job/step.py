@@ -6,6 +6,7 @@ import click
 
 from logist.cli.options import agent_option, job_id, job_options, wait_option
 from logist.cli.output import Output
+from logist.cli.shell_values import complete_model, complete_role
 from logist.cli.stops import stop_on_signals
 from logist.config.environment import Environment
 
@@ -13,8 +14,13 @@ from logist.config.environment import Environment
 @click.command("step")
 @job_options
 @wait_option
-@click.option("--role", metavar="NAME", help="Who is asked, instead of the role whose turn it is.")
-@click.option("--model", metavar="NAME", help="The model for this one step.")
+@click.option(
+    "--role",
+    metavar="NAME",
+    help="Who is asked, instead of the role whose turn it is.",
+    shell_complete=complete_role,
+)
+@click.option("--model", metavar="NAME", help="The model for this one step.", shell_complete=complete_model)
 @click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
 @agent_option
 @click.pass_obj

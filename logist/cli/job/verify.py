@@ -11,7 +11,7 @@ import click
 from logist.cli.options import job_options
 from logist.cli.output import Diagnostic, Output, notes
 from logist.config.environment import Environment
-from logist.errors import Damaged, UsageError
+from logist.errors import Damaged, LogistError, UsageError
 
 if TYPE_CHECKING:
     from logist.core.model import JsonObject
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Changes of the workspace that are printed; --json has more."""
+DIFFERS = "state.json: "
+"""How a problem begins that a comparison with the whole history shows."""
 
 
 @click.command("verify")
@@ -52,7 +54,7 @@ def verify(
     checkpoint of it, is a warning. No secret is shown: only its kind, length and first characters.
     """
     if every and not secrets:
-        fix = "logist doctor --deep verifies every job"
+        fix = "'logist doctor --deep' verifies every job"
         raise UsageError("--all goes with --secrets", where="--all", fix=fix)
     if secrets:
         from logist.cli.job import leaked
@@ -131,9 +133,24 @@ def _error(job: JobDir, problem: Problem) -> Diagnostic:
 
 def _advice(job: JobDir, found: Verified) -> Diagnostic:
     """What to do next; nothing that loses a byte."""
+    from logist.jobs.finding import FIX, FIX_DEEP
+
     ending = found.proof.ending
     fixable = ("state.json", "the directory 'workspace'")
     if all(each == ending or each.message.startswith(fixable) for each in found.problems):
-        return Diagnostic("info", "note", "mend it: logist doctor --deep --fix")
+        return Diagnostic("info", "note", f"to repair it: {FIX_DEEP if _needs_deep(job, found) else FIX}")
     copy = f"cp -a {quote(str(job.path))} {quote(str(job.path))}.copy"
     return Diagnostic("info", "note", f"keep a copy before you mend anything by hand: {copy}")
+
+
+def _needs_deep(job: JobDir, found: Verified) -> bool:
+    """Whether `doctor` sees the fault only with --deep: state.json reads and verifies, and differs from the history."""
+    from logist.jobs.session import state_of
+
+    if not any(each.message.startswith(DIFFERS) for each in found.problems):
+        return False
+    try:
+        state_of(job, job.load())
+    except LogistError:
+        return False
+    return True

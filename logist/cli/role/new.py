@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from logist.cli.options import complete_role, here, json_option, utf8
+from logist.cli.options import here, json_option, utf8
 from logist.cli.output import Output, notes
+from logist.cli.shell_values import complete_directory, complete_role
 from logist.config.environment import Environment
 from logist.errors import Refused, UsageError
 
 if TYPE_CHECKING:
-    from logist.core.model import Role
     from logist.roles import LoadedRole, Roles
 
 LONGEST = 100
@@ -34,7 +34,9 @@ LONGEST = 100
     default="yaml",
     help="How the file is written  [default: yaml]",
 )
-@click.option("--to", metavar="DIR", help="Where to put it  [default: .logist/roles]")
+@click.option(
+    "--to", metavar="DIR", help="Where to put it  [default: .logist/roles]", shell_complete=complete_directory
+)
 @json_option
 @click.pass_obj
 def new(
@@ -61,10 +63,10 @@ def new(
     if to is not None:
         folder = Path(utf8(to, "the directory", "name another"))
     roles = known_roles(environment)
-    over = _base(roles, base) if base is not None else None
+    over = roles.get(base) if base is not None else None
     require_free(roles, folder, name)
     if base is not None:
-        require_no_heirs(roles, name)
+        require_no_cycle(roles, name, base)
     model = roles.by_name[FALLBACK].role.llm_model if FALLBACK in roles.by_name else "PROVIDER/MODEL"
     said = utf8(description, "the description", "write it anew") if description else None
     file = folder / f"{name}{SUFFIX[form]}"
@@ -88,15 +90,6 @@ def require_name(name: str) -> None:
         raise UsageError(f"{name!r} can't be the name of a role", where="NAME", fix=fix)
 
 
-def _base(roles: Roles, name: str) -> Role:
-    role = roles.get(name)
-    inherits = roles.by_name[name].base
-    if inherits is not None:
-        fix = f"--base {inherits}, or another without one" if inherits != name else "name another without one"
-        raise Refused(f"`{name}` has a base itself: a role inherits from one level", where="--base", fix=fix)
-    return role
-
-
 def require_free(roles: Roles, folder: Path, name: str) -> None:
     """Raises Refused if the directory has such a role, whatever its file is called, or such a file."""
     from logist.roles.files import role_files
@@ -110,14 +103,16 @@ def require_free(roles: Roles, folder: Path, name: str) -> None:
         raise Refused(f"there is a role `{name}` already", where=str(taken), fix="edit it, or name another")
 
 
-def require_no_heirs(roles: Roles, name: str) -> None:
-    """Raises Refused if another role inherits from that name: it would be left with a base that has a base."""
-    heirs = sorted(one.role.name for one in roles.by_name.values() if one.base == name != one.role.name)
-    if heirs:
-        message = (
-            f"{', '.join(f'`{heir}`' for heir in heirs)} inherits from `{name}`, which may then have no base"
-        )
-        raise Refused(message, where="--base", fix="leave --base out, or name the role otherwise")
+def require_no_cycle(roles: Roles, name: str, base: str) -> None:
+    """Raises Refused if the base inherits from a role of that name: the new one would take its place there."""
+    chain = [base]
+    while (above := roles.by_name[chain[-1]].base) is not None and above not in chain:
+        chain.append(above)
+        if above == name:
+            message = f"the bases would form a cycle: {' -> '.join(f'`{each}`' for each in [name, *chain])}"
+            raise Refused(message, where="--base", fix="choose another base, or name the role otherwise")
+        if above not in roles.by_name:
+            return
 
 
 def _replaced(roles: Roles, name: str, folder: Path, known: Sequence[Path]) -> LoadedRole | None:

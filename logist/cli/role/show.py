@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli.glance import role_span
-from logist.cli.options import complete_role, json_option
+from logist.cli.options import json_option
 from logist.cli.output import Line, Output, Span
+from logist.cli.shell_values import complete_role
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import complete_role, here, json_option, utf8
+from logist.cli.options import here, json_option, utf8
 from logist.cli.output import Diagnostic, Output
+from logist.cli.shell_values import complete_role_or_file
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
 
 if TYPE_CHECKING:
+    from logist.core.model import Role
     from logist.roles import LoadedRole, Problem, Roles
 
 
 @click.command("validate")
-@click.argument("names", metavar="[FILE|NAME]...", nargs=-1, shell_complete=complete_role)
+@click.argument("names", metavar="[FILE|NAME]...", nargs=-1, shell_complete=complete_role_or_file)
 @json_option
 @click.pass_obj
 def validate(environment: Environment, names: tuple[str, ...]) -> Output:
@@ -112,7 +114,14 @@ def _models(environment: Environment, roles: Roles) -> Iterator[Problem]:
         )
         return
     for name, found in sorted(roles.by_name.items()):
-        try:
-            resolve_model(settings, found.role.llm_model)
-        except InvalidFile as error:
-            yield Problem("warning", f"role `{name}`: {error.message}", str(found.path), error.fix)
+        for model in dict.fromkeys(_names_of_models(found.role)):
+            try:
+                resolve_model(settings, model)
+            except InvalidFile as error:
+                yield Problem("warning", f"role `{name}`: {error.message}", str(found.path), error.fix)
+
+
+def _names_of_models(role: Role) -> Iterator[str]:
+    """All that it may be asked with."""
+    yield role.llm_model
+    yield from (later.llm_model for later in role.later_attempts if later.llm_model)

@@ -8,15 +8,22 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import complete_workflow, json_option, utf8
+from logist.cli.options import json_option, utf8
 from logist.cli.output import Output, notes
+from logist.cli.shell_values import complete_file, complete_workflow
 from logist.config.environment import Environment
 from logist.errors import Refused
 
 
 @click.command("export")
 @click.argument("name", metavar="FILE|NAME", shell_complete=complete_workflow)
-@click.option("--output", "-o", metavar="FILE", help="Write it there instead of to standard output.")
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    help="Write it there instead of to standard output.",
+    shell_complete=complete_file,
+)
 @click.option("--force", is_flag=True, help="Put it in the place of a file that is there.")
 @json_option
 @click.pass_obj

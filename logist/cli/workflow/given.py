@@ -8,11 +8,13 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from logist.cli.context import known_workflows
+from logist.cli.context import known_roles, known_workflows
 from logist.cli.options import here, utf8
+from logist.cli.output import Diagnostic
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
-from logist.workflows import SUFFIXES, Loaded, frozen, listed, load, reading, readings
+from logist.jobs import flows
+from logist.workflows import SUFFIXES, Loaded, frozen, listed, load, problems_of, reading, readings
 
 if TYPE_CHECKING:
     from logist.core.model import Workflow
@@ -52,6 +54,17 @@ def broken(loaded: Loaded) -> InvalidFile:
     others = f"; {len(more)} more error{'s' if len(more) > 1 else ''}" if more else ""
     fix = f"logist workflow validate {quote(str(loaded.path))}" if more else first.fix
     return InvalidFile(first.said + others, where=place(loaded.path, first), fix=fix or None)
+
+
+def errors(environment: Environment, loaded: Loaded) -> tuple[Diagnostic, ...]:
+    """The errors that `logist workflow validate` finds in a workflow that can be read."""
+    around = flows.around(known_roles(environment))
+    found = problems_of(loaded, known_workflows(environment), around)
+    return tuple(
+        Diagnostic("error", problem.code, problem.said, place(loaded.path, problem), problem.fix or None)
+        for problem in found
+        if problem.severity == "error"
+    )
 
 
 def every(environment: Environment, names: Sequence[str]) -> list[Loaded]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import complete_workflow, here, json_option, utf8
+from logist.cli.options import here, json_option, utf8
 from logist.cli.output import Diagnostic, Output
+from logist.cli.shell_values import complete_directory, complete_file
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, Refused, UsageError
 
@@ -19,9 +21,14 @@ if TYPE_CHECKING:
 
 
 @click.command("import")
-@click.argument("name", metavar="FILE", shell_complete=complete_workflow)
+@click.argument("name", metavar="FILE", shell_complete=complete_file)
 @click.option("--name", "new_name", metavar="NAME", help="What it is called from now on.")
-@click.option("--to", metavar="DIR", help="Where to put it  [default: .logist/workflows]")
+@click.option(
+    "--to",
+    metavar="DIR",
+    help="Where to put it  [default: .logist/workflows]",
+    shell_complete=complete_directory,
+)
 @click.option("--force", is_flag=True, help="Put it in the place of one that is there.")
 @json_option
 @click.pass_obj
@@ -46,7 +53,7 @@ def import_(environment: Environment, name: str, new_name: str | None, to: str |
     roles = known_roles(environment)
     unknown = [agent for agent in _agents(loaded, text) if agent not in roles.by_name]
     errors = _errors(environment, roles, next(iter(files)))
-    told = [*map(_unknown, unknown), *_unusable(called, errors)]
+    told = [*_dropped(loaded), *map(_unknown, unknown), *_unusable(called, errors)]
     data = {
         "name": called,
         "files": [str(file) for file in files],
@@ -113,6 +120,17 @@ def _errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
     return [problem.said for problem in found if problem.severity == "error"]
 
 
+def _dropped(loaded: Loaded) -> list[Diagnostic]:
+    """What the steps of an export say that its diagram does not: the diagram is what was imported."""
+    from logist.cli.workflow import given
+
+    return [
+        Diagnostic("warning", found.code, found.said, given.place(loaded.path, found), found.fix or None)
+        for found in loaded.problems
+        if found.code == "disagree" and found.severity == "warning"
+    ]
+
+
 def _unknown(agent: str) -> Diagnostic:
     message = f"the agent `{agent}` of the file is no role here"
     return Diagnostic(
@@ -125,4 +143,4 @@ def _unusable(name: str, errors: list[str]) -> list[Diagnostic]:
         return []
     more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
     message = f"`{name}` can't be used here yet: {errors[0]}{more}"
-    return [Diagnostic("warning", InvalidFile.code, message, None, "logist workflow validate")]
+    return [Diagnostic("warning", InvalidFile.code, message, None, f"logist workflow validate {quote(name)}")]

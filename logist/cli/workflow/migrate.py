@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import complete_workflow, json_option, utf8
+from logist.cli.options import json_option, utf8
 from logist.cli.output import Diagnostic, Line, Output, Span, notes
+from logist.cli.shell_values import complete_workflow
 from logist.config.environment import Environment
 from logist.errors import InvalidFile
 

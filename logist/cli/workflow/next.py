@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from logist.cli.options import complete_workflow, json_option, utf8
+from logist.cli.options import json_option, utf8
 from logist.cli.output import Line, Output, Span
+from logist.cli.shell_values import complete_workflow
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import complete_workflow, json_option
+from logist.cli.options import json_option
 from logist.cli.output import Line, Output, Span, Table
+from logist.cli.shell_values import complete_workflow
 from logist.config.environment import Environment
+from logist.errors import InvalidFile
 
 if TYPE_CHECKING:
     from logist.core.model import Step, Workflow
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 def show(environment: Environment, name: str, prompts: bool, mermaid: bool) -> Output:
     """Draw a workflow, and list its steps: id, kind, role, title.
 
-    What is meant for agents alone is not shown, only in --json.
+    What is meant for agents alone is not shown, only in --json. Exit code 5 if `logist workflow validate`
+    finds an error.
     """
     from logist.cli.graph import graph_lines
     from logist.cli.workflow import given
@@ -36,11 +39,23 @@ def show(environment: Environment, name: str, prompts: bool, mermaid: bool) -> O
     if workflow is None:
         raise given.broken(loaded)
     data = _data(workflow, loaded)
+    errors = given.errors(environment, loaded)
+    code = InvalidFile.exit_code if errors else 0
     if mermaid:
-        return Output(data, raw=without_comments(data["mermaid"]))
+        diagram = without_comments(data["mermaid"]) if workflow.mermaid else _drawn_for_people(workflow)
+        return Output(data, raw=diagram, diagnostics=errors, exit_code=code)
     above = [*_head(workflow, loaded), "", *graph_lines(workflow), ""]
     table = Table(("ID", "KIND", "ROLE", "TITLE"), [_row(step) for step in workflow.steps])
-    return Output(data, list(_prompts(workflow)) if prompts else (), above=above, table=table)
+    lines = list(_prompts(workflow)) if prompts else ()
+    return Output(data, lines, errors, code, above=above, table=table)
+
+
+def _drawn_for_people(workflow: Workflow) -> str:
+    """The diagram of a list of steps with its configuration, without what is meant for agents alone."""
+    from logist.core.workflow import drawing
+
+    steps = tuple(step.model_copy(update={"agent_role": None}) for step in workflow.steps)
+    return drawing.source(workflow.model_copy(update={"steps": steps}))
 
 
 def _data(workflow: Workflow, loaded: Loaded) -> dict[str, Any]:

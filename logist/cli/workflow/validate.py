@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import complete_role, complete_workflow, json_flag
+from logist.cli.options import json_flag
 from logist.cli.output import Output
+from logist.cli.shell_values import complete_role, complete_workflow
 from logist.config.environment import Environment
 
 

@@ -2,7 +2,7 @@
 
 A condition comes in one of these forms; the first that fits is taken:
 
-1. An object: `{"var": "output.score", "gte": 80}`, with `and`, `or`, `not` (see `objects`). `{}` and `true` always
+1. An object: `{"var": "output.score", "gte": 80}`, with `and`, `or`, `not`, `unless` (see `objects`). `{}` and `true` always
    hold, `false` never.
 2. `field:v1,v2`: a name or path, a colon, values. A field of `output`, or a path with a known root, is one of them.
 3. An expression: outside quotes it has a comparison, `&&`, `||`, a leading `!`, `? :`, `in [` or a call; or it goes
@@ -18,7 +18,8 @@ So `Yes` and `approved` are words, `output` is a path, `output.x` is a path, `a.
 Expressions are JavaScript's where a branch needs it, with these differences, all on the side of asking a person:
 
 - `==` is `===`, `!=` is `!==`; values of different types are never equal, lists and objects are equal by what they hold.
-- `<`, `>` and arithmetic between different types, or on null, are errors. So is a missing field. An error counts as
+- `<`, `>` between paths and constants are JavaScript's: `"85" >= 80` holds. Where that makes no number of a text, and
+  for arithmetic between different types, or on null, it is an error. So is a missing field. An error counts as
   not taken and is recorded; only `&&` and `||` absorb it: `output.a > 1 || output.b` is true when `output.b` is.
   Hence `!output.x` is not taken where `x` is missing.
 - null and undefined are one: `output.x === null` asks whether nothing stands there, and is no error.

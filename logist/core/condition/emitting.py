@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from logist.core.condition import cel, tree
+from logist.core.condition import cel, tree, values
 from logist.core.condition.fault import ConditionError
-from logist.core.condition.slots import Slots
+from logist.core.condition.slots import Operand, Slots
 
 _YES_OR_NO = tree.Comparison | tree.Member | tree.Call | tree.Not
 
@@ -82,8 +82,26 @@ def _comparison(node: tree.Comparison, slots: Slots) -> str:
             raise ConditionError("null is neither more nor less than anything", node.column)
         if isinstance(one, tree.Read):
             return slots.nothing(one.path) if node.sign == "==" else f"!{slots.nothing(one.path)}"
+    sides = (node.left, node.right)
+    if slots.javascript and node.sign not in ("==", "!=") and all(map(_is_operand, sides)):
+        return slots.ordered(node.sign, *map(_operand, sides))
     left, right = value(node.left, slots), value(node.right, slots)
     return _bounded(f"{_group(left)} {node.sign} {_group(right)}")
+
+
+def _is_operand(node: tree.Node) -> bool:
+    """Whether a side of an order is a path or a constant: what is calculated has its kind from CEL."""
+    constant = node.node if isinstance(node, tree.Negative) else node
+    return isinstance(node, tree.Read | tree.Constant) or isinstance(constant, tree.Constant)
+
+
+def _operand(node: tree.Node) -> Operand:
+    if isinstance(node, tree.Read):
+        return node.path
+    if isinstance(node, tree.Negative):
+        return -values.to_number(_operand(node.node))
+    assert isinstance(node, tree.Constant)
+    return _clean(node)
 
 
 def _call(node: tree.Call, slots: Slots) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 from logist.core import paths
-from logist.core.condition import emitting, objects, values
+from logist.core.condition import cel, emitting, objects, values
 from logist.core.condition.expression import parsed
 from logist.core.condition.fault import ConditionError, Unusable
 from logist.core.condition.slots import Slots, named
@@ -40,8 +41,8 @@ _ITEM = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]*?))\s*(?:,|$)""", re.DOTA
 class Reading:
     """One condition on its way to a program."""
 
-    def __init__(self, known_roots: Collection[str]) -> None:
-        self.slots = Slots()
+    def __init__(self, known_roots: Collection[str], *, javascript: bool = True) -> None:
+        self.slots = Slots(javascript=javascript)
         self._roots = known_roots
         self._parts = 0
 
@@ -70,7 +71,31 @@ class Reading:
             all_of.append(f"({' || '.join(any_of) or 'false'})")
         if "not" in form:
             all_of.append(f"!({self.program(form['not'], depth + 1)})")
+        if "unless" in form:
+            all_of.append(self._unless(form["unless"], depth + 1))
         return " && ".join(all_of) or "true"
+
+    def _unless(self, form: Any, depth: int) -> str:
+        """Whether a condition does not hold; unlike `not`, also where it can't be judged."""
+        inner = Reading(self._roots, javascript=self.slots.javascript)
+        inner._parts = self._parts
+        text = inner.program(form, depth)
+        self._parts = inner._parts
+        takes = tuple(inner.slots.takes)
+        program = cel.compiled(text, len(takes))
+        self.slots.reads |= inner.slots.reads
+
+        def take(data: Any) -> bool:
+            given = {}
+            for number, take_value in enumerate(takes):
+                with suppress(Unusable):
+                    given[f"v{number}"] = take_value(data)
+            try:
+                return not cel.judged(program, given)
+            except cel.Faulty:
+                return True
+
+        return self.slots.name(("unless", self._parts), take)
 
     def _text(self, form: str) -> str:
         if len(form) > MAX_CHARACTERS:
@@ -104,7 +129,7 @@ class Reading:
         self.slots.reads[path] = None
 
         def take(data: Any) -> bool:
-            value = paths.lookup(data, path)
+            value = self.slots.lookup(data, path)
             if value is paths.MISSING:
                 raise Unusable(f"`{named(path)}` is missing")
             return any(values.alike(value, choice) for choice in choices)

@@ -10,7 +10,7 @@ from logist.core import paths
 from logist.core.condition import cel, values
 from logist.core.condition.fault import Unusable
 from logist.core.condition.forms import Reading
-from logist.core.condition.slots import Take
+from logist.core.condition.slots import Lookup, Take
 
 NO_VALUE = "it has no value, whatever the data"
 
@@ -38,6 +38,7 @@ class Condition:
     """Every path it looks at, in order."""
     _program: Any = field(repr=False, compare=False)
     _takes: tuple[Take, ...] = field(repr=False, compare=False)
+    _lookup: Lookup = field(repr=False, compare=False)
 
     @property
     def roots(self) -> frozenset[str]:
@@ -46,7 +47,7 @@ class Condition:
 
     def judge(self, data: Any) -> Verdict:
         """What it says of the data. Raises nothing, whatever the data is."""
-        found = {paths.written(path): paths.lookup(data, path) for path in self.paths}
+        found = {paths.written(path): self._lookup(data, path) for path in self.paths}
         seen = {name: values.short(value) for name, value in found.items() if value is not paths.MISSING}
         missing = tuple(name for name, value in found.items() if value is paths.MISSING)
         given, reasons = self._given(data)
@@ -73,9 +74,13 @@ def _misfit(found: dict[str, Any]) -> str:
     return ": ".join(["the kinds of the values do not fit", ", ".join(kinds[:5])]) if kinds else NO_VALUE
 
 
-def compiled(form: Any, known_roots: Collection[str]) -> Condition:
-    """The condition, ready to be judged. ConditionError, with a column, for one that no data could decide."""
-    reading = Reading(frozenset(known_roots))
+def compiled(form: Any, known_roots: Collection[str], *, javascript: bool = True) -> Condition:
+    """The condition, ready to be judged. ConditionError, with a column, for one that no data could decide.
+
+    Not `javascript` is the rule of earlier versions for values of different kinds, and for the length of an object.
+    """
+    reading = Reading(frozenset(known_roots), javascript=javascript)
     text = reading.program(form)
     program = cel.compiled(text, len(reading.slots.takes))
-    return Condition(form, tuple(reading.slots.reads), program, tuple(reading.slots.takes))
+    slots = reading.slots
+    return Condition(form, tuple(slots.reads), program, tuple(slots.takes), slots.lookup)

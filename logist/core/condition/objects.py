@@ -11,7 +11,7 @@ from typing import Any
 from logist.core import paths
 from logist.core.condition import values
 from logist.core.condition.fault import ConditionError, Unusable
-from logist.core.condition.slots import Slots, named
+from logist.core.condition.slots import Lookup, Slots, named
 
 MAX_NAMES = 1_000
 """Of an `in`."""
@@ -64,7 +64,7 @@ TESTS: dict[str, Test] = {
     "exists": lambda value, wanted: (value is not paths.MISSING) is wanted,
 }
 """The operators that need a `var`."""
-LOGIC = ("and", "or", "not")
+LOGIC = ("and", "or", "not", "unless")
 KEYS = ("var", *TESTS, *LOGIC)
 
 _SIGNS = {"equals": "=", "not_equals": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
@@ -111,7 +111,7 @@ def tested(form: dict[Any, Any], slots: Slots, known_roots: Collection[str], pla
         path = paths.parse(form["var"])
     except paths.PathError as fault:
         raise ConditionError(f"`var`: {fault.message}") from None
-    var = Variable(path, not path or path[0] in known_roots)
+    var = Variable(path, not path or path[0] in known_roots, slots.lookup)
     for read in var.paths:
         slots.reads[read] = None
     if not operators:
@@ -141,7 +141,8 @@ class Variable:
     A bare name that stands nowhere is null, as on the servers that write conditions so.
     """
 
-    def __init__(self, path: paths.Path, rooted: bool) -> None:
+    def __init__(self, path: paths.Path, rooted: bool, lookup: Lookup) -> None:
+        self._lookup = lookup
         self.written = named(path)
         self.paths = [path] if rooted else [("output", *path), ("input", *path)]
         self._rooted = rooted
@@ -149,7 +150,7 @@ class Variable:
     def value(self, data: Any, *, missing: bool) -> Any:
         """What stands there; MISSING only if `missing` allows it. Unusable for a missing field."""
         for path in self.paths:
-            value = paths.lookup(data, path)
+            value = self._lookup(data, path)
             if value is not paths.MISSING:
                 return value
         if missing:

@@ -35,6 +35,8 @@ def _text(form: Any, depth: int) -> str:
         all_of.append(f"({either})" if all_of or depth else either)
     if "not" in form:
         all_of.append(f"not ({_text(form['not'], depth + 1)})")
+    if "unless" in form:
+        all_of.append(f"unless ({_text(form['unless'], depth + 1)})")
     text = " and ".join(all_of)
     if not text:
         return paths.shown(form) if form else "always"

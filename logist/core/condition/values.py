@@ -6,6 +6,8 @@ Every number is a float here, as in JavaScript: 80 and 80.0 are one number, and 
 from __future__ import annotations
 
 import math
+import operator
+import re
 from typing import Any
 
 from logist.core import paths
@@ -18,6 +20,11 @@ MAX_JOINED = 10_000
 MAX_MEMBERS = 10_000
 """Values in a list or object that is compared as a whole."""
 MAX_NESTING = 50
+_WHOLE = 1e21
+"""From here on JavaScript writes a number with an exponent."""
+_DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", re.ASCII)
+_PREFIXED = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
+_ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 def kind(value: Any) -> str:
@@ -93,6 +100,65 @@ def term(value: Any) -> Any:
     if isinstance(value, str) and len(value) > MAX_JOINED:
         raise Unusable(f"is too long to be joined: {len(value):,} characters")
     return plain(value)
+
+
+def lookup(data: Any, path: paths.Path) -> Any:
+    """What stands at a path, or MISSING. Only text, which counts UTF-16 units, and lists have a length of their own."""
+    value = paths.lookup(data, path)
+    if path and path[-1] == "length" and value is not paths.MISSING:
+        holder = paths.lookup(data, path[:-1])
+        if isinstance(holder, str):
+            return len(_units(holder)) // 2
+        if isinstance(holder, dict) and "length" not in holder:
+            return paths.MISSING
+    return value
+
+
+def _units(text: str) -> bytes:
+    """The text as JavaScript orders and counts it."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def primitive(value: Any) -> Any:
+    """What JavaScript orders in the place of a value: of a list or object, its text."""
+    return joined(value, [0], 0) if isinstance(value, list | tuple | dict) else value
+
+
+def joined(value: Any, count: list[int], depth: int) -> str:
+    """The text that JavaScript makes of a value; `count` is the one tally of all members on the way."""
+    count[0] += 1
+    if count[0] > MAX_MEMBERS or depth > MAX_NESTING:
+        raise Unusable("is too large to be compared")
+    if isinstance(value, list | tuple):
+        return ",".join("" if item is None else joined(item, count, depth + 1) for item in value)
+    if isinstance(value, dict):
+        return "[object Object]"
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
+        return str(int(value))
+    return value if isinstance(value, str) else paths.shown(value)
+
+
+def to_number(value: Any) -> float:
+    """The number that JavaScript makes of a primitive: null is 0, text is what it spells; NaN where it makes none."""
+    if value is None:
+        return 0.0
+    if isinstance(value, int | float):
+        return number(value)
+    text = value.strip() if isinstance(value, str) else "none"
+    if not text:
+        return 0.0
+    if len(text) <= MAX_SHOWN and _DECIMAL.fullmatch(text):
+        return float(text)
+    if len(text) <= MAX_SHOWN and _PREFIXED.fullmatch(text):
+        return number(int(text, 0))
+    return math.nan
+
+
+def is_ordered(sign: str, one: str | float, other: str | float) -> bool:
+    """Whether `one SIGN other`; both are text, which is ordered by its UTF-16 units, or both are numbers."""
+    left: Any = _units(one) if isinstance(one, str) else one
+    right: Any = _units(other) if isinstance(other, str) else other
+    return bool(_ORDERS[sign](left, right))
 
 
 def folded(text: str) -> str:

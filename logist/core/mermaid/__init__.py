@@ -6,7 +6,7 @@ from logist.core.mermaid.builder import MAX_LINKS, build
 from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.grammar import parse
 from logist.core.mermaid.lexer import MAX_TOKENS
-from logist.core.mermaid.source import MAX_CHARACTERS, Source
+from logist.core.mermaid.source import MAX_CHARACTERS, Source, front_matter
 from logist.core.mermaid.writer import is_id, placeless, write
 from logist.core.workflow.graph import Graph
 
@@ -15,6 +15,7 @@ __all__ = [
     "MAX_LINKS",
     "MAX_TOKENS",
     "MermaidError",
+    "front_matter",
     "is_id",
     "placeless",
     "read",

@@ -41,6 +41,12 @@ _ENTITY = re.compile(r"#(\w+);", re.ASCII)
 _AFTER_BRACE = re.compile(rf"(?<=\}}){SPACE}*\n", re.ASCII)
 
 
+def front_matter(text: str) -> str:
+    """What stands between the `---` lines at the beginning of a diagram; empty where there is none."""
+    match = _FRONT_MATTER.match(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    return match["body"] if match else ""
+
+
 class Source:
     """The text that the grammar reads."""
 

@@ -47,8 +47,16 @@ class Step(Recorded):
     """A condition; where it does not hold, the step is passed over."""
     max_visits: Annotated[int, Field(ge=1)] | None = None
     """Of a decision: after so many times it takes its default."""
+    rounds: dict[str, str] = {}
+    """Of a step in a loop: the decision that leads back, by each name that the number of the round has."""
+    asks_after: bool = False
+    """Of a decision that leads back: a round comes before it is first asked, so that one counts as well."""
     items_path: str | None = None
     item_variable: str = "item"
+    index_variable: str | None = None
+    """Another name for `index`."""
+    number_variable: str | None = None
+    """A name for the number of the item, from 1."""
     max_items: Annotated[int, Field(ge=1)] = MAX_ITEMS
     item_limits: ItemLimits | None = None
     """Of a foreach: what each of its items may use at most."""

@@ -108,6 +108,8 @@ class Response(Recorded):
     raw_response: str = ""
     output: Any = None
     metadata: JsonObject | None = None
+    reason: str | None = None
+    """Why the agent asks for another attempt or a person, where its answer says that apart from the summary."""
     finish: str | None = None
     """Why the model stopped: `stop`, `length`, `content_filter`, ...; None is unknown."""
     error: TransportError | None = None
@@ -156,9 +158,10 @@ class Observed(Recorded):
     """Of a reviewer: it was told to give a verdict."""
     partial: bool | None = None
     """Of a reviewer: it was not shown the whole change, or somebody changed it since the checks."""
+    output_schema: JsonObject | None = None
+    """Of a doer: what its role says its output has to fit."""
     strict_gates: bool | None = None
-    """Of a doer at a step with a confidence or a condition for `confirm`: what can't be judged has to be approved.
-    Histories of earlier versions do not have this: there it passed."""
+    """Read only: before interactions had `rules`, this marked those that were judged by `Rule.CLOSED_GATES`."""
     not_restorable: list[str] = []
     """What the checkpoint after does not hold, each with the reason."""
     found: str | None = None
@@ -224,6 +227,8 @@ class Interaction(Recorded):
     route: list[JsonObject] = []
     usage: Usage = Usage()
     simulated: bool = False
+    rules: int | None = None
+    """By how many of the changes in `core.rules` it was judged; interactions of earlier versions do not have this."""
     exchange: str | None = None
     """Of an answer that was recorded late: the checksum of the entry after which it was asked for."""
     checkpoint_before: str | None = None

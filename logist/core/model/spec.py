@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from logist.core.ids import JOB_ID_PATTERN
-from logist.core.model.base import Frozen, Open, Recorded
+from logist.core.model.base import Frozen, JsonObject, Open, Recorded
 from logist.core.model.flow import Workflow
 from logist.core.model.limits import Limits, PartialLimits
 from logist.core.model.permissions import EVERYTHING, Permissions
@@ -144,6 +144,13 @@ ContextPart = Literal[
 """What a role may ask to be told; the instructions of the project are told to all."""
 
 
+class LaterAttempt(Frozen):
+    """What is other at a later attempt: the temperature, the model, or both."""
+
+    temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
+    llm_model: Annotated[str, StringConstraints(min_length=1)] | None = None
+
+
 class Role(Frozen):
     """Who does the work."""
 
@@ -171,6 +178,17 @@ class Role(Frozen):
     """Types of tasks that it does where neither the job nor the config names a role."""
     context_requirements: tuple[ContextPart, ...] | None = None
     """What it is told about its surroundings; None is a list of the files in the workspace."""
+    later_attempts: tuple[LaterAttempt, ...] = ()
+    """With what the second attempt at a step is made, the third, ...; the last also holds for all after it."""
+    output_schema: JsonObject | None = None
+    """The JSON Schema of its `output` where it completes its work (see core.output_schema); None is any."""
+
+    def at_attempt(self, number: int) -> Self:
+        """The role as it is asked at that attempt of a step, counted from 1."""
+        if number < 2 or not self.later_attempts:
+            return self
+        changed = self.later_attempts[min(number - 2, len(self.later_attempts) - 1)]
+        return self.model_copy(update=changed.model_dump(exclude_none=True))
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from logist.core.model.base import FORMAT, JsonObject, Open, Recorded
 from logist.core.model.limits import Limits
 from logist.core.model.record import Place, Stuck, Totals
@@ -33,6 +35,16 @@ class Last(Recorded):
     output: Any = None
     verdict: Open[Literal["PASS", "FAIL"]] | None = None
     """Of a reviewer: what its answer and the checks came to."""
+    reason: str | None = None
+    """Why the agent asks for another attempt or a person, where its answer says that apart from the summary."""
+
+    @model_serializer(mode="wrap")
+    def _without_absent_reason(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As earlier versions wrote it, where there is no reason: their state.json is compared with this one."""
+        dumped: dict[str, Any] = dump(self)
+        if dumped.get("reason") is None:
+            dumped.pop("reason", None)
+        return dumped
 
 
 class Spawned(Recorded):
@@ -120,6 +132,8 @@ class State(Recorded):
     """Where the children come from; kept until the next ones are made."""
     results: list[Any] | None = None
     """What the children of the last foreach or subflow gave, in the order of the items."""
+    result_items: list[JsonObject] | None = None
+    """Of a foreach: the `item` and the `index` that each of these results belongs to."""
     output_of: str | None = None
     """The step whose output is the last one."""
     summaries: dict[str, str] | None = None

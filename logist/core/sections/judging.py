@@ -26,6 +26,21 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _FIELDS = (("`summary_for_supervisor`", "`Summary`"), ("`evidence_files", "`Evidence"))
 
 
+LONGEST_STATED = 1_000
+"""Characters of the reason as people and the next agent see it; the whole of it is in the metadata."""
+
+
+def stated_reason(metadata: JsonObject | None) -> str | None:
+    """Why the agent stops, as an answer in sections says beside its next action or status; None if it doesn't."""
+    said = metadata or {}
+    reason, next_action = said.get("reason"), said.get("next_action")
+    word = said.get("status") if next_action in (None, NextAction.COMPLETE) else next_action
+    if not isinstance(reason, str) or not isinstance(word, str) or not reason.strip():
+        return None
+    text = f"{word}: {' '.join(reason.split())}"
+    return text if len(text) <= LONGEST_STATED else f"{text[: LONGEST_STATED - 3]}..."
+
+
 def action(sections: Sections) -> ExitAction:
     """What status and next action mean together."""
     if sections.next_action is None:

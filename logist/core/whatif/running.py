@@ -20,6 +20,7 @@ from logist.core.model import (
     Status,
 )
 from logist.core.review import checks_of
+from logist.core.rules import recorded_under
 from logist.core.whatif import fitting
 from logist.core.whatif.rules import Rules
 from logist.core.whatif.seeing import Seen, gathered, seen
@@ -110,7 +111,7 @@ class _Running:
             raise Damaged("a history begins with a create interaction, and that holds the spec")
         self.recorded_spec, self.spec = entry.spec, self.rules.spec(entry.spec)
         self.then = fold.apply(None, entry)
-        judged = replay.judge(self.spec, None, entry, None, self.rules.schema)
+        judged = replay.judge(self.spec, None, entry, None, self.rules.schema, recorded_under(entry))
         assert judged is not None
         told = entry.model_copy(update={"spec": self.spec, **_placed(judged)})
         self.own = fold.apply(None, told)
@@ -151,7 +152,7 @@ class _Running:
             command, notes = gathered(self.spec, own, command)
             self._note(entry, notes)
             entry = entry.model_copy(update={"command": command})
-        judged = replay.judge(self.spec, own, entry, back, self.rules.schema)
+        judged = replay.judge(self.spec, own, entry, back, self.rules.schema, recorded_under(entry))
         if judged is None:
             return {}
         if entry.kind is Kind.HALT and judged.place.status is own.status and "used" not in command:
@@ -164,7 +165,8 @@ class _Running:
         self._note(entry, found.notes)
         if found.cut_short:
             return self._cut_short(own, entry, found)
-        outcome = step.conclude(self.spec, own, reply, found.observed, self.rules.schema)
+        then = recorded_under(entry)  # so that nothing differs but by the rules that are tried
+        outcome = step.conclude(self.spec, own, reply, found.observed, self.rules.schema, then)
         done = outcome.response.actions == ["COMPLETED"]
         was_done = entry.response.actions == ["COMPLETED"]
         by_hand = entry.simulated and done and ("results" in entry.command or not was_done)

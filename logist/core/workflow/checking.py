@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from logist.core import paths
 from logist.core.condition import ROOTS, ConditionError, compiled
+from logist.core.ids import is_job_id
 from logist.core.model import Execution, Step, StepType, Workflow
 from logist.core.workflow import graph_checks, roots
 from logist.core.workflow.delegating import Delegates, delegation_problems
@@ -57,6 +59,8 @@ def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[Problem
     yield from graph_checks.graph_problems(workflow, places)
     for step in workflow.steps:
         yield from _fields(step, ROOTS | {*around.roots}, places)
+        yield from _rounds(workflow, step, places)
+        yield from _await_tag(step, places)
         yield from _roles(step, around, places)
         for field, form in (("when", step.when), ("confirm", step.confirm)):
             if form is not None:
@@ -76,13 +80,52 @@ def _fields(step: Step, given: Collection[str], places: Places) -> Iterator[Prob
             yield problem("error", "missing", message, place, "as in itemsPath: output.files")
         else:
             yield from _path(step.items_path, step, given, place)
-        if step.item_variable in roots.TASK_FIELDS | ROOTS:
-            message = f"the item can't be called `{step.item_variable}`: that name means something else"
-            yield problem("error", "bad_name", message, places.of(step.id, "itemVariable"), "call it `item`")
+        yield from _names_of_item(step, places)
     yield from _unread(step, places)
     if step.step_type == StepType.SUBFLOW and not step.subflow:
         message = f"subflow `{step.id}` has no `subflowId`: it has to name another workflow"
         yield problem("error", "missing", message, places.of(step.id, "subflowId"))
+
+
+def _names_of_item(step: Step, places: Places) -> Iterator[Problem]:
+    if step.item_variable in roots.TASK_FIELDS | ROOTS:
+        message = f"the item can't be called `{step.item_variable}`: that name means something else"
+        yield problem("error", "bad_name", message, places.of(step.id, "itemVariable"), "call it `item`")
+    for field, name in (("indexVariable", step.index_variable), ("numberVariable", step.number_variable)):
+        if name in roots.TASK_FIELDS | ROOTS | {step.item_variable}:
+            message = f"`{field}` can't be `{name}`: that name means something else"
+            yield problem("error", "bad_name", message, places.of(step.id, field), "choose another name")
+
+
+def _rounds(workflow: Workflow, step: Step, places: Places) -> Iterator[Problem]:
+    place = places.of(step.id, "rounds")
+    for name, loop in step.rounds.items():
+        decision = workflow.step(loop)
+        if name in roots.TASK_FIELDS | ROOTS:
+            message = f"the round of `{loop}` can't be called `{name}`: that name means something else"
+            yield problem("error", "bad_name", message, place, "choose another name")
+        if decision is None or decision.step_type != StepType.DECISION:
+            message = f"`rounds` of `{step.id}` names `{loop}`, which is no decision"
+            yield problem("error", "unknown_step", message, place, "name the decision that leads back")
+
+
+TAG = "foreach:"
+"""What the tag of a foreach's children begins with; the id of the job that waits for them follows."""
+_ACTION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+
+
+def _await_tag(step: Step, places: Places) -> Iterator[Problem]:
+    """Whether a job could have the tag that a join waits for; what a template becomes is not known here."""
+    if not step.await_tag or step.step_type != StepType.JOIN:
+        return
+    first = _ACTION.search(step.await_tag)
+    known = step.await_tag[: first.start()] if first else step.await_tag
+    fits = TAG.startswith(known) or known.startswith(TAG) if first else is_job_id(known.removeprefix(TAG))
+    if not fits or (first is None and not known.startswith(TAG)):
+        message = f"no job has the tag `{step.await_tag}` that join `{step.id}` waits for"
+        yield problem(
+            "error", "await_tag", message, places.of(step.id, "awaitTag"), "write foreach:{{parentId}}"
+        )
 
 
 _OF_A_PROMPT = {
@@ -163,8 +206,7 @@ def _within(workflow: Workflow, inside: Nested, around: Around, places: Places) 
     leads = _leading(workflow, inside)
     for name, inner in inside.subflows.items():
         step = leads[name]
-        item = [step.item_variable] if step.step_type == StepType.FOREACH else []
-        given = replace(around, roots=(*around.roots, *roots.known(workflow), *item))
+        given = replace(around, roots=(*around.roots, *roots.known(workflow), *roots.of_item(step)))
         for found in _own(inner, given, Places()):
             if found.severity == "error":
                 message = f"in the workflow `{name}`: {found.message}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from logist.core.model import JsonObject, Role, Step, StepType, Workflow
 from logist.core.workflow import drawing
+from logist.core.workflow.form import StepForm
 from logist.core.workflow.listed import read_listed
 from logist.core.workflow.parsing import read_mermaid
 from logist.core.workflow.places import Place, Places, Read, problem
@@ -165,9 +166,18 @@ def _differences(steps: Any, workflow: Workflow, lines: Mapping[str, int], at: s
             yield _disagree(f"step `{read.step.id}` is not in the diagram", place)
         else:
             yield from _unlike(read.step, drawn, raw, lines, place[0])
+            if read.form is not None and read.form.branches and not _same_branches(read.form, workflow):
+                yield _disagree(f"`branches` of step `{read.step.id}` is not what the diagram says", place)
     for step in workflow.steps:
         if steps and step.id not in seen:
             yield _disagree(f"step `{step.id}` of the diagram is missing here", (at, lines.get(at)))
+
+
+def _same_branches(form: StepForm, workflow: Workflow) -> bool:
+    """Whether the branches of a step lead, on the same conditions, to where the diagram leads."""
+    ours = [(branch.condition, branch.target_step_id) for branch in form.branches or ()]
+    ours += [(None, form.default_branch)] if form.default_branch else []
+    return ours == [(edge.condition, edge.target or "end") for edge in workflow.leaving(form.id)]
 
 
 def _unlike(

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from logist.core.condition import Condition, ConditionError, compiled
+from logist.core import data, paths
+from logist.core.condition import Condition, ConditionError, compiled, rendered
 from logist.core.model import END, MAX_DEPTH, JsonObject, Step, StepType, Workflow
 from logist.core.workflow import roots
 from logist.core.workflow.composing import composed
@@ -26,8 +27,8 @@ def following(workflow: Workflow, completed: Iterable[str], context: Mapping[str
     """
     done = Counter(completed)
     _all_known(workflow, done)
-    data = {"input": dict(context), "output": dict(context), "steps": {}, **context}
-    step = _Walk(data, done).next_of(workflow)
+    known = {"input": dict(context), "output": dict(context), "steps": {}, **context}
+    step = _Walk(known, done).next_of(workflow)
     if step is None:
         return {"step": None, "guidance": {"prompt": COMPLETE}, "isComplete": True}
     return {"step": _shown(step), "guidance": {"prompt": composed(step)}, "isComplete": False}
@@ -47,6 +48,8 @@ def _all_known(workflow: Workflow, done: Counter[str]) -> None:
 
 def _patience(workflow: Workflow) -> int:
     """How many steps may be passed with nothing to do: a loop of which all is passed over ends by itself."""
+    if any(step.rounds for step in workflow.steps):
+        return MAX_IDLE  # loops within each other
     visits = max((step.max_visits or 0 for step in workflow.steps), default=0)
     return min(MAX_IDLE, len(workflow.steps) * (visits + 2))
 
@@ -70,7 +73,7 @@ class _Walk:
         while here in steps:
             step = steps[here]
             before = self.left.total()
-            if found := self._due(step, names, depth):
+            if found := self._due(step, workflow, names, depth):
                 return found
             idle = 0 if self.left.total() < before else idle + 1
             if idle > patience:
@@ -79,9 +82,14 @@ class _Walk:
             here = self._after(step, workflow, names)
         return None
 
-    def _due(self, step: Step, names: frozenset[str], depth: int) -> Step | None:
+    def _data_at(self, step: Step, workflow: Workflow) -> JsonObject:
+        """What is known at a step: the numbers of the rounds of the loops around it too."""
+        return {**self.data, **data.rounds(workflow, step, self.visits)}
+
+    def _due(self, step: Step, workflow: Workflow, names: frozenset[str], depth: int) -> Step | None:
         """The step that is to be done here, if any; one that is done is taken away."""
-        if step.step_type == StepType.DECISION or not self._holds(step.when, names):
+        known = self._data_at(step, workflow)
+        if step.step_type == StepType.DECISION or not self._holds(step.when, names, known):
             return None
         if self.left[step.id]:
             self.left[step.id] -= 1
@@ -89,31 +97,52 @@ class _Walk:
         inner = self.subflows.get(step.subflow or "")
         if inner is None or depth >= MAX_DEPTH:
             return step
-        return self.next_of(inner, depth + 1)
+        return self._next_within(step, inner, known, depth)
+
+    def _next_within(self, step: Step, inner: Workflow, known: JsonObject, depth: int) -> Step | None:
+        """What is to be done of the workflow of a step: once for each item of a list that is known, else once."""
+        items = paths.lookup(known, step.items_path) if step.items_path else None
+        outer, visits = self.data, self.visits
+        for index, item in enumerate(items[: step.max_items] if isinstance(items, list) else [paths.MISSING]):
+            own = {step.index_variable: index, step.number_variable: index + 1, "index": index}
+            self.data = {**known, **{name: value for name, value in own.items() if name}}
+            if item is not paths.MISSING:
+                self.data[step.item_variable] = item
+            if step.step_type is not StepType.FOREACH:
+                self.data = outer
+            self.visits = Counter()
+            found = self.next_of(inner, depth + 1)
+            self.data, self.visits = outer, visits
+            if found:
+                return found
+        return None
 
     def _after(self, step: Step, workflow: Workflow, names: frozenset[str]) -> str:
         """Where the way goes on; END where it doesn't."""
         ways = workflow.leaving(step.id)
+        known = self._data_at(step, workflow)
         self.visits[step.id] += 1
         spent = step.max_visits is not None and self.visits[step.id] > step.max_visits
         for edge in ways:
-            if edge.condition is not None and not spent and self._holds(edge.condition, names):
+            if edge.condition is not None and not spent and self._holds(edge.condition, names, known):
                 return edge.target
         for edge in ways:
             if edge.condition is None:
+                if step.id in step.rounds.values():
+                    self.visits[step.id] = 0  # a loop that is left starts over
                 return edge.target
         if not ways:
             return END
         seen = "; ".join(f"`{edge.label}`" for edge in ways)
         raise Refused(f"no branch of `{step.id}` holds: {seen}", fix="tell what the last step found out")
 
-    def _holds(self, form: Any, names: frozenset[str]) -> bool:
+    def _holds(self, form: Any, names: frozenset[str], known: JsonObject) -> bool:
         if form is None:
             return True
         try:
             key = (repr(form), names)
             if key not in self.compiled:
                 self.compiled[key] = compiled(form, names)
-            return self.compiled[key].judge(self.data).taken
+            return self.compiled[key].judge(known).taken
         except ConditionError as error:
-            raise InvalidFile(f"the condition `{form}` can't be read: {error.message}") from error
+            raise InvalidFile(f"the condition `{rendered(form)}` can't be read: {error.message}") from error

@@ -10,9 +10,17 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from logist.core.model import END, JsonObject, Workflow
+from logist.core.model import END, JsonObject, Step, Workflow
 from logist.core.workflow.assembly import Assembly
-from logist.core.workflow.foreign_words import confirmation, own_path, prompt_of
+from logist.core.workflow.faults import shown
+from logist.core.workflow.foreign_words import (
+    confirmation,
+    is_name,
+    own_condition,
+    own_path,
+    prompt_of,
+    variables,
+)
 from logist.core.workflow.places import Place, Read, problem
 from logist.core.workflow.shapes import DEFAULT
 from logist.core.workflow.spelling import SPELLINGS
@@ -28,6 +36,21 @@ _OURS = frozenset(
 _CONTINUE: JsonObject = {"var": "output.decision", "equals": "continue"}
 """What a loop asks whose end an agent decides: the artifact `loop_control` has this field."""
 _MAX_ITERATIONS = 100
+_LOOP = frozenset(
+    {
+        "type",
+        "condition",
+        "conditionSource",
+        "count",
+        "items",
+        "maxIterations",
+        "iterationVar",
+        "itemVar",
+        "indexVar",
+    }
+)
+_ITERATION, _ITEM, _INDEX = "currentIteration", "currentItem", "currentIndex"
+"""What the variables of a loop are called that names none."""
 
 
 def is_foreign(data: JsonObject) -> bool:
@@ -44,6 +67,7 @@ def read_foreign(
     """The sequence as a graph; the bodies of its forEach loops become workflows of their own."""
     reader = _Reader(lines, name)
     reader.sequence(_placed(steps, f"{prefix}steps"))
+    reader.warn_of_unset_variables()
     assembly = reader.assembly
     first = assembly.steps[0].id if assembly.steps else None
     return assembly.finished(name, description, reader.first or first, subflows=reader.subflows, foreign=True)
@@ -70,6 +94,13 @@ class _Reader:
     assembly: Assembly = field(init=False)
     subflows: dict[str, Workflow] = field(default_factory=dict)
     first: str | None = None
+    given: frozenset[str] = frozenset()
+    """The variables of the forEach loops around all of it."""
+    loop_names: set[str] = field(default_factory=lambda: {_ITERATION, _ITEM, _INDEX})
+    """Every name of a variable that a loop of the file sets."""
+    inner: list[_Reader] = field(default_factory=list)
+    reported: int = 0
+    """How many of its problems the reader around it has taken over."""
 
     def __post_init__(self) -> None:
         self.assembly = Assembly(self.lines)
@@ -111,6 +142,8 @@ class _Reader:
             step = self.assembly.add(self._read(raw), raw.path)
             return _Segment(step.id, step.id) if step else None
         body = self._body(raw, by_id)
+        for key in sorted(raw.data["loop"].keys() - _LOOP):
+            self._note(raw, f"`{key}` of the loop is not known to Logist: it is kept and has no effect")
         if raw.data["loop"].get("type") == "forEach":
             return self._for_each(raw, body)
         return self._while(raw, body)
@@ -132,14 +165,27 @@ class _Reader:
 
     def _for_each(self, raw: _Raw, body: list[_Raw]) -> _Segment | None:
         loop = raw.data["loop"]
-        inner = _Reader(self.lines, f"{self.name}#{raw.data.get('id')}")
+        item, index = loop.get("itemVar") or _ITEM, self._variable(raw, "indexVar", _INDEX)
+        number = self._variable(raw, "iterationVar", _ITERATION)
+        names = {str(item), index, number}
+        self.loop_names |= names
+        inner = _Reader(
+            self.lines,
+            f"{self.name}#{raw.data.get('id')}",
+            given=self.given | names,
+            loop_names=self.loop_names,
+        )
+        self.inner.append(inner)
         inner.sequence(body)
         found = inner.assembly.finished(inner.name, "", inner.first, foreign=True)
         self.assembly.problems.extend(found.problems)
+        inner.reported = len(found.problems)
         given = {
             "stepType": "foreach",
             "itemsPath": own_path(str(loop.get("items", ""))),
-            "itemVariable": loop.get("itemVar") or "currentItem",
+            "itemVariable": item,
+            "indexVariable": index if index != "index" else None,
+            "numberVariable": number,
             "maxItems": _whole(loop.get("maxIterations")) or _MAX_ITERATIONS,
             "subflowId": inner.name,
         }
@@ -155,13 +201,14 @@ class _Reader:
         loop = raw.data["loop"]
         condition, after = self._condition(raw)
         times = _times(loop)
-        given: JsonObject = {"stepType": "decision"}
+        given: JsonObject = {"stepType": "decision", **({"asksAfter": True} if after else {})}
         if not after or times > 1:
             given["maxVisits"] = times - after
         step = self.assembly.add(self._read(raw, **given), raw.path)
-        outer = self.first
+        outer, begin = self.first, len(self.assembly.steps)
         inside = self.sequence(body)
         self.first = outer
+        self._count_rounds(raw, step, begin)
         if step is None or inside is None:
             self.assembly.whole = False
             return None
@@ -195,7 +242,47 @@ class _Reader:
         if condition is None:
             self._note(raw, "the loop has no condition: it goes on until maxIterations")
             return True, False
-        return ({"not": condition} if loop.get("type") == "until" else condition), False
+        own = own_condition(condition)
+        return ({"unless": own} if loop.get("type") == "until" else own), False
+
+    def _count_rounds(self, raw: _Raw, decision: Step | None, begin: int) -> None:
+        """Gives the decision and the steps of its body, which are those from `begin` on, the number of the round."""
+        names = dict.fromkeys((_ITERATION, self._variable(raw, "iterationVar", _ITERATION)))
+        self.loop_names |= names.keys()
+        steps = self.assembly.steps
+        for number, step in enumerate(steps):
+            if decision is not None and (number >= begin or step is decision):
+                rounds = {**dict.fromkeys(names, decision.id), **step.rounds}  # the innermost loop holds
+                steps[number] = step.model_copy(update={"rounds": rounds})
+
+    def _variable(self, raw: _Raw, key: str, default: str) -> str:
+        """What a variable of a loop is called."""
+        name = raw.data["loop"].get(key)
+        if name is None or name == "" or name == default:
+            return default
+        if is_name(name) or (key, name) == ("indexVar", "index"):
+            return str(name)
+        self._note(raw, f"`{key}` can't be {shown(name)} here: the variable is called `{default}`")
+        return default
+
+    def warn_of_unset_variables(self) -> None:
+        """Names the conditions that ask for the variable of a loop where that loop does not set it."""
+        steps = {step.id: step for step in self.assembly.steps}
+        conditions = [(step, form, "when") for step in steps.values() for form in (step.when, step.confirm)]
+        conditions += [(steps[edge.source], edge.condition, "loop") for edge in self.assembly.edges]
+        for step, form, field_name in conditions:
+            unset = {*variables(form)} & (self.loop_names - self.given - step.rounds.keys())
+            for name in sorted(unset):
+                path = f"{self.assembly.paths[step.id]}.{'runCondition' if field_name == 'when' else 'loop'}"
+                message = (
+                    f"a condition of `{step.id}` looks at `{name}`, which a loop sets only for its own steps"
+                )
+                place = (path, self.assembly.line(path))
+                self.assembly.problems.append(problem("warning", "loop", message, place))
+        for inner in self.inner:
+            inner.warn_of_unset_variables()
+            self.assembly.problems.extend(inner.assembly.problems[inner.reported :])
+            inner.reported = len(inner.assembly.problems)
 
     def _note(self, raw: _Raw, message: str) -> None:
         place = (f"{raw.path}.loop", self.lines.get(f"{raw.path}.loop"))
@@ -237,6 +324,8 @@ def _fields(step: JsonObject) -> Iterator[tuple[str, Any]]:
     for key, value in step.items():
         if key == "requireConfirmation":
             yield from confirmation(value).items()
+        elif key == "runCondition":
+            yield key, own_condition(value)
         elif key not in used:
             yield key, value
     if prompt:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from logist.core.condition import ROOTS
+from logist.core.data import FIELDS
 from logist.core.model import JsonObject
 
 
@@ -22,7 +23,36 @@ def confirmation(rule: Any) -> JsonObject:
     if rule.get("kind") == "coordinator_eval":
         return {"review": True}
     condition = rule.get("condition")
-    return {"confirm": condition if isinstance(condition, dict) else True}
+    return {"confirm": own_condition(condition) if isinstance(condition, dict) else True}
+
+
+def own_condition(form: Any) -> Any:
+    """Their condition in our terms. What can't be judged is false there, so that its `not` is true: our `unless`."""
+    if isinstance(form, list):
+        return [own_condition(part) for part in form]
+    if not isinstance(form, dict):
+        return form
+    logic = {"and": "and", "or": "or", "not": "unless"}
+    return {
+        logic.get(key, key): own_condition(value) if key in logic else value for key, value in form.items()
+    }
+
+
+def is_name(name: Any) -> bool:
+    """Whether a variable of theirs can be called so here too."""
+    return isinstance(name, str) and name.isascii() and name.isidentifier() and name not in ROOTS | {*FIELDS}
+
+
+def variables(condition: Any) -> Iterator[str]:
+    """The first name of each `var` in a condition."""
+    if isinstance(condition, list):
+        for part in condition:
+            yield from variables(part)
+    elif isinstance(condition, dict):
+        if isinstance(condition.get("var"), str):
+            yield condition["var"].split(".")[0].split("[")[0]
+        for key in ("and", "or", "not", "unless"):
+            yield from variables(condition.get(key))
 
 
 def prompt_of(blocks: JsonObject) -> str:

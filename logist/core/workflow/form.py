@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from logist.core.model import MAX_ITEMS, JsonObject
@@ -18,6 +18,7 @@ MAX_STEPS = 1000
 """Of one workflow."""
 Condition = str | bool | dict[str, Any] | None
 
+_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _ROLE = (
     "Optional behavioral instructions for AI agents defining how they should approach and execute this step. "
     "This content is not shown to users."
@@ -78,7 +79,13 @@ class StepForm(_Form):
     default_branch: str | None = Field(None, description="Of a decision: where to go if no branch holds.")
     items_path: str | None = Field(None, description="Of a foreach: where its list is, as `output.files`.")
     item_variable: str | None = Field(
-        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Of a foreach: what templates call the item."
+        None, pattern=_NAME, description="Of a foreach: what templates call the item."
+    )
+    index_variable: str | None = Field(
+        None, pattern=_NAME, description="Of a foreach: another name for `index`."
+    )
+    number_variable: str | None = Field(
+        None, pattern=_NAME, description="Of a foreach: the number of the item, from 1."
     )
     max_items: int | None = Field(
         None, ge=1, le=MAX_CHILDREN, description=f"Of a foreach: more are refused; {MAX_ITEMS} if missing."
@@ -101,6 +108,13 @@ class StepForm(_Form):
     when: Condition = Field(None, description="Where it does not hold, the step is passed over.")
     max_visits: int | None = Field(
         None, ge=1, description="Of a decision: after so many visits it takes its default."
+    )
+    rounds: dict[Annotated[str, StringConstraints(pattern=_NAME)], str] | None = Field(
+        None,
+        description="Of a step in a loop: a name for the number of the round, and the decision that leads back.",
+    )
+    asks_after: bool | None = Field(
+        None, description="Of a decision that leads back: a round comes before it is first asked."
     )
     external: bool | None = Field(None, description="Drawn as something outside.")
 

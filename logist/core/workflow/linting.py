@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from logist.core.model import Execution, Step, StepType, Workflow
-from logist.core.workflow.mixed import MENTION
+from logist.core.workflow.mixed import MENTION, mixed
 from logist.core.workflow.places import Places, problem
 from logist.core.workflow.problem import Problem
 
@@ -22,7 +22,8 @@ def lint(workflow: Workflow, places: Places | None = None) -> list[Problem]:
 def _of(step: Step, places: Places) -> Iterator[Problem]:
     if MENTION.search(step.prompt):
         message = f"the prompt of `{step.id}` tells people how the agent should behave"
-        fix = "move it to agentRole: logist workflow migrate"
+        leads = mixed(step.prompt) is not None
+        fix = "move it to agentRole" + (": logist workflow migrate" if leads else " by hand")
         yield problem("warning", "mixed_prompt", message, places.of(step.id, "prompt"), fix)
     if not step.prompt.strip() and _is_asked(step):
         message = f"`{step.id}` has no prompt: all its agent gets is the task and the name `{step.name}`"

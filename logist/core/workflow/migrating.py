@@ -82,13 +82,13 @@ def _migrated(text: str, prompts: list[Prompt]) -> Migrated:
         raw = text[prompt.start : prompt.end]
         value = json.loads(f'"{raw}"')
         found = mixed(value)
-        if found is None:
-            continue
         if reason := refusal(value, found, prompt.has_role):
             line = text.count("\n", 0, prompt.start) + 1
             problems.append(
                 Problem("warning", "not_moved", f"`{prompt.path}` stays: {reason}", prompt.path, line)
             )
+            continue
+        if found is None:
             continue
         cuts = _raw_places(raw, (found.role_start, found.role_end, found.rest))
         role, rest = raw[cuts[0] : cuts[1]], raw[cuts[2] :]

@@ -34,8 +34,15 @@ def mixed(prompt: str) -> Mixed | None:
     return Mixed(start, end.start(), end.end())
 
 
-def refusal(prompt: str, found: Mixed, has_role: bool) -> str:
-    """Why the role can't be moved, or nothing."""
+NOT_LEADING = (
+    "the role is not at the beginning of the prompt, so its end is unclear: move it to agentRole by hand"
+)
+
+
+def refusal(prompt: str, found: Mixed | None, has_role: bool) -> str:
+    """Why the role can't be moved, or nothing; `found` is what `mixed` says of the prompt."""
+    if found is None:
+        return NOT_LEADING if MENTION.search(prompt) else ""
     length = found.role_end - found.role_start
     if has_role:
         return "the step has an agentRole already: put the two together by hand"

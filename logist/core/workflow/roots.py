@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from logist.core.condition import ROOTS
 from logist.core.data import FIELDS
-from logist.core.model import StepType, Workflow
+from logist.core.model import Step, StepType, Workflow
 
 TASK_FIELDS = frozenset(FIELDS)
 """What may be said of the task."""
@@ -14,5 +14,12 @@ TASK_FIELDS = frozenset(FIELDS)
 
 def known(workflow: Workflow, more: Collection[str] = ()) -> frozenset[str]:
     """Every root of a workflow: `more` is what a workflow around it gives it, as the item it works on."""
-    items = {step.item_variable for step in workflow.steps if step.step_type == StepType.FOREACH}
-    return ROOTS | TASK_FIELDS | items | {*more}
+    rounds = {name for step in workflow.steps for name in step.rounds}
+    items = {name for step in workflow.steps for name in of_item(step)}
+    return ROOTS | TASK_FIELDS | items | rounds | {*more}
+
+
+def of_item(step: Step) -> frozenset[str]:
+    """The names that a foreach chooses for what its children work on; none for another step."""
+    names = (step.item_variable, step.index_variable, step.number_variable)
+    return frozenset(name for name in names if name and step.step_type == StepType.FOREACH)

@@ -27,6 +27,8 @@ FIELDS = (
     "defaultBranch",
     "itemsPath",
     "itemVariable",
+    "indexVariable",
+    "numberVariable",
     "maxItems",
     "itemLimits",
     "minSuccessPercent",
@@ -37,6 +39,8 @@ FIELDS = (
     "confidence",
     "when",
     "maxVisits",
+    "rounds",
+    "asksAfter",
     "external",
 )
 """Every field of a step, as it is written by Logist."""

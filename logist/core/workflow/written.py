@@ -18,6 +18,8 @@ _SAME = {
     "confirm": "confirm",
     "items_path": "itemsPath",
     "item_variable": "itemVariable",
+    "index_variable": "indexVariable",
+    "number_variable": "numberVariable",
     "max_items": "maxItems",
     "min_success_percent": "minSuccessPercent",
     "await_tag": "awaitTag",
@@ -26,6 +28,8 @@ _SAME = {
     "confidence": "confidence",
     "when": "when",
     "max_visits": "maxVisits",
+    "rounds": "rounds",
+    "asks_after": "asksAfter",
     "external": "external",
 }
 _FREE = frozenset({"description"})

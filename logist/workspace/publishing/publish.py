@@ -144,7 +144,8 @@ def _publish(work: Work, target: Target, mode: str, *, patch: bool) -> Published
         if found.commit is None:
             return found
         if mode == "look":
-            return replace(found, blocked=_obstacle(work, target, made, found))
+            undo = found.revert if found.how == "already" else ""  # of a commit that is there already
+            return replace(found, revert=undo, blocked=_obstacle(work, target, made, found))
         if mode == "branch":
             with worktree.at_work(target, work.job_id, index=False):
                 with _branches(work, target, made, replace(found, after=None)) as move:

@@ -89,7 +89,7 @@ def with_index(git: Git, index: Path) -> Git:
 def _require_no_submodule(move: Move) -> None:
     found = [each.path for each in move.differences if GITLINK_MODE in (each.mode_before, each.mode_after)]
     if found:
-        fix = "logist job merge --branch, then let git merge it"
+        fix = move.target.by_branch
         message = f"submodules would change: {named(found)}"
         raise Refused(message, where=str(move.target.place), fix=fix)
 
@@ -115,7 +115,7 @@ def _require_no_filter(move: Move, staged: Staged) -> None:
         if names.shown(value).lower() in drivers
     ]
     if found:
-        fix = "logist job merge --branch, then let git merge it"
+        fix = move.target.by_branch
         message = f"only git with its filters can write these files: {named(found)}"
         raise Refused(message, where=str(move.target.place), fix=fix)
 
@@ -148,7 +148,7 @@ def _require_checked_out(move: Move, git: Git) -> None:
     held = _indexed(git)
     found = [path for path in move.touched if path in held and held[path][0] in "Ss"]
     if found:
-        fix = "git update-index --no-skip-worktree on them, or: logist job merge --branch, then let git merge it"
+        fix = f"git update-index --no-skip-worktree on them, or: {move.target.by_branch}"
         message = f"git was told to skip these files of the work tree: {named(found)}"
         raise Refused(message, where=str(move.target.place), fix=fix)
 

@@ -52,6 +52,8 @@ class Target:
     """The commit that is checked out; None while there is none."""
     settings: dict[str, str]
     """What is set in its config, and in the user's own, by lower-case name."""
+    by_branch: str = ""
+    """What a person does where Logist may not merge: the command that makes the branch, and git's that merges it."""
 
     @property
     def into(self) -> str:
@@ -89,10 +91,12 @@ def _plain(text: str) -> str:
     return " ".join("".join(each for each in text if each not in "<>\0").split())
 
 
-def find(place: Path, config_files: Sequence[str] = (), path: str = GIT_PATH) -> Target:
+def find(
+    place: Path, config_files: Sequence[str] = (), path: str = GIT_PATH, *, by_branch: str = ""
+) -> Target:
     """The repository at `place`, or the one whose work tree holds it. Raises UsageError, StorageError.
 
-    `config_files`: the user's own settings of git; of those only names and values are read.
+    `config_files`: the user's own settings of git; of those only names and values are read. `by_branch`: see Target.
     """
     found = source.resolve(place)
     top = found if (found / ".git").exists() else None
@@ -104,7 +108,7 @@ def find(place: Path, config_files: Sequence[str] = (), path: str = GIT_PATH) ->
         top = None  # `.git` of a bare repository with linked work trees
     branch, head = _checked_out(git)
     settings = _settings(outer, config_files)
-    return Target(found, top, git, common.resolve(), branch, head, settings)
+    return Target(found, top, git, common.resolve(), branch, head, settings, by_branch)
 
 
 def _path_of(git: Git, which: str) -> Path:
@@ -177,10 +181,10 @@ def require_idle(target: Target) -> None:
             fix = "finish or abort it, then run the command again"
             raise Refused(f"{what} is under way there", where=str(target.place), fix=fix)
     if target.top is not None and target.setting("core.sparsecheckout"):
-        fix = "logist job merge --branch, then let git merge it"
+        fix = target.by_branch
         raise Refused("only a part of it is checked out", where=str(target.place), fix=fix)
     if not _is_at_home(target):
-        fix = "logist job merge --branch, then let git merge it"
+        fix = target.by_branch
         message = "its files lie elsewhere (core.worktree)"
         raise Refused(message, where=str(target.place), fix=fix)
 

@@ -69,6 +69,11 @@ FOUND: dict[str, tuple[list[Any], list[str]]] = {
     "another item": ([each(prompt="{{item.x}}", itemVariable="file"), JOIN], ["warning unknown_name"]),
     "a broken template": ([task("a", prompt="{{if output.x}}")], ["error template"]),
     "the tag of a join": ([each(), {**JOIN, "awaitTag": "foreach:{{parentId}}"}], []),
+    "the tag of a join, by an id": ([each(), {**JOIN, "awaitTag": "foreach:notes"}], []),
+    "the tag of a join, by a template": ([each(), {**JOIN, "awaitTag": "{{input.tag}}"}], []),
+    "a tag that no job has": ([each(), {**JOIN, "awaitTag": "batch:{{parentId}}"}], ["error await_tag"]),
+    "a tag without an id": ([each(), {**JOIN, "awaitTag": "foreach:"}], ["error await_tag"]),
+    "a tag of another kind": ([each(), {**JOIN, "awaitTag": "reviews"}], ["error await_tag"]),
     "a subflow without a name": ([{"id": "s", "stepType": "subflow"}], ["error missing"]),
     "a subflow that is not there": (
         [{"id": "s", "stepType": "subflow", "subflowId": "x"}],
@@ -212,6 +217,15 @@ LINT: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a dot": (task("a.b"), ["dotted_id"]),
     "a role for a person": (task("a", execution="manual", agentRole="Be brief, please."), ["no_effect"]),
 }
+
+
+def test_lint_recommends_migrate_only_for_what_it_moves() -> None:
+    (leading,) = lint(flow(task("a", prompt="**Agent's Role:** Be very kind.\n\nJudge it.")))
+    (inside,) = lint(flow(task("a", prompt="Judge it.\n\n**Agent's Role:** Be very kind.")))
+    assert (leading.fix, inside.fix) == (
+        "move it to agentRole: logist workflow migrate",
+        "move it to agentRole by hand",
+    )
 
 
 @pytest.mark.parametrize(("step", "wanted"), LINT.values(), ids=LINT)

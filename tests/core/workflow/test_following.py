@@ -57,6 +57,46 @@ LOOPS: dict[str, Any] = {
         {"id": "last", "title": "Last", "prompt": "last"},
     ],
 }
+COUNTED: dict[str, Any] = {
+    "name": "Counted",
+    "metaGuidance": [],
+    "steps": [
+        {"id": "begin", "title": "Begin", "prompt": "b"},
+        {
+            "id": "l",
+            "type": "loop",
+            "title": "L",
+            "loop": {"type": "for", "count": 2, "iterationVar": "n"},
+            "body": [
+                {"id": "one", "title": "1", "prompt": "1", "runCondition": {"var": "n", "equals": 1}},
+                {"id": "two", "title": "2", "prompt": "2", "runCondition": {"var": "n", "equals": 2}},
+            ],
+        },
+        {
+            "id": "u",
+            "type": "loop",
+            "title": "U",
+            "loop": {"type": "until", "condition": {"var": "score", "gte": 3}, "maxIterations": 2},
+            "body": [{"id": "try", "title": "T", "prompt": "t"}],
+        },
+    ],
+}
+ITEMS: dict[str, Any] = {
+    "name": "Items",
+    "metaGuidance": [],
+    "steps": [
+        {
+            "id": "each",
+            "type": "loop",
+            "title": "Each",
+            "loop": {"type": "forEach", "items": "parts", "indexVar": "i"},
+            "body": [
+                {"id": "x", "title": "X", "prompt": "x"},
+                {"id": "second", "title": "Y", "prompt": "y", "runCondition": {"var": "i", "equals": 1}},
+            ],
+        }
+    ],
+}
 
 
 def flow(data: dict[str, Any]) -> Any:
@@ -111,6 +151,13 @@ WAYS = {
     "a loop whose condition holds": (LOOPS, ["x", "y"], {"open": 1}, "z"),
     "another round": (LOOPS, ["x", "y", "z"], {"open": 1}, "z"),
     "no more rounds than allowed": (LOOPS, ["x", "y", "z", "z"], {"open": 1}, "last"),
+    "the first round": (COUNTED, ["begin"], {}, "one"),
+    "the second round": (COUNTED, ["begin", "one"], {}, "two"),
+    "a loop until what is not known": (COUNTED, ["begin", "one", "two"], {}, "try"),
+    "until it holds": (COUNTED, ["begin", "one", "two"], {"score": 3}, None),
+    "until the rounds are used up": (COUNTED, ["begin", "one", "two", "try", "try"], {}, None),
+    "the first of the items": (ITEMS, ["x"], {"parts": ["a", "b"]}, "x"),
+    "the second of the items": (ITEMS, ["x", "x"], {"parts": ["a", "b"]}, "second"),
     "everything": (LOOPS, ["x", "y", "last"], {}, None),
 }
 

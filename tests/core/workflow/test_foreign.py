@@ -50,7 +50,7 @@ LOOPS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, Any]], str, in
     ),
     "until": (
         [loop([step("x")], type="until", condition=OPEN)],
-        [("x", "l", None), ("l", "x", {"not": OPEN}), ("l", END, None)],
+        [("x", "l", None), ("l", "x", {"unless": OPEN}), ("l", END, None)],
         "l",
         4,
     ),

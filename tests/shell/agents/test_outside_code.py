@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from logist.agents.outside_code import OutsideCode, find_outside_code
+from logist.agents.outside_code import (
+    Ecosystem,
+    OutsideCode,
+    find_missing_modules,
+    find_outside_code,
+)
 
 
 @pytest.fixture
@@ -71,6 +76,49 @@ def test_an_install_with_an_import_hook_that_goes_before_the_path(tmp_path: Path
     ]
 
 
+def test_an_import_hook_of_setuptools_says_where_its_packages_are(tmp_path: Path, site: Path) -> None:
+    """An entry of PYTHONPATH replaces it only if that directory holds a package of that name."""
+    project = made(tmp_path, "project")
+    installed(site, "shop", project)
+    mapping = {
+        "shop": str(made(project, "lib", "shop")),
+        "renamed": str(made(project, "other")),
+        "part.of": str(made(project, "third", "part", "of")),
+    }
+    spaces = {"space": [str(made(project, "fourth", "space"))]}
+    text = f"MAPPING: dict[str, str] = {mapping!r}\nNAMESPACES: dict[str, list[str]] = {spaces!r}\n"
+    (site / "__editable___shop_1_0_finder.py").write_text(text, "utf-8")
+    assert found(tmp_path) == [
+        OutsideCode("Python", "shop", project / "lib"),
+        OutsideCode("Python", "shop", project, overrides=True),
+        OutsideCode("Python", "shop", project / "third"),
+        OutsideCode("Python", "shop", project / "fourth"),
+    ]
+
+
+def test_pth_files_that_move_their_directories_to_the_front_of_the_path(tmp_path: Path, site: Path) -> None:
+    place, other = made(tmp_path, "place"), made(tmp_path, "other")
+    code = "import sys; new = sys.path[sys.__plen:]; sys.path[0:0] = new"
+    (site / "a.pth").write_text(f"import sys; sys.__plen = len(sys.path)\n{place}\n{code}\n", "utf-8")
+    (site / "b.pth").write_text(f"import sys; sys.path.insert(0, '{other}')\n", "utf-8")
+    assert found(tmp_path) == [
+        OutsideCode("Python", "place", place, overrides=True),
+        OutsideCode("Python", "other", other, overrides=True),
+    ]
+
+
+def test_packages_that_are_links(tmp_path: Path, site: Path) -> None:
+    (site / "shop").symlink_to(made(tmp_path, "project", "lib", "shop"))
+    (site / "renamed").symlink_to(made(tmp_path, "third", "other"))
+    (made(tmp_path, "second") / "module.py").touch()
+    (site / "module.py").symlink_to(tmp_path / "second" / "module.py")
+    assert found(tmp_path) == [
+        OutsideCode("Python", "second", tmp_path / "second"),
+        OutsideCode("Python", "third", tmp_path / "third", overrides=True),
+        OutsideCode("Python", "lib", tmp_path / "project" / "lib"),
+    ]
+
+
 def test_an_egg_link(tmp_path: Path, site: Path) -> None:
     (site / "old.egg-link").write_text(f"{made(tmp_path, 'old')}\n.\n", "utf-8")
     assert [each.name for each in found(tmp_path)] == ["old"]
@@ -81,6 +129,17 @@ def test_the_python_that_runs_a_script_is_looked_at(tmp_path: Path, site: Path) 
     program(tmp_path / "tools" / "pytest", f"#!{tmp_path}/venv/bin/python3\n")
     workspace = made(tmp_path, "workspace")
     assert [each.name for each in find_outside_code(workspace, str(tmp_path / "tools"))] == ["x"]
+
+
+def test_a_script_that_the_shell_starts_belongs_to_its_environment(tmp_path: Path, site: Path) -> None:
+    """So pip writes scripts where the path of their Python is long, or has a space."""
+    (site / "x.pth").write_text(f"{made(tmp_path, 'x')}\n", "utf-8")
+    script = tmp_path / "venv" / "bin" / "pytest"
+    program(script, '#!/bin/sh\n\'\'\'exec\' "/a b/python3" "$0" "$@"\n')
+    workspace, tools = made(tmp_path, "workspace"), str(made(tmp_path, "tools"))
+    assert [each.name for each in find_outside_code(workspace, tools, [str(script)])] == ["x"]
+    assert [each.name for each in find_outside_code(workspace, tools, ["../venv/bin/pytest"])] == ["x"]
+    assert find_outside_code(workspace, tools, ["venv/bin/pytest"]) == []
 
 
 def test_what_is_installed_from_the_workspace_itself_is_not_outside(tmp_path: Path, site: Path) -> None:
@@ -128,6 +187,42 @@ def test_node_modules_above_the_workspace_that_lead_to_a_checkout(tmp_path: Path
     core = OutsideCode("Node", "core", tmp_path / "packages" / "core", overrides=True)
     assert found(tmp_path, above=True) == [core]
     assert found(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "ecosystem"),
+    [("package.json", "Node"), ("go.mod", "Go"), ("Cargo.toml", "Cargo"), ("pytest.ini", "Python")],
+)
+def test_a_project_around_the_workspace_is_used_where_that_has_none(
+    tmp_path: Path, name: str, ecosystem: Ecosystem
+) -> None:
+    """npm, go, cargo and pytest look for their file in the directories above."""
+    (tmp_path / name).touch()
+    around = OutsideCode(ecosystem, tmp_path.name, tmp_path, overrides=True, missing=name)
+    assert around in found(tmp_path, above=True)
+    assert found(tmp_path) == []
+    (tmp_path / "job" / "workspace" / name).touch()
+    assert around not in found(tmp_path, above=True)
+
+
+def test_modules_that_only_one_directory_has(tmp_path: Path) -> None:
+    place, root = made(tmp_path, "place"), made(tmp_path, "root")
+    for folder in (place, root):
+        for name in ("both.py", "shop/__init__.py", "space/part/__init__.py", "space/module.py"):
+            made((folder / name).parent)
+            (folder / name).touch()
+    assert find_missing_modules(place, [root]) == []
+    for name in ("shop/new.py", "setup.py", "x.txt"):
+        (place / name).touch()
+    (made(place, "build", "lib", "shop") / "__init__.py").touch()
+    assert find_missing_modules(place, [root]) == []
+    (root / "shop" / "__init__.py").unlink()  # then the package of the other directory wins
+    (root / "space" / "module.py").unlink()
+    (root / "both.py").unlink()
+    (place / "fast.cpython-311-x86_64-linux-gnu.so").touch()
+    missing = ["both.py", "fast.cpython-311-x86_64-linux-gnu.so", "shop/__init__.py", "space/module.py"]
+    assert find_missing_modules(place, [root]) == missing
+    assert find_missing_modules(place, [root, place]) == []
 
 
 def test_go_workspaces_and_replacements(tmp_path: Path) -> None:

@@ -308,6 +308,7 @@ def test_whatever_was_printed_it_is_read(program: Program, text: str) -> None:
             result.text.encode("utf-8")
 
 
+@pytest.mark.deep_beyond(3)
 @pytest.mark.parametrize("program", READERS, ids=lambda program: program.name)
 @given(st.text(), st.text(), st.sampled_from([0, 1, 143, None]))
 def test_arbitrary_text_is_read(program: Program, stdout: str, stderr: str, status: int | None) -> None:

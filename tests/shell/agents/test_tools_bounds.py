@@ -223,6 +223,7 @@ def opens(this: context.Context, path: str, count: int) -> tuple[int, int]:
     return read, refused
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("swap", SWAPS)
 def test_no_swap_of_a_file_leads_outside(tmp_path: Path, swap: str) -> None:
     hostile.plant(tmp_path / "workspace", tmp_path / "outside")

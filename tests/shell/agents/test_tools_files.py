@@ -62,6 +62,7 @@ def test_there_is_nothing_after_the_last_line(tools: Bench, data: str) -> None:
     assert tools.fails("read_file", path="f", offset=2, column=4).endswith("line 2 has only 3 characters")
 
 
+@pytest.mark.deep_beyond(1)
 @pytest.mark.parametrize("limit", [600, 1000, 5000])
 def test_reading_on_as_told_gives_the_whole_file(tools: Bench, limit: int) -> None:
     """By lines where they fit, by characters in a line that is too long."""

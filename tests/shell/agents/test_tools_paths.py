@@ -79,6 +79,7 @@ def test_links_second_names_pipes_and_sockets_are_not_opened(tmp_path: Path, fam
     assert set(accepted) == (DELETABLE & set(hostile.TRAPS) if family == "delete_file" else set())
 
 
+@pytest.mark.deep_beyond(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_odd_name_is_a_name_in_the_workspace(tmp_path: Path, family: str) -> None:
     for number, path in enumerate(hostile.ODD):

@@ -1,0 +1,334 @@
+"""What a shell offers for the word that a person is typing: jobs, roles, models, files, ....
+
+A shell waits for it, so files are read as they lie: no model, no YAML parser, no package's metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from logist.config.environment import Environment, beside
+from logist.regular_files import read_regular
+from logist.store.listing import glances, job_ids
+
+if TYPE_CHECKING:
+    import click
+    from click.shell_completion import CompletionItem
+
+ENDED = frozenset({"SUCCESS", "FAILED", "CANCELED"})
+RESTING = frozenset(
+    {"DRAFT", "PENDING", "REVIEW_REQUIRED", "WAITING", "APPROVAL_REQUIRED", "STUCK", "SUSPENDED"}
+    | {"HALTED_COST", "HALTED_TIME", "HALTED_ITERATION"}
+)
+WORKING = frozenset({"PENDING", "REVIEW_REQUIRED", "WAITING"})
+
+TAKEN_BY = {
+    "activate": frozenset({"DRAFT"}),
+    "approve": frozenset({"APPROVAL_REQUIRED"}),
+    "reject": frozenset({"APPROVAL_REQUIRED"}),
+    "resubmit": frozenset({"STUCK"}),
+    "resume": frozenset({"SUSPENDED", "HALTED_COST", "HALTED_TIME", "HALTED_ITERATION"}),
+    "suspend": RESTING - {"SUSPENDED"},
+    "cancel": RESTING,
+    "fail": RESTING,
+    "role": RESTING,
+    "step": WORKING,
+    "run": WORKING,
+    "preview": frozenset({"PENDING", "REVIEW_REQUIRED"}),
+    "poststep": frozenset({"PENDING", "REVIEW_REQUIRED", "STUCK"}),
+    "merge": frozenset({"SUCCESS", "STUCK"}),
+}
+"""The states in which a job takes a command, as the state machine has them; the other commands take all jobs."""
+
+OVERRIDDEN = frozenset({"PENDING", "REVIEW_REQUIRED", "STUCK"})
+"""The states in which `approve --override` may accept work."""
+ANSWERABLE = ("agent", "attempts", "in_doubt")
+"""Kinds of STUCK for which an answer is still owed."""
+
+PROGRAMS = ("aider", "claude", "cline", "codex", "gemini", "goose", "llm", "mini", "opencode")
+MODELS = ("gemini-2.5-flash", "grok-code-fast-1")
+"""Shipped, as logist.config.sections has them."""
+SETTINGS = (
+    "agent",
+    "agent_timeout_minutes",
+    "agents",
+    "allow_unknown_price",
+    "approval",
+    "context.budget_tokens",
+    "context.custom_instructions",
+    "context.excluded_paths",
+    "context.listing_limit",
+    "context.max_file_bytes",
+    "context.max_total_bytes",
+    "context.prior_attempts_limit",
+    "context.relevant_files_limit",
+    "history.rotate_at",
+    "limits.cost_threshold",
+    "limits.max_allowed_iterations",
+    "limits.max_attempts",
+    "limits.time_threshold_minutes",
+    "max_concurrent_agents",
+    "min_output_tokens",
+    "models",
+    "on_doubt",
+    "on_stuck",
+    "poll_interval_seconds",
+    "redact.patterns",
+    "response_format",
+    "retries.backoff_seconds",
+    "retries.max_tries",
+    "review.auto_merge",
+    "review.check_timeout_minutes",
+    "review.checks",
+    "review.enabled",
+    "review.mode",
+    "review.role",
+    "roles.default",
+    "roles.type_mapping",
+    "sandbox.file_bytes",
+    "sandbox.memory_bytes",
+    "sandbox.mode",
+    "sandbox.output_bytes",
+    "sandbox.processes",
+    "sandbox.readable",
+    "tools.command_seconds",
+    "tools.disabled",
+    "tools.max_result_chars",
+    "tools.max_turns",
+    "tools.max_unknown_calls",
+    "tools.require_approval",
+    "workspace.caches",
+    "workspace.max_checkpoint_bytes",
+    "workspace.setup.commands",
+    "workspace.setup.environment",
+    "workspace.setup.lock_files",
+    "workspace.setup.rerun",
+    "workspace.setup.timeout_minutes",
+)
+"""The keys of a config, as logist.config.settings has them."""
+
+MODEL_FIELDS = (
+    *("provider_model", "endpoint", "api_key_env", "input_price", "output_price", "cached_price"),
+    *("max_output_tokens", "context_window"),
+)
+
+_LONGEST_CONFIG = 1 << 20
+_ENTRY = re.compile(rb'^,?\{"sequence":(\d+),[^\n]{0,100}?"kind":"(\w+)"', re.MULTILINE)
+"""How an entry begins in the history that Logist writes."""
+_KEY = re.compile(r"""(?P<indent> +)(?P<quote>["']?)(?P<key>[^\s"'#:]+)(?P=quote):(\s|$)""")
+
+
+def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The jobs that the command takes."""
+    folder = _jobs_dir(ctx)
+    ids = [job_id for job_id in job_ids(folder) if job_id.startswith(incomplete)]
+    command = ctx.command.name or ""
+    if command not in TAKEN_BY:
+        return ids
+    seen = ((each.id, each.state) for each in glances(folder, ids))
+    return [job_id for job_id, state in seen if state and _is_taken(state, command, ctx.params)]
+
+
+def _is_taken(state: dict[str, Any], command: str, options: dict[str, Any]) -> bool:
+    status, stuck = state.get("status"), state.get("stuck")
+    kind = stuck.get("kind") if isinstance(stuck, dict) else None
+    if command == "approve" and options.get("override"):
+        return status in OVERRIDDEN
+    if command == "poststep" and status == "STUCK":
+        return kind in ANSWERABLE
+    if command == "merge":
+        unmerged = state.get("parent") is None and state.get("merge") != "merged"
+        somewhere = state.get("source") or options.get("repo")
+        return unmerged and bool(somewhere) and (status == "SUCCESS" or kind == "merge")
+    return status in TAKEN_BY[command]
+
+
+def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of roles, by their files."""
+    from logist.resources import resource
+
+    folders = (str(resource("roles")), *(f"{layer}/roles" for layer in _layers()))
+    return _fitting((name.rpartition(".")[0] for folder in folders for name in _names(folder)), incomplete)
+
+
+def complete_role_or_file(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str] | list[CompletionItem]:
+    """Names of roles; where none fits, any file."""
+    return complete_role(ctx, param, incomplete) or complete_file(ctx, param, incomplete)
+
+
+def complete_workflow(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str] | list[CompletionItem]:
+    """Names of workflows, by their files; where none fits, any file."""
+    names = (name.rpartition(".")[0] for layer in _layers() for name in _names(f"{layer}/workflows"))
+    return _fitting(names, incomplete) or complete_file(ctx, param, incomplete)
+
+
+def complete_file(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Any file: the shell itself knows best how to offer those."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_directory(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Any directory."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def complete_model(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of models: the shipped ones, and those of the config files."""
+    return _fitting((*MODELS, *_configured("models")), incomplete)
+
+
+def complete_setting(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Keys of a config, with the prices and addresses of the models that one has already."""
+    models = [
+        f"models.{name}.{field}" for name in (*MODELS, *_configured("models")) for field in MODEL_FIELDS
+    ]
+    return _fitting([*SETTINGS, *models], incomplete)
+
+
+def complete_agent(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Who can answer: litellm, archived answers, the shipped programs, and those of the config files."""
+    return _fitting(("litellm", "scripted:", *PROGRAMS, *_configured("agents")), incomplete)
+
+
+def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Tags that jobs have."""
+    states = (each.state or {} for each in glances(_jobs_dir(ctx)))
+    lists = (state.get("tags") for state in states)
+    return _fitting((str(tag) for tags in lists if isinstance(tags, list) for tag in tags), incomplete)
+
+
+def complete_interaction(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str] | list[CompletionItem]:
+    """Numbers of all interactions of the job."""
+    return _interactions(ctx, incomplete, lambda number, kind: True)
+
+
+def complete_earlier_interaction(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str] | list[CompletionItem]:
+    """Numbers of interactions that a job can go back before: all but the one that made it."""
+    return _interactions(ctx, incomplete, lambda number, kind: number > 1)
+
+
+def complete_answered_interaction(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str] | list[CompletionItem]:
+    """Numbers of the interactions in which an agent was asked."""
+    return _interactions(ctx, incomplete, lambda number, kind: kind == "ask")
+
+
+def complete_step(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Ids of the steps of the workflow that the job follows."""
+    try:
+        flow = json.loads(_job_file(ctx, "workflow.json"))
+        return [step["id"] for step in flow["steps"] if step["id"].startswith(incomplete)]
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return []
+
+
+def _interactions(
+    ctx: click.Context, incomplete: str, is_wanted: Callable[[int, str], bool]
+) -> list[str] | list[CompletionItem]:
+    """Those of the live file of a history; what was closed long ago is typed by hand."""
+    from click.shell_completion import CompletionItem
+
+    try:
+        history = _job_file(ctx, "jobHistory.json")
+    except OSError:
+        return []
+    entries = [(number.decode(), kind.decode()) for number, kind in _ENTRY.findall(history)]
+    return [
+        CompletionItem(number, help=kind)
+        for number, kind in entries
+        if number.startswith(incomplete) and is_wanted(int(number), kind)
+    ]
+
+
+def _job_file(ctx: click.Context, name: str) -> bytes:
+    """The content of a file of the job that the command is about. OSError where there is none."""
+    from logist.cli.options import selected
+
+    environment = Environment.read()
+    # While an option lacks its value, click has parsed no argument: the words are still in `args`.
+    argument = ctx.params.get("job_argument") or next(iter(ctx.args), None)
+    chosen = argument or ctx.params.get("job_option") or environment.job_id() or selected(environment)
+    if not chosen:
+        raise FileNotFoundError
+    return read_regular(os.path.join(_jobs_dir(ctx), chosen, name))
+
+
+def _jobs_dir(ctx: click.Context) -> str:
+    from logist.cli.options import here
+
+    return Environment.read().jobs_dir_name(ctx.params.get("jobs_dir"), here())
+
+
+def _layers() -> list[str]:
+    """The user's and the project's directories, as plain strings: making paths takes long."""
+    from logist.cli.options import here
+
+    environment = Environment.read()
+    home = environment.home_name(here())[0]
+    return [str(environment.user_config_dir()), *filter(None, [beside(home)]), home]
+
+
+def _configured(section: str) -> list[str]:
+    """The keys under a section of the config files, in block style or as JSON."""
+    names: list[str] = []
+    for layer in _layers():
+        names += _yaml_keys(_text(f"{layer}/config.yaml"), section)
+        names += _json_keys(_text(f"{layer}/config.json"), section)
+    return names
+
+
+def _yaml_keys(text: str, section: str) -> list[str]:
+    """The keys one level below a top-level key of YAML. A parser would take longer than all the rest."""
+    lines = iter(text.splitlines())
+    names: list[tuple[int, str]] = []
+    if not any(re.match(rf"{section}:\s*(#|$)", line) for line in lines):
+        return []
+    for line in lines:
+        if line[:1] not in ("", " ", "#"):
+            break
+        if match := _KEY.match(line):
+            names.append((len(match["indent"]), match["key"]))
+    return [name for indent, name in names if indent == names[0][0]]
+
+
+def _json_keys(text: str, section: str) -> list[str]:
+    try:
+        held = json.loads(text)[section]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return []
+    return list(held) if isinstance(held, dict) else []
+
+
+def _text(path: str) -> str:
+    try:
+        return read_regular(path, _LONGEST_CONFIG).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
+    return sorted({name for name in names if name and name.startswith(incomplete)})
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

@@ -1,0 +1,25 @@
+"""The files that agents name as evidence, compared with those that were changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from logist.core.model import Change
+
+
+def unnamed_changes(changes: Iterable[Change], evidence: Sequence[str]) -> list[Change]:
+    """The changes of files that no evidence names.
+
+    A deleted file can't be evidence, what lies in a cache need not be, and a directory stands for all in it.
+    """
+    named = frozenset(evidence)
+    return [
+        change
+        for change in changes
+        if change.kind != "deleted" and not change.cache and not _is_named(change.path, named)
+    ]
+
+
+def _is_named(path: str, named: frozenset[str]) -> bool:
+    parts = path.split("/")
+    return any("/".join(parts[:count]) in named for count in range(1, len(parts) + 1))

@@ -1,0 +1,156 @@
+"""The shape of an output: what a role may declare, what an answer that does not fit leads to, and questions."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from logist.core import output_schema, prompt, step
+from logist.core.model import JsonObject, Phase, Role, Status, StuckKind
+from logist.core.rules import TODAY, Rule
+from logist.resources import resource, schema
+from logist.roles.checking import OUTPUT_SCHEMAS
+from tests.core.builders import SCHEMA, command, observed, reply, spec, state
+
+PLAN: JsonObject = {"goal": "g", "steps": [{"step_number": 1, "action": "a", "reason": "r"}]}
+FITTING: dict[str, Any] = {
+    "plan": PLAN,
+    "assignments": {"goal": "g", "assignments": [{"number": 1, "role": "Actor", "task": "t", "after": []}]},
+    "feedback": {"verdict": "good", "findings": [{"severity": "remark", "problem": "p", "line": None}]},
+    "test-report": {
+        "passed": True,
+        "commands": [{"command": "pytest", "exit_code": 0, "result": "2 passed"}],
+    },
+}
+
+
+def concluded(
+    output: Any, wanted: JsonObject | None = None, action: str = "COMPLETED", **more: Any
+) -> step.Outcome:
+    seen = observed(more.pop("phase", Phase.DOER)).model_copy(update={"output_schema": wanted})
+    text = command(action, output=output, **more)
+    return step.conclude(spec(review=False), state(Status.PENDING), reply(text), seen, SCHEMA)
+
+
+class TestShipped:
+    @pytest.mark.parametrize("name", OUTPUT_SCHEMAS)
+    def test_each_can_be_used_and_takes_what_fits(self, name: str) -> None:
+        wanted = schema(f"output/{name}")
+        assert output_schema.schema_fault(wanted) == ""
+        assert output_schema.output_fault(FITTING[name], wanted) == ""
+
+    def test_none_is_left_out(self) -> None:
+        assert {path.stem for path in resource("schemas", "output").iterdir()} == set(OUTPUT_SCHEMAS)
+
+    @pytest.mark.parametrize(
+        ("output", "named"),
+        [
+            (None, "it has no `output`"),
+            ("just words", '`output` is "just words"; expected an object'),
+            ({"goal": "g"}, "`output` has no `steps`"),
+            ({"goal": "g", "steps": "nope"}, '`output.steps` is "nope"; expected an array'),
+            ({"goal": "g", "steps": []}, "`output.steps` is empty"),
+            (
+                {"goal": "g", "steps": [{"step_number": 1, "action": "a"}]},
+                "`output.steps[0]` has no `reason`",
+            ),
+            ({**PLAN, "goal": ""}, "`output.goal` is empty"),
+            ({**PLAN, "risks": [1]}, "`output.risks[0]` is 1; expected a string"),
+        ],
+    )
+    def test_p52_a_plan_that_does_not_fit_is_stuck_and_names_the_field(self, output: Any, named: str) -> None:
+        outcome = concluded(output, schema("output/plan"))
+        assert outcome.place.status is Status.STUCK
+        assert outcome.place.stuck is not None
+        assert outcome.place.stuck.kind is StuckKind.AGENT
+        assert named in outcome.reason
+
+    def test_one_that_fits_goes_on(self) -> None:
+        assert concluded(PLAN, schema("output/plan")).place.status is not Status.STUCK
+
+    @pytest.mark.parametrize("action", ["STUCK", "RETRY"])
+    def test_it_is_due_only_with_completed(self, action: str) -> None:
+        assert "output" not in concluded(None, schema("output/plan"), action).reason
+
+
+class TestDeclared:
+    @pytest.mark.parametrize(
+        ("wanted", "fault"),
+        [
+            (7, "must be a JSON Schema"),
+            ({"$ref": "https://example.org/x.json"}, "`$ref` is not supported"),
+            ({"properties": {"a": {"pattern": "(a+)+$"}}}, "`properties.a.pattern` is not supported"),
+            ({"anyOf": [{"patternProperties": {}}]}, "`anyOf[0].patternProperties` is not supported"),
+            ({"items": {"$defs": {}}}, "`items.$defs` is not supported"),
+            ({"type": "text"}, "is no JSON Schema: type"),
+            ({"description": "x" * 20_000}, "at most 16,384"),
+            ({"enum": [float("nan")]}, "must be JSON"),
+        ],
+    )
+    def test_what_can_not_be_bounded_is_refused(self, wanted: Any, fault: str) -> None:
+        assert fault in output_schema.schema_fault(wanted)
+
+    def test_depth(self) -> None:
+        wanted: JsonObject = {}
+        for _ in range(30):
+            wanted = {"items": wanted}
+        assert "levels deep" in output_schema.schema_fault(wanted)
+
+    def test_names_of_fields_are_no_keywords(self) -> None:
+        assert output_schema.schema_fault({"properties": {"$ref": {"type": "string"}, "pattern": True}}) == ""
+
+    @pytest.mark.parametrize(
+        ("sections", "place"), [(False, "`output`"), (True, "the JSON under `## Output`")]
+    )
+    def test_the_doer_is_told_and_the_reviewer_is_not(self, sections: bool, place: str) -> None:
+        role = Role(
+            name="R", description="d", instructions="i", llm_model="m", output_schema={"type": "array"}
+        )
+        told = {each.source: each.text for each in prompt.system_pieces(role, sections=sections)}
+        assert f"{place} has to fit this JSON Schema" in told["output_schema"]
+        assert '{"type": "array"}' in told["output_schema"]
+        pieces = prompt.system_pieces(role, sections=sections, doing=False)
+        assert "output_schema" not in {each.source for each in pieces}
+
+
+class TestQuestion:
+    ASKED: ClassVar[JsonObject] = {
+        "type": "question",
+        "question": "Which?",
+        "options": ["a", {"label": "B", "value": "b"}],
+    }
+
+    @pytest.mark.parametrize("action", ["COMPLETED", "RETRY", "STUCK"])
+    def test_p52_it_stops_the_job_whatever_the_action(self, action: str) -> None:
+        outcome = concluded(self.ASKED, schema("output/plan"), action, summary="A choice.")
+        assert (outcome.place.status, outcome.reason) == (Status.STUCK, "A choice.")
+        assert outcome.response.output == self.ASKED
+        assert any("a question stops the job" in each for each in outcome.response.warnings) is (
+            action != "STUCK"
+        )
+
+    def test_without_a_summary_its_words_are_the_reason(self) -> None:
+        assert concluded(self.ASKED, summary="").reason == "Which?"
+
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            ({"question": " "}, "`output.question` is empty"),
+            ({"question": ""}, "`output.question` is empty"),
+            ({"question": None}, "`output.question` is null; expected a string"),
+            ({"options": "a or b"}, '`output.options` is "a or b"; expected an array'),
+            ({"options": [1]}, "`output.options[0]` is 1; expected a string or an object"),
+            ({"options": [{"label": "x"}]}, "`output.options[0]` has no `value`"),
+            ({"severity": "dire"}, '`output.severity` is "dire"; expected one of "low", "medium", "high"'),
+        ],
+    )
+    def test_a_field_that_does_not_fit_is_named(self, change: JsonObject, named: str) -> None:
+        outcome = concluded({**self.ASKED, **change}, action="STUCK", summary="A choice.")
+        assert outcome.reason == f"invalid question: {named}: A choice."
+
+    def test_before_the_rule_a_question_with_completed_went_on(self) -> None:
+        text = command("COMPLETED", output=self.ASKED)
+        arguments = (spec(review=False), state(Status.PENDING), reply(text), observed(Phase.DOER), SCHEMA)
+        assert step.conclude(*arguments, TODAY - {Rule.QUESTIONS_STOP}).place.status is not Status.STUCK
+        assert step.conclude(*arguments).place.status is Status.STUCK

@@ -1,0 +1,108 @@
+"""The full prompt of every shipped role, in every form of answer and on both sides: it must not contradict itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from logist.core import sections
+from logist.core.instructing import instructed
+from logist.core.model import ExitAction, Phase, Status
+from logist.core.permissions import may_change
+from logist.core.prompt import ENDING, Given
+from logist.resources import resource
+from logist.roles import load_roles
+from tests.core.builders import SCHEMA, spec, state
+
+ROLES = {name: each.role for name, each in load_roles([resource("roles")]).by_name.items()}
+FORMS = ("json", "sections")
+
+
+def told(name: str, form: str, phase: Phase = Phase.DOER) -> str:
+    status = Status.PENDING if phase is Phase.DOER else Status.REVIEW_REQUIRED
+    found = instructed(spec(response_format=form), state(status), ROLES[name], Given(), phase)
+    return "\n\n".join(piece.text for piece in (*found.system, *found.user))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ROLES)
+def test_who_changes_nothing_is_not_told_to_do_the_task(name: str, form: str) -> None:
+    text = told(name, form)
+    does = may_change(ROLES[name].permissions)
+    assert ("## Your part: do the task" in text) is does
+    assert ("you change no file" in text.split("## Your part:")[1]) is not does
+
+
+@pytest.mark.parametrize("phase", [Phase.DOER, Phase.REVIEWER])
+@pytest.mark.parametrize("name", ROLES)
+def test_in_sections_the_words_of_the_exit_command_are_explained(name: str, phase: Phase) -> None:
+    text = told(name, "sections", phase)
+    assert "COMPLETED" in ROLES[name].instructions
+    assert ENDING in text
+    assert "End with exactly one JSON object" not in text
+    assert ENDING not in told(name, "json", phase)
+
+
+def test_a_role_without_these_words_needs_no_explanation() -> None:
+    plain = ROLES["Worker"].model_copy(update={"instructions": "Write."})
+    found = instructed(spec(response_format="sections"), state(), plain, Given(), Phase.DOER)
+    assert "ending" not in {piece.source for piece in found.system}
+
+
+@pytest.mark.parametrize("action", ExitAction)
+def test_what_the_explanation_says_leads_to_that_action(action: ExitAction) -> None:
+    line = next(line for line in ENDING.splitlines() if line.startswith(f"- {action}:"))
+    status, following = (part.split()[-1] for part in line.split(","))
+    text = f"## Status\n{status}\n\n## Summary\nS.\n\n## Output\nO\n\n## Next Action\n{following}\n\n## Metadata\n{{}}\n"
+    verdict = sections.judged(text, SCHEMA)
+    assert verdict.command is not None
+    assert verdict.command.action is action
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ROLES)
+def test_the_forms_agree_with_the_contract(name: str, form: str) -> None:
+    text = " ".join(told(name, form).split())
+    assert "four sentences" not in text  # two or three, says the contract
+    assert "second JSON object" not in text  # one without an action is no exit command
+    assert "exactly the five" not in text  # beside `## Evidence`
+    assert ("In your role the output is not optional." in text) is (ROLES[name].output_schema is not None)
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_reviewer_has_one_form_for_its_output(name: str) -> None:
+    text = told(name, "json", Phase.REVIEWER)
+    assert "has to fit this JSON Schema" not in text
+    assert "## Your verdict" in text
+
+
+@pytest.mark.parametrize(
+    ("form", "has", "lacks"),
+    [
+        (
+            "json",
+            ("## Task: Say hello", "### Acceptance criteria\n\n- It is there."),
+            ("## Agent Context", "## Task Context", "## Task Instructions"),
+        ),
+        (
+            "sections",
+            (
+                "## Agent Context\n",
+                "## Task Instructions\nWrite hello.txt.",
+                "**Additional Info:** It is there.",
+            ),
+            ("## Task: ", "### Acceptance criteria"),
+        ),
+    ],
+)
+def test_the_headings_are_those_that_the_docs_name(
+    form: str, has: tuple[str, ...], lacks: tuple[str, ...]
+) -> None:
+    asked = spec(response_format=form, acceptance_criteria=("It is there.",))
+    found = instructed(asked, state(), ROLES["Worker"], Given(), Phase.DOER)
+    text = found.joint.join(piece.text for piece in (*found.system, *found.user))
+    assert [heading for heading in has if heading not in text] == []
+    assert [heading for heading in lacks if heading in text] == []
+    assert ("\n\n---\n\n" in found.joint) is (form == "sections")
+    page = (resource("roles").parent / "docs" / "workflows.md").read_text("utf-8")
+    for heading in ("## Agent Context", "## Task Context", "## Task Instructions", "### Acceptance criteria"):
+        assert f"`{heading}`" in page

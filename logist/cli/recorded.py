@@ -37,3 +37,39 @@ def recorded(environment: Environment, paths: Sequence[str], jobs_dir: str | Non
         fix = "name a job directory, its jobHistory.json, or a folder that holds such"
         raise UsageError("no recorded jobs here", where=str(jobs), fix=fix)
     return [Archive.of(JobDir.open(jobs, job_id)) for job_id in ids]
+
+
+def one_recorded(environment: Environment, name: str, jobs_dir: str | None) -> Archive:
+    """The history of the job with that id, else the one at that path. UsageError where there is neither."""
+    from logist.jobs.archives import one
+
+    job = _job(environment.jobs_dir(jobs_dir, Path(here())), name)
+    if job is not None:
+        return job
+    if not os.path.lexists(name):
+        fix = "'logist job list' shows the jobs; a path is a job directory, a fixture or a history file"
+        raise UsageError(f"no job and no file named {name!r}", fix=fix)
+    return one(Path(name))
+
+
+def recorded_jobs(environment: Environment, names: Sequence[str], jobs_dir: str | None) -> list[Archive]:
+    """The histories of jobs named by their ids, and of all at paths, each once; without a name, of every job here."""
+    from logist.jobs.archives import find
+
+    if not names:
+        return recorded(environment, (), jobs_dir)
+    jobs = environment.jobs_dir(jobs_dir, Path(here()))
+    found: dict[str, Archive] = {}
+    for name in names:
+        job = _job(jobs, name)
+        for archive in (job,) if job is not None else find([name]):
+            found.setdefault(os.path.realpath(archive.path), archive)
+    return list(found.values())
+
+
+def _job(jobs: Path, name: str) -> Archive | None:
+    from logist.core.ids import is_job_id
+    from logist.jobs.archives import Archive
+    from logist.store import JobDir
+
+    return Archive.of(JobDir.open(jobs, name)) if is_job_id(name) and os.path.isdir(jobs / name) else None

@@ -19,12 +19,22 @@ from logist.core import archived, drift_causes, line_diff, pieces, step
 from logist.core.archived import Block
 from logist.core.budget import LEFT_OUT, PRIORITIES
 from logist.core.drift_causes import Today
+from logist.core.exit_command import text_before
 from logist.core.instructing import Instructed, instructed
 from logist.core.marks import marked
 from logist.core.model import EffectiveSpec, Interaction, Phase, Request, Role, State, Workflow
 from logist.core.pieces import Piece
 
-__all__ = ["Change", "Comparison", "Drift", "Today", "compared", "drifts", "settings_differ"]
+__all__ = [
+    "Change",
+    "Comparison",
+    "Drift",
+    "Today",
+    "compared",
+    "compared_answers",
+    "drifts",
+    "settings_differ",
+]
 
 Change: TypeAlias = Literal["changed", "added", "gone"]
 SETTINGS = (
@@ -291,29 +301,69 @@ def _diff(change: Change, then: str, now: str) -> tuple[str, ...]:
     return line_diff.one_sided("-", then) if then else line_diff.one_sided("+", now) if now else ()
 
 
-def compared(then: Interaction, now: Interaction) -> Comparison:
-    """The prompts of two asks, part by part: what is other in the second."""
-    before, after = (archived.keyed(_or_whole(entry.request)) for entry in (then, now))
-    equal = tuple(key[0] for key, block in after.items() if key in before and before[key].text == block.text)
+def compared(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
+    """The prompts of two asks, part by part: what is other in the second. `names` tell them apart in the causes."""
+    before, after = (
+        {key: block.text for key, block in archived.keyed(_or_whole(entry.request)).items()}
+        for entry in (then, now)
+    )
+    return _compared(before, after, now.sequence, names or (f"#{then.sequence}", f"#{now.sequence}"))
+
+
+def compared_answers(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
+    """The same of the answers: the exit command as it was read, the text before it, and where it led."""
+    names = names or (f"#{then.sequence}", f"#{now.sequence}")
+    return _compared(_answer(then), _answer(now), now.sequence, names)
+
+
+def _compared(
+    before: Mapping[Key, str], after: Mapping[Key, str], sequence: int, names: tuple[str, str]
+) -> Comparison:
+    equal = tuple(key[0] for key, text in after.items() if before.get(key) == text)
     wrong: list[tuple[Key, Change]] = [
         (key, "changed" if key in before else "added")
-        for key, block in after.items()
-        if key not in before or before[key].text != block.text
+        for key, text in after.items()
+        if before.get(key) != text
     ]
     wrong += [(key, "gone") for key in before if key not in after]
     return Comparison(
         equal,
         tuple(
             Drift(
-                now.sequence,
+                sequence,
                 key[0],
                 change,
-                drift_causes.between(key[0], change, then.sequence, now.sequence),
-                _diff(change, _text(before, key), _text(after, key)),
+                drift_causes.between(key[0], change, *names),
+                _diff(change, before.get(key, ""), after.get(key, "")),
             )
             for key, change in wrong
         ),
     )
+
+
+def _answer(entry: Interaction) -> dict[Key, str]:
+    """The parts of an answer; those that it does not have are missing."""
+    response = entry.response
+    command = {
+        "action": ", ".join(response.actions),
+        "evidence_files": response.evidence_files,
+        "summary_for_supervisor": response.summary_for_supervisor,
+        "reason": response.reason,
+        "output": response.output,
+        "metadata": response.metadata,
+        "error": response.error and response.error.model_dump(),
+    }
+    told = {name: value for name, value in command.items() if value not in (None, "", [])}
+    try:
+        shown = json.dumps(told, ensure_ascii=False, indent=2) if told else ""
+    except RecursionError:
+        shown = response.raw_response
+    parts = {
+        "exit_command": shown,
+        "text": text_before(response.raw_response),
+        "outcome": "\n".join(filter(None, (f"{entry.state_before} -> {entry.state_after}", entry.reason))),
+    }
+    return {(source, 0): text for source, text in parts.items() if text}
 
 
 def settings_differ(then: Request, now: Request) -> dict[str, tuple[object, object]]:

@@ -72,6 +72,9 @@ _NAMES = {
     "custom_instructions": "the instructions of the project",
     LEFT_OUT: "what had no room",
     "prompt": "the prompt",
+    "outcome": "where the answer led",
+    "exit_command": "the exit command",
+    "text": "the text before the exit command",
 }
 
 
@@ -244,14 +247,14 @@ def named(source: str) -> str:
     return _NAMES.get(word, f"the part {source}")
 
 
-def between(source: str, change: str, first: int, second: int) -> str:
-    """How a part stands in two prompts of one job, those of these interactions."""
+def between(source: str, change: str, first: str, second: str) -> str:
+    """How a part differs between two interactions, named `first` and `second` (`#2`, `fix-login #2`)."""
     return f"{named(source)}: {standing(change, first, second)}"
 
 
-def standing(change: str, first: int, second: int) -> str:
+def standing(change: str, first: str, second: str) -> str:
     """The same without the name of the part."""
-    how = {"changed": "not the same", "added": f"only in #{second}", "gone": f"only in #{first}"}
+    how = {"changed": "not the same", "added": f"only in {second}", "gone": f"only in {first}"}
     return how[change]
 
 

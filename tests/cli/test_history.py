@@ -109,18 +109,116 @@ def test_two_prompts_part_by_part(told: Desk) -> None:
     place = lines.index("note: only in #5")
     assert lines[place + 1 : place + 4] == ["  +## Note from the steward", "  +", "  +Answer in JSON."]
     assert "role:Worker: only in #2" in lines
-    assert lines[-1] == "equal: contract, task, limits, listing"
+    assert "equal: contract, task, limits, listing" in lines
     again = told("job", "history", "j1", "--diff", "2", "2")
     assert again.out.splitlines()[1:] == [
-        "equal: contract, role:Worker, permissions, task, step, limits, listing"
+        "equal: contract, role:Worker, permissions, task, step, limits, listing",
+        "equal in the answers: exit_command, outcome",
     ]
+
+
+def test_two_answers_are_compared_too(told: Desk) -> None:
+    lines = told("job", "history", "j1", "--diff", "3", "5").out.splitlines()
+    place = lines.index("exit_command: only in #5")
+    assert lines[place + 1 : place + 5] == [
+        "  +{",
+        '  +  "action": "COMPLETED",',
+        '  +  "summary_for_supervisor": "Good."',
+        "  +}",
+    ]
+    assert lines[lines.index("text: only in #3") + 1] == "  -It is fine. 👍"
+    assert lines[lines.index("outcome: not the same") + 1] == "  -REVIEW_REQUIRED -> STUCK"
+    data = told("job", "history", "j1", "--diff", "3", "5", "--json").json["data"]["answers"]
+    assert data["equal"] == []
+    assert [(each["source"], each["change"], each["cause"]) for each in data["different"]] == [
+        ("exit_command", "added", "the exit command: only in #5"),
+        ("outcome", "changed", "where the answer led: not the same"),
+        ("text", "gone", "the text before the exit command: only in #3"),
+    ]
+
+
+@pytest.fixture
+def forked(desk: Desk) -> Desk:
+    """The job `j1`, and `f1`, which began as it and whose reviewer says something else."""
+    first = answer(command(summary="Wrote it."))
+    desk.script(first, answer("It is fine."))
+    desk.create()
+    desk("job", "run", "j1")
+    assert desk("job", "fork", "j1", "--at", "2", "--id", "f1").code == 0
+    desk.script(first, answer(command(summary="Good.")))
+    desk("job", "run", "f1")
+    return desk
+
+
+def test_a_fork_is_compared_where_it_goes_its_own_way(forked: Desk) -> None:
+    ran = forked("job", "history", "j1", "--with", "f1")
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert lines[:2] == ["j1 #3 Supervisor -> f1 #4 Supervisor", "the same before: 1 prompt with its answer"]
+    assert lines[2].startswith("equal: contract, ")
+    assert "exit_command: only in f1 #4" in lines
+    assert "text: only in j1 #3" in lines
+    data = forked("job", "history", "j1", "--with", "f1", "--json").json["data"]
+    assert (data["before"]["job"], data["before"]["sequence"]) == ("j1", 3)
+    assert (data["after"]["job"], data["after"]["sequence"], data["same_before"]) == ("f1", 4, 1)
+    assert (data["different"], data["answers"]["equal"]) == ([], [])
+
+
+def test_jobs_without_a_difference(forked: Desk) -> None:
+    assert forked("job", "fork", "j1", "--at", "2", "--id", "f2").code == 0
+    assert (
+        forked("job", "history", "j1", "--with", "j1").out
+        == "no difference in 2 prompts with their answers\n"
+    )
+    for args, side in ((("j1", "--with", "f2"), "before"), (("f2", "--with", "j1"), "after")):
+        out = forked("job", "history", *args).out.splitlines()
+        assert out == ["no difference in 1 prompt with its answer", "only j1 goes on, with #3 Supervisor"]
+        data = forked("job", "history", *args, "--json").json["data"]
+        assert {name: data[name] and data[name]["sequence"] for name in ("before", "after")} == {
+            "before": None,
+            "after": None,
+            side: 3,
+        }
+        assert (data["same_before"], data["different"]) == (1, [])
+
+
+def test_two_interactions_of_two_jobs_or_of_a_path(forked: Desk) -> None:
+    assert forked("job", "export", "f1", "--fixture", "shared").code == 0
+    for other in ("f1", "shared", "shared/jobHistory.json", ".logist/jobs/f1"):
+        ran = forked("job", "history", "j1", "--diff", "2", "4", "--with", other)
+        assert ran.code == 0, ran.err
+        assert ran.out.splitlines()[0] == f"j1 #2 Worker -> {other} #4 Supervisor"
+        assert f"role:Supervisor: only in {other} #4" in ran.out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--with", "nope"], "no job and no file named 'nope'"),
+        (["--with", ".logist"], "no jobHistory.json in .logist"),
+        (["--with", "answers.json"], "answers.json: "),
+        (
+            ["--diff", "2", "9", "--with", "f1"],
+            "no interaction 9 in f1 ('logist job history --job f1' shows them)",
+        ),
+        (["--diff", "2", "3", "--with", "f1"], "interaction 3 (fork) has no prompt"),
+        (["--raw", "2", "--with", "f1"], "--raw and --with exclude each other"),
+        (["--prompt", "2", "--diff", "2", "3", "--with", "f1"], "--prompt and --diff exclude each other"),
+    ],
+)
+def test_what_cannot_be_compared(forked: Desk, args: list[str], message: str) -> None:
+    before = forked.tree()
+    ran = forked("job", "history", "j1", *args)
+    assert (ran.code in (2, 10), ran.out) == (True, ""), ran
+    assert message in ran.err
+    assert forked.tree() == before
 
 
 def test_two_prompts_as_json(told: Desk) -> None:
     data = told("job", "history", "j1", "--diff", "2", "5", "--json").json["data"]
     assert (data["before"]["role"], data["after"]) == (
         "Worker",
-        {"sequence": 5, "role": "Supervisor", "step": "task", "attempt": 1},
+        {"job": "j1", "sequence": 5, "role": "Supervisor", "step": "task", "attempt": 1},
     )
     assert data["equal"] == ["contract", "task", "limits", "listing"]
     assert data["settings"]["role"] == {"before": "Worker", "after": "Supervisor"}

@@ -236,6 +236,8 @@ CASES: list[tuple[str, Prepare, list[str], int]] = [
     ("job history", stuck, ["j1", "--raw", "3"], 0),
     ("job history", stuck, ["j1", "--prompt", "3"], 0),
     ("job history", stuck, ["j1", "--diff", "2", "3"], 0),
+    ("job history", stuck, ["j1", "--with", "j1"], 0),
+    ("job history", stuck, ["j1", "--diff", "2", "3", "--with", "j1"], 0),
     ("job history", torn, ["j1"], 10),
     ("replay", stuck, [], 0),
     ("replay", torn, ["--prompts", "fail"], 10),

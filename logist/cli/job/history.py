@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from logist.cli.options import job_named, listing_options
 from logist.cli.output import Line, Output, Span
-from logist.cli.shell_values import complete_answered_interaction
+from logist.cli.shell_values import complete_answered_interaction, complete_job
 from logist.config.environment import Environment
+from logist.core.amounts import counted
+from logist.core.ids import is_job_id
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
-    from logist.core.drift import Drift
+    from logist.core.drift import Comparison, Drift
     from logist.core.model import Interaction
+    from logist.jobs.archives import Archive
     from logist.store import JobDir
 
 _MARKS = {"-": "red", "+": "green", ".": "dim"}
@@ -43,8 +47,15 @@ _MARKS = {"-": "red", "+": "green", ".": "dim"}
     "pair",
     type=(int, int),
     metavar="N M",
-    help="Compare the prompts of interactions N and M, part by part.",
+    help="Compare the prompts and answers of interactions N and M, part by part.",
     shell_complete=complete_answered_interaction,
+)
+@click.option(
+    "--with",
+    "other",
+    metavar="JOB|PATH",
+    help="Compare with another job or recorded history: M is its interaction. Without --diff: the first difference.",
+    shell_complete=complete_job,
 )
 @job_named
 @listing_options
@@ -57,15 +68,18 @@ def history(
     raw: int | None,
     prompt: int | None,
     pair: tuple[int, int] | None,
+    other: str | None,
 ) -> Output:
     """Show what happened, one interaction after the other; --json and --jsonl give them whole."""
     from logist.cli.context import open_job
+    from logist.cli.recorded import one_recorded
     from logist.cli.view import entry_lines
+    from logist.jobs.archives import Archive
     from logist.jobs.looking import interactions
 
-    given = [
-        name for name, value in (("--raw", raw), ("--prompt", prompt), ("--diff", pair)) if value is not None
-    ]
+    compare = "--with" if pair is None and other is not None else "--diff"
+    chosen = (("--raw", raw), ("--prompt", prompt), (compare, pair or other))
+    given = [name for name, value in chosen if value is not None]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} exclude each other", where=given[1])
     job = open_job(environment, job_argument, job_option, jobs_dir)
@@ -73,8 +87,9 @@ def history(
         return _answer(job, raw)
     if prompt is not None:
         return _prompt(job, prompt)
-    if pair is not None:
-        return _diff(job, *pair)
+    if pair is not None or other is not None:
+        second = one_recorded(environment, other, jobs_dir) if other is not None else None
+        return _diff(Archive.of(job), second, pair)
     lines = (line for entry in interactions(job) for line in entry_lines(entry, every_decision=True))
     return Output(job.entries(), lines)
 
@@ -84,43 +99,131 @@ def _answer(job: JobDir, sequence: int) -> Output:
 
     entry = interaction(job, sequence)
     if entry.kind != "ask":
-        raise _not_asked(job, entry, "answer")
+        raise _not_asked(job.id, entry, "answer")
     text = entry.response.raw_response
     return Output({"sequence": sequence, "raw_response": text}, raw=text)
 
 
 def _prompt(job: JobDir, sequence: int) -> Output:
-    text = _asked(job, sequence).request.prompt
+    from logist.jobs.archives import Archive
+
+    text = _asked(Archive.of(job), sequence).request.prompt
     return Output({"sequence": sequence, "prompt": text}, raw=text)
 
 
-def _diff(job: JobDir, first: int, second: int) -> Output:
-    from dataclasses import asdict
+def _diff(one: Archive, other: Archive | None, pair: tuple[int, int] | None) -> Output:
+    """Two interactions side by side: those of `pair`, else the first of the two histories that differ."""
+    same = None
+    before: Interaction | None
+    after: Interaction | None
+    if pair is not None:
+        before, after = _asked(one, pair[0]), _asked(other or one, pair[1])
+    else:
+        assert other is not None
+        same, before, after = _first_difference(one, other)
+        if before is None or after is None:
+            return _no_difference(one, other, same, before, after)
+    jobs = one.name, (other or one).name
+    numbers = f"#{before.sequence}", f"#{after.sequence}"
+    names = numbers if other is None else (f"{jobs[0]} {numbers[0]}", f"{jobs[1]} {numbers[1]}")
+    return _compared(before, after, names, jobs, same)
 
-    from logist.core.drift import compared, settings_differ
 
-    before, after = _asked(job, first), _asked(job, second)
-    found = compared(before, after)
+def _compared(
+    before: Interaction,
+    after: Interaction,
+    names: tuple[str, str],
+    jobs: tuple[str, str],
+    same: int | None = None,
+) -> Output:
+    """`names` are those of the interactions, `same` how many before them are the same in both jobs."""
+    from logist.core.drift import compared, compared_answers, settings_differ
+
+    found, answers = compared(before, after, names), compared_answers(before, after, names)
     settings = settings_differ(before.request, after.request)
     data = {
-        "before": _told(before),
-        "after": _told(after),
-        "equal": list(found.equal),
-        "different": [_without_sequence(asdict(drift)) for drift in found.drifts],
+        "before": _told(before, jobs[0]),
+        "after": _told(after, jobs[1]),
+        "same_before": same,
+        **_comparison(found),
         "settings": {name: {"before": was, "after": now} for name, (was, now) in settings.items()},
+        "answers": _comparison(answers),
     }
-    lines: list[Line] = [(Span(f"#{first} {_role(before)} -> #{second} {_role(after)}", "bold"),)]
+    lines: list[Line] = [(Span(f"{names[0]} {_role(before)} -> {names[1]} {_role(after)}", "bold"),)]
+    if same:
+        lines.append(f"the same before: {_prompts(same)}")
     lines += [f"{name}: {_value(was)} -> {_value(now)}" for name, (was, now) in settings.items()]
-    lines += [line for drift in found.drifts for line in _drift_lines(drift, first, second)]
+    lines += [line for drift in found.drifts for line in _drift_lines(drift, names)]
     lines.append(f"equal: {', '.join(found.equal)}" if found.equal else "no part is equal")
+    lines += [line for drift in answers.drifts for line in _drift_lines(drift, names)]
+    if answers.equal:
+        lines.append(f"equal in the answers: {', '.join(answers.equal)}")
     return Output(data, lines)
 
 
-def _drift_lines(drift: Drift, first: int, second: int) -> Iterator[Line]:
+def _first_difference(one: Archive, other: Archive) -> tuple[int, Interaction | None, Interaction | None]:
+    """The first prompts, by their order, that differ or whose answers do, and how many before are the same.
+
+    A fork has the beginning of its origin, so with that this is where they go their own ways. None for a history
+    that ends before the other.
+    """
+    from itertools import zip_longest
+
+    from logist.core.drift import compared_answers, settings_differ
+
+    asked = ((each for each in archive.interactions() if each.request.prompt) for archive in (one, other))
+    same = 0
+    for before, after in zip_longest(*asked):
+        if before is None or after is None:
+            return same, before, after
+        if (
+            before.request.prompt != after.request.prompt
+            or settings_differ(before.request, after.request)
+            or compared_answers(before, after).drifts
+        ):
+            return same, before, after
+        same += 1
+    return same, None, None
+
+
+def _no_difference(
+    one: Archive, other: Archive, same: int, before: Interaction | None, after: Interaction | None
+) -> Output:
+    """One history is the beginning of the other, which goes on with `before` or `after`; or both are the same."""
+    lines: list[Line] = [f"no difference in {_prompts(same)}"]
+    for archive, more in ((one, before), (other, after)):
+        if more is not None:
+            lines.append(f"only {archive.name} goes on, with #{more.sequence} {_role(more)}")
+    nothing: dict[str, Any] = {"equal": [], "different": []}
+    data = {
+        "before": before and _told(before, one.name),
+        "after": after and _told(after, other.name),
+        "same_before": same,
+        **nothing,
+        "settings": {},
+        "answers": nothing,
+    }
+    return Output(data, lines)
+
+
+def _prompts(count: int) -> str:
+    return f"{counted(count, 'prompt')} with {'its answer' if count == 1 else 'their answers'}"
+
+
+def _comparison(found: Comparison) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "equal": list(found.equal),
+        "different": [_without_sequence(asdict(drift)) for drift in found.drifts],
+    }
+
+
+def _drift_lines(drift: Drift, names: tuple[str, str]) -> Iterator[Line]:
     from logist.core.drift_causes import standing
     from logist.jobs.replay_report import trimmed
 
-    yield (Span(drift.source, "bold"), f": {standing(drift.change, first, second)}")
+    yield (Span(drift.source, "bold"), f": {standing(drift.change, *names)}")
     for line in trimmed(drift.diff):
         yield (Span(f"  {line}", _MARKS.get(line[:1], "")),)
 
@@ -129,8 +232,14 @@ def _without_sequence(drift: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in drift.items() if name != "sequence"}
 
 
-def _told(entry: Interaction) -> dict[str, Any]:
-    return {"sequence": entry.sequence, "role": _role(entry), "step": entry.step, "attempt": entry.attempt}
+def _told(entry: Interaction, job: str) -> dict[str, Any]:
+    return {
+        "job": job,
+        "sequence": entry.sequence,
+        "role": _role(entry),
+        "step": entry.step,
+        "attempt": entry.attempt,
+    }
 
 
 def _role(entry: Interaction) -> str:
@@ -143,16 +252,23 @@ def _value(value: object) -> str:
     return f"{text[:12]}..." if len(text) == 64 and " " not in text else text or "none"
 
 
-def _asked(job: JobDir, sequence: int) -> Interaction:
+def _asked(archive: Archive, sequence: int) -> Interaction:
     """The interaction of that number, which has a prompt."""
-    from logist.jobs.looking import interaction
-
-    entry = interaction(job, sequence)
+    for entry in archive.interactions():
+        if entry.sequence == sequence:
+            break
+    else:
+        raise UsageError(f"no interaction {sequence} in {archive.name}", fix=_shows(archive.name))
     if not entry.request.prompt:
-        raise _not_asked(job, entry, "prompt")
+        raise _not_asked(archive.name, entry, "prompt")
     return entry
 
 
-def _not_asked(job: JobDir, entry: Interaction, what: str) -> UsageError:
-    fix = f"'logist job history --job {job.id}' shows them"
-    return UsageError(f"interaction {entry.sequence} ({entry.kind}) has no {what}", fix=fix)
+def _not_asked(job: str, entry: Interaction, what: str) -> UsageError:
+    return UsageError(f"interaction {entry.sequence} ({entry.kind}) has no {what}", fix=_shows(job))
+
+
+def _shows(name: str) -> str:
+    if is_job_id(name):
+        return f"'logist job history --job {name}' shows them"
+    return f"'logist replay {quote(name)} --json' reads it"

@@ -52,7 +52,7 @@ JOB = {
     "history": Entry("job.history:history", "Show what happened."),
     "replay": Entry("job.replay:replay", "Run a recorded history through today's rules."),
     "verify": Entry("job.verify:verify", "Check a job's files against each other."),
-    "export": Entry("job.export:export", "Write a history as a fixture that can be shared."),
+    "export": Entry("job.export:export", "Write histories to share: a fixture or a data set."),
 }
 ROLE = {
     "list": Entry("role.list:list_", "List the roles."),

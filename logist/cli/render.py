@@ -108,6 +108,12 @@ def print_json(row: object) -> None:
         _write_json(row)
 
 
+def print_text(text: str) -> None:
+    """ASCII for standard output as it is, at once."""
+    with _written_to(sys.stdout):
+        _write(sys.stdout, text)
+
+
 def progress(text: str) -> None:
     """A line that stays where it is, on standard error if that is a terminal; an empty one takes it away.
 

@@ -147,6 +147,13 @@ def _is_taken(state: dict[str, Any], command: str, options: dict[str, Any]) -> b
     return status in TAKEN_BY[command]
 
 
+def complete_job_or_file(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[str] | list[CompletionItem]:
+    """The jobs; where none fits, any file."""
+    return complete_job(ctx, param, incomplete) or complete_file(ctx, param, incomplete)
+
+
 def complete_role(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Names of roles, by their files."""
     from logist.resources import resource

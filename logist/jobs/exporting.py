@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from logist import __version__
-from logist.core import share
-from logist.core.model import JsonObject
 from logist.core.replay import Difference
-from logist.core.share import Private, Replacing
-from logist.errors import Damaged, Refused, ReplayDiffers, StorageError, UsageError
-from logist.jobs import fixtures, leaking
+from logist.core.share import Replacing
+from logist.errors import Damaged, Refused, StorageError, UsageError
+from logist.jobs import fixtures, leaking, redacting
 from logist.jobs.archives import Archive
 from logist.jobs.fixtures import HISTORY, MANIFEST, Manifest, Moves, transition
 from logist.jobs.project import Project
+from logist.jobs.redacting import Leaks, Survey
 from logist.jobs.replaying import Replayed, replay_archive
 from logist.store import JobDir, files
 from logist.store.entries import CLOSING, header_line, seal
 
 BEFORE = "jobHistory.before.json"
 """What the history of a fixture was before it was recorded again."""
-JOB_DIR = "${JOB_DIR}"
-"""Stands for the directory of the job."""
-ROUNDS = 3
-"""How often an interaction is looked through: what was taken out may have stood between the parts of a secret."""
-TOLD = 10
-"""Places of secrets that are named one by one."""
-SAME = ("status", "actions", "finish", "redactions")
-"""Of a response: what has to be as it was, to the letter."""
 
 
 @dataclass(frozen=True)
@@ -49,26 +40,12 @@ class Exported:
 
 
 @dataclass
-class _Survey:
-    """What a first reading tells of a history."""
-
-    count: int = 0
-    head: str = ""
-    places: dict[str, str] = field(default_factory=dict)
-    """Directories the job lay in."""
-    named: set[str] = field(default_factory=set)
-    """Hashes of entries that other entries name."""
-
-
-@dataclass
 class _Written:
     """What the second reading has made."""
 
     head: str = ""
     transitions: Moves = field(default_factory=Moves)
-    leaks: list[str] = field(default_factory=list)
-    """Where secrets were found, in words."""
-    more: int = 0
+    leaks: Leaks = field(default_factory=Leaks)
 
 
 def export(
@@ -90,18 +67,17 @@ def export(
 
 
 def _exported(project: Project, job: JobDir, folder: Path, *, redacted: bool) -> Exported:
-    private = _private(project) if redacted else None
-    survey = _surveyed(job, private)
+    private = redacting.private_values(project) if redacted else None
+    survey = redacting.survey(job.id, job.history_file, job.entries(), private)
     replacing = Replacing(survey.places, private)
     with _beside(folder) as made:
         written = _Written()
         secrets = {**leaking.known(project), **replacing.known}
         files.replace_chunks(made / HISTORY, _lines(job, survey, replacing, secrets, written))
-        replacing.look(job.id)
-        name = replacing.text(job.id)
-        for _, kind in (*share.leaks({"job": name}, name, secrets), *_unmatched({"job": name}, replacing)):
-            _keep(written, f"the id of the job: {kind}")
-        _require_clean(job.id, written, redacted=redacted)
+        name, leaks = redacting.cleaned_name(job.id, replacing, secrets)
+        for leak in leaks:
+            written.leaks.keep(leak)
+        written.leaks.require_none(_fix(job.id, redacted=redacted))
         original, copy = _replayed(project, job, made, survey.count)
         manifest = Manifest(
             logist=__version__,
@@ -119,51 +95,8 @@ def _exported(project: Project, job: JobDir, folder: Path, *, redacted: bool) ->
     return Exported(folder, manifest, len({each.sequence for each in original}), len(copy.skipped))
 
 
-def _private(project: Project) -> Private:
-    patterns = [re.compile(pattern) for pattern in project.settings.redact.patterns]
-    private = Private(leaking.known(project), patterns, [os.uname().nodename])
-    private.user(project.steward)
-    private.text(project.environment.child().get("HOME", ""))  # its owner may act under another name
-    return private
-
-
-def _surveyed(job: JobDir, private: Private | None) -> _Survey:
-    """The first reading; Damaged for a history that does not verify or is empty."""
-    found = _Survey()
-    if private is not None:
-        private.line(job.id)
-    for place in (str(job.path), os.path.realpath(job.path)):
-        found.places[place] = JOB_DIR
-    for entry in job.entries():
-        found.count, found.head = entry["sequence"], entry["checksum"]
-        lay, exchange = entry.get("workspace_path"), entry.get("exchange")
-        if isinstance(lay, str) and lay.endswith("/workspace") and lay.count("/") > 2:
-            found.places[lay.removesuffix("/workspace")] = JOB_DIR
-        if isinstance(exchange, str):
-            found.named.add(exchange)
-        if private is not None:
-            _look(entry, private)
-    if not found.count:
-        raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
-    return found
-
-
-def _look(entry: JsonObject, private: Private) -> None:
-    private.line(files.dump_json(entry).decode())
-    for each in share.texts(entry):
-        private.text(each.text)
-    steward = entry.get("steward")
-    if isinstance(steward, dict) and isinstance(steward.get("name"), str):
-        private.user(steward["name"])
-
-
-def _unmatched(entry: JsonObject, replacing: Replacing) -> list[tuple[str, str]]:
-    """What patterns still find in what would be written, as `leaks` tells it."""
-    return [(place, "what redact.patterns finds") for place in share.unmatched(entry, replacing)]
-
-
 def _lines(
-    job: JobDir, survey: _Survey, replacing: Replacing, secrets: dict[str, str], written: _Written
+    job: JobDir, survey: Survey, replacing: Replacing, secrets: dict[str, str], written: _Written
 ) -> Iterator[bytes]:
     """The second reading: the bytes of the new history."""
     hashes: dict[str, str] = {}
@@ -171,21 +104,16 @@ def _lines(
     yield header_line()
     for entry in islice(job.entries(), survey.count):
         number = entry["sequence"]
-        made = share.changed(entry, replacing, hashes)
-        for _ in range(ROUNDS if replacing.redacts else 1):
-            complete, line = seal(made, number, previous)
-            leaks = [*share.leaks(complete, line.decode(), secrets), *_unmatched(complete, replacing)]
-            if not leaks:
-                break
-            made = share.changed(made, replacing, {})
+        complete, line, leaks = redacting.cleaned(
+            entry, replacing, secrets, hashes, partial(seal, sequence=number, previous=previous)
+        )
         previous = complete["checksum"]
         if entry["checksum"] in survey.named:
             hashes[entry["checksum"]] = complete["checksum"]
-        _require_same(entry, complete)
         written.transitions.append(transition(complete))
-        for place, kind in leaks:
-            _keep(written, f"interaction {number}, {place}: {kind}")
-        if not written.leaks:  # what is refused later does not even lie on the disk meanwhile
+        for leak in leaks:
+            written.leaks.keep(leak)
+        if not written.leaks.told:  # what is refused later does not even lie on the disk meanwhile
             yield b"%b%b\n" % (b"," if number > 1 else b"", line)
     if previous is None or number != survey.count:
         raise Damaged(f"the history ends before interaction {survey.count}", where=str(job.history_file))
@@ -193,44 +121,11 @@ def _lines(
     yield CLOSING
 
 
-def _keep(written: _Written, leak: str) -> None:
-    if len(written.leaks) < TOLD:
-        written.leaks.append(leak)
-    else:
-        written.more += 1
-
-
-def _require_same(entry: JsonObject, made: JsonObject) -> None:
-    """ReplayDiffers unless the job moves as it did, and the answer was the same in all that decides."""
-    number = entry["sequence"]
-    if transition(entry) != transition(made):
-        raise _differs(number, "the state", "a secret or a name is a word of the history's own")
-    was, now = entry.get("response") or {}, made.get("response") or {}
-    for name in SAME:
-        if was.get(name) != now.get(name):
-            raise _differs(number, f"response.{name}", "a secret or a name is a word of the history's own")
-    if len(was.get("evidence_files") or ()) != len(now.get("evidence_files") or ()):
-        raise _differs(number, "response.evidence_files", "two names became one")
-
-
-def _differs(number: int, where: str, why: str) -> ReplayDiffers:
-    message = f"interaction {number}: {where} would not be what it was; nothing was written ({why})"
-    return ReplayDiffers(message, fix="export it without --redact, or change redact.patterns")
-
-
-def _require_clean(job_id: str, written: _Written, *, redacted: bool) -> None:
-    """Refused where a secret would be written; where it stands is told, and nothing of it."""
-    if not written.leaks:
-        return
-    fix = f"logist job export --job {job_id} --fixture DIR --redact"
+def _fix(job_id: str, *, redacted: bool) -> str:
+    """What to do about a secret."""
     if redacted:
-        fix = f"'logist job history --job {job_id}' shows it; a pattern in redact.patterns can take it out"
-    more = f", and {written.more} more places" if written.more else ""
-    error = Refused(
-        f"a secret is in what would be written: {written.leaks[0]}{more}; nothing was written", fix=fix
-    )
-    error.details = tuple(Refused(f"also in {leak}") for leak in written.leaks[1:])
-    raise error
+        return f"'logist job history --job {job_id}' shows it; a pattern in redact.patterns can take it out"
+    return f"logist job export --job {job_id} --fixture DIR --redact"
 
 
 def _replayed(project: Project, job: JobDir, made: Path, count: int) -> tuple[list[Difference], Replayed]:
@@ -243,9 +138,13 @@ def _replayed(project: Project, job: JobDir, made: Path, count: int) -> tuple[li
     as_before = {(each.sequence, each.field) for each in here}
     for each in copy.differences:
         if (each.sequence, each.field) not in as_before:
-            raise _differs(each.sequence, each.field, "its replay goes another way than that of the original")
+            raise redacting.differs(
+                each.sequence, each.field, "its replay goes another way than that of the original"
+            )
     if len(copy.differences) != len(here):
-        raise _differs(here[0].sequence, here[0].field, "the original goes another way today, and this not")
+        raise redacting.differs(
+            here[0].sequence, here[0].field, "the original goes another way today, and this not"
+        )
     return here, copy
 
 

@@ -16,7 +16,7 @@ import pytest
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
 from logist.errors import Damaged, LogistError, Refused, ReplayDiffers, UsageError
-from logist.jobs import archives, exporting, fixtures, replaying
+from logist.jobs import archives, exporting, fixtures, redacting, replaying
 from logist.jobs.exporting import Exported, export
 from logist.store import JobDir
 from logist.store.entries import CLOSING, header_line, seal
@@ -272,11 +272,11 @@ def test_what_is_refused_does_not_lie_on_the_disk_meanwhile(
     leaky = retold(shelf, "leaky", said(f" {KEY}"))
     seen: list[bytes] = []
 
-    def look(written: Any, *others: Any, redacted: bool) -> None:
+    def look(leaks: redacting.Leaks, fix: str) -> None:
         seen.extend(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         raise Refused("here it is stopped")
 
-    monkeypatch.setattr(exporting, "_require_clean", look)
+    monkeypatch.setattr(redacting.Leaks, "require_none", look)
     with pytest.raises(Refused, match="stopped"):
         export(shelf.project, leaky, tmp_path / "f")
     assert seen

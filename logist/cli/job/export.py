@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import here, job_options
+from logist.cli.options import here, jobs_dir_option, json_flag
 from logist.cli.output import Line, Output, Span, notes, warnings
-from logist.cli.shell_values import complete_directory
+from logist.cli.shell_values import complete_directory, complete_file, complete_job, complete_job_or_file
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -28,13 +28,21 @@ KINDS = {
 
 
 @click.command("export")
+@click.argument("names", metavar="[JOB|PATH]...", nargs=-1, shell_complete=complete_job_or_file)
 @click.option(
     "--fixture",
     metavar="DIR",
     type=click.Path(),
     shell_complete=complete_directory,
-    required=True,
     help="Write a fixture to DIR, which is made.",
+)
+@click.option("--dataset", is_flag=True, help="Write a JSON line for each interaction, of many jobs.")
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    help="With --dataset: write it there instead of to standard output.",
+    shell_complete=complete_file,
 )
 @click.option(
     "--redact",
@@ -44,11 +52,65 @@ KINDS = {
 @click.option(
     "--force",
     is_flag=True,
-    help="Write it again where DIR holds a fixture of this job; a redacted one only with --redact.",
+    help="Replace FILE, or a fixture of this job in DIR; a redacted one only with --redact.",
 )
-@job_options
+@click.option(
+    "--job",
+    "job_option",
+    metavar="ID",
+    help="The job (instead of the argument).",
+    shell_complete=complete_job,
+)
+@jobs_dir_option
+@json_flag
 @click.pass_obj
 def export(
+    environment: Environment,
+    names: tuple[str, ...],
+    job_option: str | None,
+    jobs_dir: str | None,
+    fixture: str | None,
+    dataset: bool,
+    output: str | None,
+    redact: bool,
+    force: bool,
+    as_json: bool,
+) -> Output:
+    """Write the job's history as a fixture: a directory that replays anywhere, without the job.
+
+    It holds jobHistory.json, with ${JOB_DIR} for the job's paths, and fixture.json, which says how each
+    interaction moved the job. With --redact what is private is replaced, as long as it was, and by the
+    same everywhere. The result is replayed before it is written; one that goes another way (exit code 9),
+    or in which a secret is still found (8), is not.
+
+    With --dataset, write one JSON line for each interaction instead: request, answer, outcome, cost, model,
+    role. JOB is the id of a job, PATH a job directory, a history file, a folder of such or a glob; without
+    one, all jobs of the project. A history that is damaged (10), or that has a secret in it (8), is named
+    and left out; the others are written.
+    """
+    if dataset == (fixture is not None):
+        raise UsageError(
+            "name one of --fixture DIR and --dataset", fix="a fixture is of one job, a data set of many"
+        )
+    if not dataset and output is not None:
+        raise UsageError(
+            "--output goes with --dataset", where="--output", fix="--fixture DIR names the directory"
+        )
+    if dataset:
+        if as_json and output in (None, "-"):
+            raise UsageError("standard output has the lines", where="--json", fix="--output FILE takes them")
+        from logist.cli.job import dataset as lines
+
+        every = (*names, *([job_option] if job_option else ()))
+        return lines.write(environment, every, jobs_dir, output, redact=redact, force=force)
+    if len(names) > 1:
+        raise UsageError("a fixture is of one job", where=names[1], fix="--dataset takes many")
+    return _fixture(
+        environment, names[0] if names else None, job_option, jobs_dir, str(fixture), redact, force
+    )
+
+
+def _fixture(
     environment: Environment,
     job_argument: str | None,
     job_option: str | None,
@@ -57,13 +119,6 @@ def export(
     redact: bool,
     force: bool,
 ) -> Output:
-    """Write the job's history as a fixture: a directory that replays anywhere, without the job.
-
-    It holds jobHistory.json, with ${JOB_DIR} for the job's paths, and fixture.json, which says how each
-    interaction moved the job. With --redact what is private is replaced, as long as it was, and by the
-    same everywhere. The result is replayed before it is written; one that goes another way (exit code 9),
-    or in which a secret is still found (8), is not.
-    """
     from pathlib import Path
 
     from logist.cli.context import open_job, project

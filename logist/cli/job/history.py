@@ -10,7 +10,7 @@ import click
 
 from logist.cli.options import job_named, listing_options
 from logist.cli.output import Line, Output, Span
-from logist.cli.shell_values import complete_answered_interaction, complete_job
+from logist.cli.shell_values import complete_answered_interaction, complete_job_or_file
 from logist.config.environment import Environment
 from logist.core.amounts import counted
 from logist.core.ids import is_job_id
@@ -55,7 +55,7 @@ _MARKS = {"-": "red", "+": "green", ".": "dim"}
     "other",
     metavar="JOB|PATH",
     help="Compare with another job or recorded history: M is its interaction. Without --diff: the first difference.",
-    shell_complete=complete_job,
+    shell_complete=complete_job_or_file,
 )
 @job_named
 @listing_options

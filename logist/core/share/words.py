@@ -38,7 +38,7 @@ _COMMANDS = _LISTED.findall(
     "temperature user_start logist schema options path severity message check name decision branch values error "
     "skipped line suggestion confidence suggested_next_stage suggested_tags status next_action aggregatedResults "
     "steps parentId total PASS FAIL rule given none provider worst_case SUCCESS ERROR TIMEOUT created modified "
-    "deleted mode JOB_DIR redacted"
+    "deleted mode JOB_DIR redacted dataset job outcome completed retry unanswered"
 )
 _GENERIC = _LISTED.findall(
     "you your user users username somebody someone nobody people person home shared public guest index default "

@@ -69,9 +69,15 @@ def _split(lines: list[str]) -> Iterator[list[str]]:
 
 def test_the_files_of_the_guide_are_the_fixtures() -> None:
     files = saved()
-    assert {"three.mmd", "haiku.mmd", "release.yaml", "spelling.yaml", "pr-review.mmd", "lost.yaml"} < set(
-        files
-    )
+    assert {
+        "three.mmd",
+        "haiku.mmd",
+        "release.yaml",
+        "spelling.yaml",
+        "pr-review.mmd",
+        "lost.yaml",
+        "dispatch.yaml",
+    } < set(files)
     kept = {path.name: path.read_text("utf-8") for path in FIXTURES.iterdir()}
     assert {name: text for name, text in files.items() if name in kept} == {
         name: text for name, text in kept.items() if name in files
@@ -112,6 +118,7 @@ def _ended_well(cli: RunLogist, place: Path) -> None:
         **{f"notes--3-{number}": "notes" for number in (1, 2, 3)},
         "notes--7-1": "notes",
         **{f"pr--4-{number}": "pr" for number in (1, 2, 3)},
+        **{f"dispatched--6-{number}": "dispatched" for number in (1, 2)},
     }
 
 

@@ -93,6 +93,15 @@ def setup_line(setup: dict[str, Any]) -> str:
     return f"setup: {done} in {setup['seconds']} s at {setup['at']}"
 
 
+def assignee(state: State) -> str | None:
+    """Who is to do the manual step that a job waits at, if its workflow names somebody: a person, or a role."""
+    doers = state.get("doers")
+    waits = state.get("awaiting") == "manual" and isinstance(doers, dict)
+    doer = doers.get(state.get("step")) if waits and doers else None
+    name = doer.get("role") if isinstance(doer, dict) else None
+    return name if isinstance(name, str) else None
+
+
 def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
     """A job in a listing, as JSON. Raises KeyError or TypeError for a state that Logist did not write."""
     if "color" not in state:
@@ -108,6 +117,7 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
         "awaiting": state["awaiting"],
         "stuck_kind": kind,
         "role": state["agent_role"],
+        "assignee": assignee(state),
         "badge": state["badge"],
         "color": state["color"],
         "cost_cents": index(usage["cumulative_cost"]),
@@ -125,7 +135,7 @@ def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
 def unknown_row(job_id: str) -> dict[str, Any]:
     """A job whose state can't be read, in a listing."""
     empty = dict.fromkeys(
-        ("awaiting", "stuck_kind", "role", "badge", "color", "cost_cents", "cost_microcents")
+        ("awaiting", "stuck_kind", "role", "assignee", "badge", "color", "cost_cents", "cost_microcents")
     )
     rest = {"rank": 0, "tags": [], "title": "", "parent": None, "created_at": "", "updated_at": ""}
     return {
@@ -138,10 +148,12 @@ def unknown_row(job_id: str) -> dict[str, Any]:
 
 
 def cells(shown: dict[str, Any]) -> tuple[Span | str, ...]:
-    """A row as a person sees it: id, status, role with its badge, cost, title."""
+    """A row as a person sees it: id, status, role with its badge or the assignee of a step, cost, title."""
     if shown["status"] == UNKNOWN:
         return shown["id"], status_span(UNKNOWN), "", "", ""
     cost = amounts.dollars(amounts.join(shown["cost_cents"], shown["cost_microcents"]))
     marked = shown["badge"] or shown["color"]
     role = role_span(shown["role"], shown["badge"], shown["color"]) if marked else shown["role"]
+    if shown["assignee"] not in (None, shown["role"]):
+        role = shown["assignee"]
     return shown["id"], status_span(shown["status"]), role, cost, shown["title"]

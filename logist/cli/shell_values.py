@@ -216,6 +216,14 @@ def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return _fitting((str(tag) for tags in lists if isinstance(tags, list) for tag in tags), incomplete)
 
 
+def complete_assignee(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The people that jobs wait for."""
+    from logist.cli.glance import assignee
+
+    names = (assignee(each.state or {}) for each in glances(_jobs_dir(ctx)))
+    return _fitting((name for name in names if name), incomplete)
+
+
 def complete_interaction(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[str] | list[CompletionItem]:

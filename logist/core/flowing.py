@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logist.core import routing, steward
 from logist.core.model import (
+    Doer,
     ExitAction,
     Interaction,
     JsonObject,
@@ -24,6 +25,8 @@ JOB = ""
 SWITCH = "switch"
 """Why a role is the doer that the steward has put there."""
 
+ASSIGNEE = "assignee"
+"""In `Doer.source`: a manual step names a person, and no role."""
 
 BOOKS = frozenset({Kind.COLLECT, Kind.HALT, Kind.RESTEP, Kind.RERUN, Kind.RESUBMIT, Kind.CANCEL, Kind.FAIL})
 """Kinds that book what the children have used; a halt does where the children have used up the limits."""
@@ -195,10 +198,16 @@ def _children(command: JsonObject) -> list[JsonObject]:
     return [child for child in children if isinstance(child, dict)] if isinstance(children, list) else []
 
 
+def role_of(doers: Mapping[str, Doer], step: str) -> Doer | None:
+    """The role that a step names; None where it names none, or a person."""
+    doer = doers.get(step)
+    return None if doer is None or doer.source == ASSIGNEE else doer
+
+
 def _doing(after: State) -> dict[str, Any]:
     """Who does the step the job stands at; a steward's switch holds for all of them."""
     doers = after.doers or {}
-    doer = doers.get(after.step) or doers.get(JOB)
+    doer = role_of(doers, after.step) or doers.get(JOB)
     if doer is None or after.agent_role_source == SWITCH or after.status is Status.DRAFT:
         return {}
     return {

@@ -108,7 +108,7 @@ def doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
     """Who does the work, and why: the steward's switch comes before the step, and that before the job."""
     if is_switched(state):
         return state.agent_role, state.agent_role_source
-    own = (spec.doers or {}).get(state.step)
+    own = flowing.role_of(spec.doers or {}, state.step)
     return (own.role, own.source) if own else (spec.doer, spec.doer_source)
 
 

@@ -9,7 +9,6 @@ from logist.core.event import Action, Event
 from logist.core.model import (
     Approval,
     EffectiveSpec,
-    Execution,
     Phase,
     Place,
     Status,
@@ -105,7 +104,7 @@ def arrive(s: Situation) -> Place:
 def _enter(spec: EffectiveSpec, step_id: str, attempts: int = 0) -> Place:
     """At a step, before anything was done there."""
     step = _step(spec, step_id)
-    if step is not None and step.step_type is StepType.TASK and step.execution is Execution.MANUAL:
+    if step is not None and step.is_manual:
         return Place(status=Status.APPROVAL_REQUIRED, awaiting="manual", step=step_id)
     spawns = True if step is not None and step.step_type in SPAWNING else None
     return Place(status=Status.PENDING, step=step_id, attempts=attempts, spawns=spawns)

@@ -238,6 +238,8 @@ def _present(step: Step, state: State, way: Way, children: Sequence[Seen], runni
     """The step at which the job stands."""
     below = tuple(map(child_mark, children))
     standing, text = _standing(state, running)
+    if state.awaiting == "manual" and step.role:
+        text = f"for {step.role}"
     return Mark(standing, _short(text), children=below)
 
 

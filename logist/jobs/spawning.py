@@ -10,7 +10,7 @@ from typing import Any
 
 from logist import documents
 from logist.agents import shared_limits
-from logist.core import condition, data, fold, paths, review, steward, template
+from logist.core import condition, data, flowing, fold, paths, review, steward, template
 from logist.core.ids import is_job_id
 from logist.core.limits import Halt, halted, halted_above
 from logist.core.model import (
@@ -28,6 +28,7 @@ from logist.core.model import (
     Workflow,
 )
 from logist.core.workflow.limit_checks import least_runs_of_item
+from logist.core.workflow.places import meant
 from logist.errors import LogistError
 from logist.jobs import planning
 from logist.jobs.create import Child, create
@@ -40,6 +41,10 @@ DEEPEST_INPUT = documents.MAX_DEPTH - 4
 """Levels of it; job.yaml has some around it."""
 MOST_UNSEEN = MOST_INPUT // 32
 """Characters of JSON that are not looked at twice: written out, they are not too many."""
+MOST_FAULTS = 3
+"""Items with a role that can't do them, that a reason names."""
+LONGEST_NAME = 60
+"""Characters of a name that an item gives, in a reason."""
 
 
 def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> list[Interaction]:
@@ -56,8 +61,11 @@ def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> lis
     sequence = session.state.revision + 1
     items, fault = _items(step, found)
     fault = fault or _fault(session, spec, step, sequence, len(items))
+    each = [] if fault else _data_of_each(session, step, items, found)
+    roles, role_faults = _roles_of_each(session, spec, step, each)
+    fault = fault or role_faults
     warnings: list[str] = []
-    children = [] if fault else _planned(session, spec, step, items, found, sequence, warnings)
+    children = [] if fault else _planned(session, spec, step, items, each, roles, sequence, warnings)
     given = _shared(step, found, items) if children else {}
     if fault := fault or _too_large(children, given):
         children, given = [], {}
@@ -161,7 +169,7 @@ def _fault(session: Session, spec: EffectiveSpec, step: Step, sequence: int, cou
     taken = next((name for name in ids if os.path.lexists(session.project.jobs_dir / name)), None)
     if taken:
         return f"there is a job {taken!r} already, so none can be made for {step.id!r}: move it away"
-    if ids and (fault := _not_to_give(session, spec, step)):
+    if ids and not step.has_role_template and (fault := _not_to_give(session, spec, step, step.role)):
         return fault
     depth, above = 1, session.state.parent
     while above is not None and depth <= MAX_DEPTH:
@@ -170,12 +178,23 @@ def _fault(session: Session, spec: EffectiveSpec, step: Step, sequence: int, cou
     return f"workflows are {depth} deep, and {MAX_DEPTH} is the most" if depth > MAX_DEPTH else ""
 
 
-def _not_to_give(session: Session, spec: EffectiveSpec, step: Step) -> str:
-    """Why the job's role may not give this step away: it may list those that it gives work to."""
+def _giver(session: Session, spec: EffectiveSpec) -> str:
+    """The job's own role: a steward's switch, or what the spec says."""
+    return session.state.agent_role if fold.is_switched(session.state) else spec.doer
+
+
+def _not_to_give(
+    session: Session, spec: EffectiveSpec, step: Step, role: str | None, chooser: str | None = None
+) -> str:
+    """Why the job's role may not give this step to that role: it may list those that it gives work to.
+
+    `chooser` is the role whose output names this one, and may list them too.
+    """
     flow, roles = spec.workflow, session.project.roles
-    giver = session.state.agent_role if fold.is_switched(session.state) else spec.doer
+    giver = _giver(session, spec)
     inner = flow.subflows.get(step.subflow) if flow and step.subflow else None
-    given = [(giver, step.role), *((step.role or giver, name) for name in _roles_of(inner))]
+    given = [(giver, role), *((role or giver, name) for name in _roles_of(inner))]
+    given += [(chooser, role)] if chooser else []
     for who, target in given:
         listed = roles.get(who).can_delegate_to_roles
         if listed and target not in (None, who, *listed):
@@ -185,8 +204,76 @@ def _not_to_give(session: Session, spec: EffectiveSpec, step: Step) -> str:
 
 def _roles_of(flow: Workflow | None) -> list[str]:
     """Those that its steps name, in their order."""
-    named = [name for step in (flow.steps if flow else ()) for name in (step.role, step.review_role)]
-    return [name for name in dict.fromkeys(named) if name]
+    return list(dict.fromkeys(name for step in (flow.steps if flow else ()) for name in step.agent_roles))
+
+
+def _roles_of_each(
+    session: Session, spec: EffectiveSpec, step: Step, each: Sequence[JsonObject]
+) -> tuple[list[str], str]:
+    """The role that does each item; or what is wrong with those that the items name, each with its place in the list."""
+    if not step.has_role_template:
+        role, _ = fold.doer(spec, session.state)
+        return [step.role or role] * len(each), ""
+    chooser = _chooser(session, spec, step)
+    roles, faults = [], []
+    for index, known in enumerate(each):
+        role, fault = _role_of_item(step, known)
+        fault = fault or _unfit(session, spec, step, role, chooser)
+        roles.append(role)
+        faults += [f"{step.items_path}[{index}]: {fault}"] if fault else []
+    more = f"; and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
+    return roles, "; ".join(faults[:MOST_FAULTS]) + more
+
+
+def _role_of_item(step: Step, known: JsonObject) -> tuple[str, str]:
+    """The role that an item names, or why it names none."""
+    try:
+        filled = template.render(step.role or "", known, strict=True)
+    except template.TemplateError as error:
+        return "", f"no role, because `{step.role}` can't be filled: {error}"
+    role = filled.text.strip()
+    return role, "" if role else f"no role, because `{step.role}` is empty"
+
+
+def _unfit(session: Session, spec: EffectiveSpec, step: Step, role: str, chooser: str | None) -> str:
+    """Why a role that an item names can't do it."""
+    roles = session.project.roles
+    try:
+        if role in roles.by_name:
+            return _not_to_give(session, spec, step, role, chooser)
+        if role in roles.broken:
+            roles.get(role)
+        lists = [roles.get(who).can_delegate_to_roles for who in (chooser, _giver(session, spec)) if who]
+    except LogistError as error:
+        return f"the role {role} can't be used: {error.message}"
+    name = json.dumps(role if len(role) <= LONGEST_NAME else role[:LONGEST_NAME] + "...", ensure_ascii=False)
+    fix = meant(role, next(filter(None, lists), roles.by_name))
+    return f"there is no role {name} ({fix})" if fix else f"there is no role {name}"
+
+
+def _chooser(session: Session, spec: EffectiveSpec, step: Step) -> str | None:
+    """The role that the step has whose output holds the items, and so names their roles; None if it has none.
+
+    A fixed role was chosen by the author of the workflow, so the job's role alone bounds it. These are chosen by an
+    agent, which must not get work done by a role that it may not give any.
+    """
+    root, *inside = paths.parse(step.items_path or "")
+    last = session.state.output_of
+    source = None  # what the job was given
+    if root == "steps" and inside:
+        source = str(inside[0])
+    elif root == "output" or (root == "input" and _is_of(session.state.outputs.get(last or ""), inside)):
+        source = last
+    writer = spec.workflow.step(source) if spec.workflow and source else None
+    if writer is None or writer.is_manual:
+        return None
+    doer = flowing.role_of(spec.doers or {}, writer.id)
+    return doer.role if doer else None
+
+
+def _is_of(output: Any, path: Sequence[str | int]) -> bool:
+    """Whether the input shows that output at a path, and not what the job was given."""
+    return isinstance(output, dict) and (not path or str(path[0]) in output)
 
 
 def _parent_of(project: Project, job_id: str) -> str | None:
@@ -206,7 +293,8 @@ def _planned(
     spec: EffectiveSpec,
     step: Step,
     items: Sequence[Any],
-    found: JsonObject,
+    each: Sequence[JsonObject],
+    roles: Sequence[str],
     sequence: int,
     warnings: list[str],
 ) -> list[JsonObject]:
@@ -214,13 +302,11 @@ def _planned(
     flow = spec.workflow
     assert flow is not None
     own_limits = step.item_limits.model_dump(exclude_none=True) if step.item_limits else {}
-    role, _ = fold.doer(spec, session.state)
     children = []
-    for index, item in enumerate(items):
+    for index, (item, known, role) in enumerate(zip(items, each, roles, strict=True)):
         number, total = index + 1, len(items)
         single = step.step_type is StepType.SUBFLOW
-        own = {} if single else _own(step, item, index, total, found)
-        known = {**found, "parentId": session.job.id, **own}
+        own = {} if single else _own(step, item, index, total, known)
         mapped = {} if single else _mapped(step, known)
         prompt, missed = _rendered(step, known)
         warnings += missed
@@ -232,10 +318,18 @@ def _planned(
                 "input": item if single else {**mapped, **own},
                 "limits": own_limits,
                 "shares_limits": True,
-                "role": step.role or role,
+                "role": role,
             }
         )
     return children
+
+
+def _data_of_each(session: Session, step: Step, items: Sequence[Any], found: JsonObject) -> list[JsonObject]:
+    """What templates see at each item."""
+    known = {**found, "parentId": session.job.id}
+    if step.step_type is StepType.SUBFLOW:
+        return [known] * len(items)
+    return [{**known, **_own(step, item, index, len(items), found)} for index, item in enumerate(items)]
 
 
 def _own(step: Step, item: Any, index: int, total: int, found: JsonObject) -> JsonObject:
@@ -343,6 +437,7 @@ def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonOb
                 "when": None,
                 "confirm": False,
                 "items_path": None,
+                **({"role": child["role"]} if step.has_role_template else {}),
             }
         )
         own = flow.model_copy(

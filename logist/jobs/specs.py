@@ -12,6 +12,7 @@ from logist import documents
 from logist.agents import shared_limits
 from logist.config.sections import RoleChoice
 from logist.config.settings import UNCHECKED_MERGES, Settings, approval_of, merges_alone, merges_unchecked
+from logist.core import flowing
 from logist.core.findings import one_line
 from logist.core.model import (
     CHECK_MINUTES,
@@ -23,6 +24,7 @@ from logist.core.model import (
     JsonObject,
     Limits,
     State,
+    Step,
     Workflow,
 )
 from logist.errors import InvalidFile, UsageError
@@ -188,15 +190,22 @@ def _limits_above(project: Project, parent: str) -> Limits | None:
 def _roles_of(flow: Workflow | None) -> list[str]:
     """The roles that its steps name."""
     named = [name for step in (flow.steps if flow else ()) for name in (step.role, step.review_role)]
-    return [name for name in named if name]
+    return [
+        name for name in named if name
+    ]  # of a manual step too: it may be a role, as it was in earlier versions
 
 
 def _doers(project: Project, flow: Workflow) -> dict[str, Doer]:
     return {
-        step.id: Doer(role=step.role, source="step", **marks(project, step.role))
+        step.id: Doer(role=step.role, source=_source(project, step), **marks(project, step.role))
         for step in flow.steps
-        if step.role
+        if step.role and not step.has_role_template
     }
+
+
+def _source(project: Project, step: Step) -> str:
+    """Why a step has the doer that it names: a manual step may name a person, whom a role of that name precedes."""
+    return flowing.ASSIGNEE if step.is_manual and step.role not in project.roles.by_name else "step"
 
 
 def checks(settings: Settings) -> dict[str, Check]:

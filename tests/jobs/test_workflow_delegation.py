@@ -172,7 +172,7 @@ def refused_at_run(flow: Workflow, known: Roles, doer: str, *, switched: str | N
     for step in flow.steps:
         if step.step_type not in (StepType.FOREACH, StepType.SUBFLOW):
             continue
-        if spawning._not_to_give(session, spec, step):
+        if spawning._not_to_give(session, spec, step, step.role):
             return True
         if step.subflow:
             inner = flow.subflows[step.subflow].model_copy(update={"subflows": flow.subflows})

@@ -15,7 +15,6 @@ from logist.core.model import (
     END,
     MAX_DEPTH,
     Edge,
-    Execution,
     State,
     Status,
     Step,
@@ -30,6 +29,7 @@ from logist.store import JobDir
 from logist.store.settled import settled
 
 STORED_ONLY = ("head", "checksum")
+_GIVEN_AWAY = (StepType.FOREACH, StepType.SUBFLOW)
 NAMED = 20
 """Steps that a piece of advice names."""
 
@@ -168,6 +168,16 @@ def commands(found: Followed) -> list[tuple[str, str]]:
             (f"{again} --force", "go on with what there is, and leave out the rest"),
             (f"{again} --to {here}", "do it over, with new jobs"),
         ]
+    if found.stuck_kind is StuckKind.AGENT and found.step is not None and found.step.step_type in _GIVEN_AWAY:
+        source = found.state.output_of
+        return [
+            (again, "make its jobs again, when the cause is resolved"),
+            *(
+                [(f'{again} --to {source} --note "..."', f"do {source} again, which gave the items")]
+                if source
+                else []
+            ),
+        ]
     return []
 
 
@@ -199,8 +209,7 @@ def condition(edge: Edge) -> str:
 
 def kind(step: Step) -> str:
     """What kind of step it is; a task that a person does is `manual`."""
-    manual = step.step_type is StepType.TASK and step.execution is Execution.MANUAL
-    return "manual" if manual else str(step.step_type)
+    return "manual" if step.is_manual else str(step.step_type)
 
 
 def _step(found: Followed) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ import click
 from logist.cli import glance
 from logist.cli.options import here, jobs_dir_option, listing_options
 from logist.cli.output import Diagnostic, Output, Table, warnings
-from logist.cli.shell_values import complete_tag
+from logist.cli.shell_values import complete_assignee, complete_tag
 from logist.config.environment import Environment
 from logist.errors import Damaged, LogistError
 from logist.store.listing import REBUILD, Glance, glances
@@ -33,16 +33,28 @@ Row = dict[str, Any]
     help="Only those in this status; may be given more than once.",
 )
 @click.option("--tag", metavar="TAG", help="Only those with this tag.", shell_complete=complete_tag)
+@click.option(
+    "--assignee",
+    metavar="NAME",
+    help="Only those that wait at a manual step with this assignee.",
+    shell_complete=complete_assignee,
+)
 @jobs_dir_option
 @listing_options
 @click.pass_obj
 def list_(
-    environment: Environment, jobs_dir: str | None, stuck: bool, statuses: tuple[str, ...], tag: str | None
+    environment: Environment,
+    jobs_dir: str | None,
+    stuck: bool,
+    statuses: tuple[str, ...],
+    tag: str | None,
+    assignee: str | None,
 ) -> Output:
     """List jobs, in rank order, then by age; the jobs that do a part of another stand below that one.
 
-    In a pipe the columns are separated by tabs: id, status, role, cost, title. RUNNING and REVIEWING
-    are PENDING and REVIEW_REQUIRED with an agent at work; ? is a job whose state can't be read.
+    In a pipe the columns are separated by tabs: id, status, role, cost, title. The role of a job that
+    waits at a manual step is its assignee, if the step names one. RUNNING and REVIEWING are PENDING
+    and REVIEW_REQUIRED with an agent at work; ? is a job whose state can't be read.
     """
     folder = environment.jobs_dir_name(jobs_dir, here())
     rows, problems = _read(folder)
@@ -51,6 +63,8 @@ def list_(
         rows = [row for row in rows if row["status"] in wanted]
     if tag is not None:
         rows = [row for row in rows if tag in row["tags"]]
+    if assignee is not None:
+        rows = [row for row in rows if row["assignee"] == assignee]
     by_id = {row["id"]: row for row in rows}
     rows.sort(key=lambda row: _place(row, by_id))
     table = Table(HEAD, map(glance.cells, rows)) if rows else None

@@ -63,6 +63,7 @@ def show(
         "forked": state.forked.model_dump(mode="json") if state.forked else None,
         "paths": _paths(job),
         "setup": glance.setup_of(str(job.path)),
+        "assignee": glance.assignee(state.model_dump(mode="json")),
         "workflow": None,
         "mermaid": None,
     }

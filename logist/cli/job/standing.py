@@ -74,6 +74,8 @@ def _asked_lines(found: Followed) -> Iterator[Line]:
     asked = found.asked
     if asked is None:
         return
+    if found.step is not None and found.step.role:
+        yield "  assignee: ", Span(_flat(found.step.role), "bold")
     if asked.prompt.strip():
         yield (Span("  to do:", "bold"),)
         yield from (f"    {line}".rstrip() for line in asked.prompt.strip().splitlines())

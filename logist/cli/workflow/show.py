@@ -87,11 +87,7 @@ def _head(workflow: Workflow, loaded: Loaded) -> Iterator[Line]:
 
 
 def _row(step: Step) -> tuple[Span | str, ...]:
-    from logist.core.model import Execution, StepType
-
-    kind = str(step.step_type)
-    if step.step_type is StepType.TASK and step.execution is Execution.MANUAL:
-        kind = "manual"
+    kind = "manual" if step.is_manual else str(step.step_type)
     return Span(step.id, "bold"), kind, step.role or "-", step.name
 
 

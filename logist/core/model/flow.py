@@ -34,7 +34,8 @@ class Step(Recorded):
     guidance: tuple[str, ...] = ()
     """Hints, one line each."""
     role: str | None = None
-    """Who does it; None leaves that to the job."""
+    """Who does it; None leaves that to the job. Of a manual step the assignee, who may be a person; of a foreach it may be
+    a template, which names a role for each item."""
     review: bool = False
     review_role: str | None = None
     confirm: Any = False
@@ -72,6 +73,22 @@ class Step(Recorded):
     """Drawn as something outside: it is a task like any other."""
     config: JsonObject = {}
     """What its author wrote beside all this; nothing is decided on it."""
+
+    @property
+    def is_manual(self) -> bool:
+        """Whether a person does it."""
+        return self.step_type is StepType.TASK and self.execution is Execution.MANUAL
+
+    @property
+    def has_role_template(self) -> bool:
+        """Whether each item of the foreach names its own role."""
+        return self.step_type is StepType.FOREACH and self.role is not None and "{{" in self.role
+
+    @property
+    def agent_roles(self) -> tuple[str, ...]:
+        """The roles that it names for agents, as far as no item chooses them."""
+        doer = None if self.is_manual or self.has_role_template else self.role
+        return tuple(name for name in (doer, self.review_role) if name)
 
 
 class Edge(Recorded):

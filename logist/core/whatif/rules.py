@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from logist.core.flowing import ASSIGNEE
 from logist.core.model import (
     Approval,
     Check,
@@ -86,13 +87,19 @@ class Rules:
         flow = replaced(recorded.workflow, self.workflow, is_part=recorded.parent is not None)
         if flow is recorded.workflow:
             return {}
-        doers = {step.id: _doer(recorded, step.id, step.role) for step in flow.steps if step.role}
+        doers = {
+            step.id: _doer(recorded, step, step.role)
+            for step in flow.steps
+            if step.role and not step.has_role_template
+        }
         return {"workflow": flow, "doers": doers}
 
 
-def _doer(recorded: EffectiveSpec, step_id: str, role: str) -> Doer:
-    known = (recorded.doers or {}).get(step_id)
-    return known if known is not None and known.role == role else Doer(role=role, source="step")
+def _doer(recorded: EffectiveSpec, step: Step, role: str) -> Doer:
+    known = (recorded.doers or {}).get(step.id)
+    if known is not None and known.role == role:
+        return known
+    return Doer(role=role, source=ASSIGNEE if step.is_manual and role not in recorded.roles else "step")
 
 
 def _mode(recorded: EffectiveSpec, mode: Literal["strict", "normal", "yolo"]) -> dict[str, Any]:
@@ -145,5 +152,6 @@ def _part(flow: Workflow, alone: Step, other: Workflow) -> Workflow:
         "when": None,
         "confirm": False,
         "items_path": None,
+        **({"role": alone.role} if step.has_role_template else {}),
     }
     return flow.model_copy(update={"steps": (step.model_copy(update=given),)})

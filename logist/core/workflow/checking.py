@@ -10,7 +10,7 @@ from typing import Any
 from logist.core import paths
 from logist.core.condition import ROOTS, ConditionError, compiled
 from logist.core.ids import is_job_id
-from logist.core.model import Execution, Step, StepType, Workflow
+from logist.core.model import Step, StepType, Workflow
 from logist.core.workflow import graph_checks, roots
 from logist.core.workflow.delegating import Delegates, delegation_problems
 from logist.core.workflow.limit_checks import Allowance, limit_problems
@@ -143,8 +143,7 @@ _OF_AN_AGENT = ("review", "review_role", "response_format", "confidence", "confi
 def _unread(step: Step, places: Places) -> Iterator[Problem]:
     """Fields that say something, and that nobody reads at a step of this kind."""
     given = step.step_type in (StepType.SUBFLOW, StepType.FOREACH) and bool(step.subflow)
-    manual = step.step_type == StepType.TASK and step.execution == Execution.MANUAL
-    unread = tuple(_OF_A_PROMPT) if given else _OF_AN_AGENT if manual else ()
+    unread = tuple(_OF_A_PROMPT) if given else _OF_AN_AGENT if step.is_manual else ()
     who = "the steps of its workflow say that" if given else "a person does this step"
     for field in unread:
         if getattr(step, field):
@@ -184,11 +183,39 @@ def _mapping(step: Step, names: Collection[str], places: Places) -> Iterator[Pro
 
 
 def _roles(step: Step, around: Around, places: Places) -> Iterator[Problem]:
+    if step.role and step.is_manual and step.role not in (around.roles or ()):
+        yield from _assignee(step, step.role, places)
     for field, role in (("role", step.role), ("reviewRole", step.review_role)):
+        if field == "role" and (step.is_manual or step.has_role_template):
+            continue
         if role and around.roles is not None and role not in around.roles:
             place = places.of(step.id, field)
             message = f"step `{step.id}` names the role `{role}`, which nobody knows"
-            yield problem("error", "unknown_role", message, place, meant(role, around.roles))
+            yield problem("error", "unknown_role", message, place, _known(step, field, role, around.roles))
+
+
+def _known(step: Step, field: str, role: str, roles: Collection[str]) -> str:
+    """What to write in place of a role that nobody knows."""
+    fix = meant(role, roles)
+    if field != "role" or step.step_type != StepType.TASK or fix.startswith("did"):
+        return fix
+    if "{{" in role:
+        return "; ".join(filter(None, ("only a foreach can have a template there", fix)))
+    return "; ".join(filter(None, (fix, "a person needs `execution: manual`")))
+
+
+LONGEST_ASSIGNEE = 128
+"""Characters."""
+
+
+def _assignee(step: Step, name: str, places: Places) -> Iterator[Problem]:
+    """Whether listings can show whom a manual step names: a role, or a person, whose name nobody knows here."""
+    is_line = name.isprintable() and name == name.strip() and len(name) <= LONGEST_ASSIGNEE
+    if is_line and "{{" not in name:
+        return
+    message = f"the assignee of step `{step.id}` is no name: it has to be one line of printable text"
+    fix = f"at most {LONGEST_ASSIGNEE} characters, without spaces around it, and no template"
+    yield problem("error", "invalid", message, places.of(step.id, "role"), fix)
 
 
 def _condition(form: Any, names: Collection[str], place: Place, step_id: str) -> Iterator[Problem]:

@@ -26,15 +26,16 @@ def delegation_problems(
     """Every role that would get work from one that may not give it that, at the outermost step that leads there.
 
     A job gives in its own role. The role of the job that gets a step is the step's, else that of the job that
-    gives it. Without `job_role` only the roles that steps name are known to give anything.
+    gives it; those that items name are checked when these are known. Without `job_role` only the roles that steps name
+    are known to give anything.
     """
     roles = {name: _roles(inner) for name, inner in subflows.items()}
     seen: set[tuple[str, str | None]] = set()
     for outer in _given_away(workflow):
         place = places.of(outer.id)
-        if outer.role:
+        if outer.role and not outer.has_role_template:
             yield from _refused(delegates, job_role, {outer.role}, outer, place)
-        ways = deque([("", outer, outer.role or job_role)])
+        ways = deque([("", outer, _receiver(outer, job_role))])
         while ways:
             holder, step, doer = ways.popleft()
             name = step.subflow or ""
@@ -44,16 +45,21 @@ def delegation_problems(
             bound = doer if doer in delegates else None  # all that are not bound are alike further in
             if (name, bound) not in seen:
                 seen.add((name, bound))
-                ways += [(name, each, each.role or bound) for each in _given_away(subflows[name])]
+                ways += [(name, each, _receiver(each, bound)) for each in _given_away(subflows[name])]
 
 
 def _given_away(workflow: Workflow) -> Iterator[Step]:
     return (step for step in workflow.steps if step.step_type in _GIVEN_AWAY)
 
 
+def _receiver(step: Step, giver: str | None) -> str | None:
+    """The role of the jobs that get a step; None where it is not known before the items are."""
+    return None if step.has_role_template else step.role or giver
+
+
 def _roles(workflow: Workflow) -> frozenset[str]:
     """Those that its steps name."""
-    return frozenset(role for step in workflow.steps for role in (step.role, step.review_role) if role)
+    return frozenset(role for step in workflow.steps for role in step.agent_roles)
 
 
 def _refused(

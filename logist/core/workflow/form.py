@@ -64,7 +64,11 @@ class StepForm(_Form):
     prompt: str | None = Field(None, description="The work, as people and agents read it.")
     agent_role: AgentRole = Field("", description=_ROLE)
     guidance: list[str] = Field([], description="Hints for the agent, one line each.")
-    role: str | None = Field(None, description="Who does it; the job's role where it is missing.")
+    role: str | None = Field(
+        None,
+        description="Who does it; the job's role where it is missing. Of a manual step a person or a role; "
+        "of a foreach a role or a template that names one for each item.",
+    )
     review: bool | None = Field(None, description="Whether a reviewer looks at the result.")
     review_role: str | None = Field(None, description="Who reviews it.")
     confirm: bool | str | dict[str, Any] | None = Field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from logist.core.model import Execution, Step, StepType, Workflow
+from logist.core.model import Step, StepType, Workflow
 from logist.core.workflow.mixed import MENTION, mixed
 from logist.core.workflow.places import Places, problem
 from logist.core.workflow.problem import Problem
@@ -31,7 +31,7 @@ def _of(step: Step, places: Places) -> Iterator[Problem]:
     if "." in step.id:
         message = f'the id `{step.id}` has a dot, so its output is read as `steps["{step.id}"].output`'
         yield problem("warning", "dotted_id", message, places.of(step.id, "id"))
-    if step.agent_role and step.execution == Execution.MANUAL and step.step_type == StepType.TASK:
+    if step.agent_role and step.is_manual:
         message = f"agentRole of `{step.id}` has no effect: a person does this step"
         yield problem("warning", "no_effect", message, places.of(step.id, "agentRole"))
 

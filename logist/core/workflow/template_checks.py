@@ -1,4 +1,4 @@
-"""The templates of a step: its prompt, and the tag that a join waits for."""
+"""The templates of a step: its prompt, the role of each item, and the tag that a join waits for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def template_problems(
 
     `lenient` is for prompts that were not written for our templates: nothing in them is an error.
     """
-    for field, text in (("prompt", step.prompt), ("awaitTag", step.await_tag or "")):
+    role = step.role if step.has_role_template else None
+    for field, text in (("prompt", step.prompt), ("role", role or ""), ("awaitTag", step.await_tag or "")):
         path, line = places.of(step.id, field)
         for found in template.problems(text, names) if "{{" in text else ():
             message = f"{field} of `{step.id}`, line {found.line}, column {found.column}: {found.message}"

@@ -132,6 +132,39 @@ def test_a_role_nobody_knows_gets_the_one_that_was_meant() -> None:
     ]
 
 
+NAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "an item's": (each(role="{{item.role}}"), []),
+    "an item's, of a workflow": (each(role="{{item.role}}", subflowId="inner", prompt=""), []),
+    "a name that nothing gives": (each(role="{{itme.role}}"), ["warning unknown_name"]),
+    "a block that is not closed": (each(role="{{if item}}Actor"), ["error template"]),
+    "a template at another step": (task("a", role="{{input.role}}"), ["error unknown_role"]),
+    "a person": (task("a", role="alice", execution="manual"), []),
+    "a person at an agent's step": (task("a", role="alice"), ["error unknown_role"]),
+    "no name of a person": (task("a", role="al\nice", execution="manual"), ["error invalid"]),
+    "a role, whatever its name": (task("a", role=" odd ", execution="manual"), []),
+}
+
+
+@pytest.mark.parametrize(("step", "wanted"), NAMED.values(), ids=NAMED)
+def test_who_does_a_step_may_be_a_person_or_what_an_item_names(
+    step: dict[str, Any], wanted: list[str]
+) -> None:
+    inner = flow(task("i", role="Worker"), name="inner")
+    around = Around(
+        roles=["Worker", " odd "],
+        delegates={"Boss": ()},
+        job_role="Worker",
+        find={"inner": inner}.__getitem__,
+    )
+    assert codes(flow(step, *([JOIN] if step.get("stepType") == "foreach" else [])), around) == wanted
+
+
+def test_a_role_that_may_give_work_to_some_may_have_a_person_do_a_step() -> None:
+    inner = flow(task("i", role="alice", execution="manual"), name="inner")
+    around = Around(delegates=DELEGATES, job_role="Commander", find={"inner": inner}.__getitem__)
+    assert codes(flow({"id": "s", "stepType": "subflow", "subflowId": "inner"}), around) == []
+
+
 INNER = flow(task("i", role="Actor"), name="inner")
 DELEGATES = {"Commander": ("Planner",), "Open": ()}
 GIVEN: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {

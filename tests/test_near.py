@@ -307,10 +307,11 @@ def project(recorded: Path, tmp_path: Path) -> Path:
     return project
 
 
-def chosen(root: Path) -> Choice:
+def chosen(root: Path, within: float | None = None) -> Choice:
     tree = Tree.read(root, root / ".near" / "files")
     sources = {path: (root / path).read_text(encoding="utf-8") for path, _, _ in tree.modules()}
-    return choose(tree, Record.load(root / ".near" / "record"), changed_files(root, "HEAD"), sources)
+    record = Record.load(root / ".near" / "record")
+    return choose(tree, record, changed_files(root, "HEAD"), sources, within=within)
 
 
 def names(root: Path) -> set[str]:
@@ -431,6 +432,18 @@ def test_the_nearest_tests_come_first(project: Path) -> None:
     change(project, "logist/plain.py", "return 1", "return 9")
     change(project, "tests/test_help.py", "== 1", "== 9")
     assert chosen(project).files[:2] == ["tests/test_help.py", "tests/test_uses.py"]
+
+
+def test_the_furthest_are_left_out_where_time_is_short_and_never_the_mirror(project: Path) -> None:
+    change(project, "logist/plain.py", "return 1", "return 9")
+    change(project, "logist/uses.py", "return VALUE", "return 9")
+    everything = chosen(project)
+    assert not everything.put_off
+    short = chosen(project, within=0.0)
+    assert short.chosen == ["tests/test_uses.py::test_uses"]
+    assert short.put_off == len(everything.chosen) - 1
+    assert short.seconds + short.put_off_seconds == pytest.approx(everything.seconds)
+    assert not short.unreached
 
 
 @pytest.mark.deep

@@ -25,6 +25,8 @@ ALL = ["-n", "3", "--dist", "worksteal"]
 SPREAD = ["-n", "3", "--dist", "load", "--maxschedchunk", "4"]
 """Small portions, so that the nearest tests come first with several workers too."""
 ALONE = ["-n", "0"]
+_WITHIN = 20.0
+"""Seconds of work that a run takes on, beyond the test files that mirror what changed; `--all` takes on everything."""
 _QUICK = 10.0
 """Seconds below which other workers would take longer to start than they save."""
 _NO_TESTS = 5
@@ -38,6 +40,9 @@ def main(arguments: list[str]) -> int:
         "--since", metavar="REV", default="HEAD", help="what differs from this commit; default HEAD"
     )
     parser.add_argument("--record", action="store_true", help="run every test and note what it reaches")
+    parser.add_argument(
+        "--all", action="store_true", help="every test that reaches it, however long that takes"
+    )
     parser.add_argument("rest", nargs="*", metavar="ARGUMENT", help="for pytest; after --")
     options = parser.parse_args(arguments)
     tree = Tree.read(ROOT, CACHE / "files")
@@ -49,7 +54,14 @@ def main(arguments: list[str]) -> int:
         _say(f"nothing differs from {options.since}")
         return 0
     sources = {path: _text(path) for path, _, _ in tree.modules()}
-    choice = choose(tree, record, changes, sources, with_deep="not deep" not in options.rest)
+    choice = choose(
+        tree,
+        record,
+        changes,
+        sources,
+        with_deep="not deep" not in options.rest,
+        within=None if options.all else _WITHIN,
+    )
     _explain(choice, record)
     if choice.everywhere:
         return subprocess.run(
@@ -117,6 +129,11 @@ def _explain(choice: Choice, record: Record) -> None:
         _say(
             f"{choice.in_doubt} of them in doubt: they failed or were skipped, or start another Python, or what they"
             " reach has changed since; scripts/test --near --record renews the record"
+        )
+    if choice.put_off:
+        _say(
+            f"{choice.put_off} more, about {choice.put_off_seconds:.0f} s of work, reach it from further away and are left out: "
+            "scripts/test --near --all"
         )
     if choice.deep:
         _say(f"{choice.deep} tests marked `deep` import it too and are left out: scripts/test --near --deep")

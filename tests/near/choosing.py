@@ -48,6 +48,10 @@ class Choice:
     """Test files without a record that import what changed."""
     deep: int = 0
     """Tests marked `deep` that import what changed, and are left out."""
+    put_off: int = 0
+    """Recorded tests that reach the change and are left out, since nearer ones fill the seconds that there are."""
+    put_off_seconds: float = 0.0
+    """What those took, one after the other."""
     in_doubt: int = 0
     """Tests chosen only since what is known of them is old, or they failed or were skipped, or start another Python."""
     unreached: list[str] = field(default_factory=list)
@@ -61,8 +65,12 @@ def choose(
     sources: Mapping[str, str],
     *,
     with_deep: bool = False,
+    within: float | None = None,
 ) -> Choice:
-    """The tests that reach `changes`; `sources` has the texts of all modules."""
+    """The tests that reach `changes`, nearest first, as many as take `within` seconds of work; None for all of them.
+
+    `sources` has the texts of all modules.
+    """
     everywhere = [path for path in changes if any(fnmatch(path, each) for each in EVERYWHERE)]
     if everywhere:
         return Choice(everywhere)
@@ -76,20 +84,21 @@ def choose(
     outside = as_mask(number for number, unit in enumerate(record.units) if unit.name == OUTSIDE)
 
     choice = Choice()
-    collected: dict[str, list[int]] = {}
+    reaching: list[str] = []
+    in_doubt: set[str] = set()
     files = record.files()
     for path, names in files.items():
         if path not in tree.files:
             continue
         for name in names:
-            units, seconds = record.tests[name]
+            units = record.tests[name].units
             may_reach_more = name in record.doubtful or units & outside
             is_in_doubt = units & drifted or (may_reach_more and path in importers)
             if units & changed or is_in_doubt:
-                choice.chosen.append(name)
-                choice.seconds += seconds
-                choice.in_doubt += not units & changed
-                collected.setdefault(path, []).append(units.bit_count())
+                reaching.append(name)
+                if not units & changed:
+                    in_doubt.add(name)
+    collected = _take_nearest(choice, reaching, in_doubt, record, changes, within)
     deep = {} if with_deep else Counter(name.partition("::")[0] for name in record.deep)
     choice.deep = sum(count for path, count in deep.items() if path in importers)
     for path in tree.files:
@@ -113,6 +122,37 @@ def choose(
     }
     choice.spared = [name for path in choice.files for name in files.get(path, ()) if name not in taken]
     return choice
+
+
+def _take_nearest(
+    choice: Choice,
+    reaching: list[str],
+    in_doubt: set[str],
+    record: Record,
+    changes: Mapping[str, Change],
+    within: float | None,
+) -> dict[str, list[int]]:
+    """Puts the tests into `choice`; gives how much each of them reaches, by file."""
+    collected: dict[str, list[int]] = {}
+    for name in sorted(reaching, key=lambda name: _remoteness(name, record, changes, in_doubt)):
+        units, seconds = record.tests[name]
+        path = name.partition("::")[0]
+        if within is not None and choice.seconds + seconds > within and _distance(path, changes) > _MIRRORS:
+            choice.put_off += 1
+            choice.put_off_seconds += seconds
+            continue
+        choice.chosen.append(name)
+        choice.seconds += seconds
+        choice.in_doubt += name in in_doubt
+        collected.setdefault(path, []).append(units.bit_count())
+    return collected
+
+
+def _remoteness(
+    name: str, record: Record, changes: Mapping[str, Change], in_doubt: set[str]
+) -> tuple[bool, int, int]:
+    """Sorts tests: those known to reach the change first, then by the names of files, then by how much they reach."""
+    return name in in_doubt, _distance(name.partition("::")[0], changes), record.tests[name].units.bit_count()
 
 
 def _is_module(path: str) -> bool:
@@ -159,7 +199,7 @@ def _is_reached(
     if path in collected or is_test_file(path):
         return True
     mask = as_mask(units)
-    return any(record.tests[name].units & mask for name in choice.chosen)
+    return any(reached.units & mask for reached in record.tests.values())
 
 
 def _mentioning(path: str, tree: Tree, sources: Mapping[str, str], graph: Graph) -> list[str]:
@@ -175,6 +215,10 @@ def _mentioning(path: str, tree: Tree, sources: Mapping[str, str], graph: Graph)
         return mentioning
     folder = next(folder for folder in parents(path) if any(each.startswith(f"{folder}/") for each in tests))
     return [each for each in tests if each.startswith(f"{folder}/")]
+
+
+_MIRRORS = 1
+"""The distance of a test file that mirrors a module that changed."""
 
 
 def _distance(path: str, changes: Iterable[str]) -> int:

@@ -104,13 +104,7 @@ def choose(
     for path in tree.files:
         if is_test_file(path) and path not in files and path not in deep and path in importers:
             choice.unknown.append(path)
-    choice.unreached = [
-        path for path in changes if not _is_reached(path, record, masks[path], choice, collected)
-    ]
-    for path in list(choice.unreached):
-        if mentioning := _mentioning(path, tree, sources, graph):
-            choice.unreached.remove(path)
-            choice.unknown += [each for each in mentioning if each not in choice.unknown]
+    _note_unreached(choice, collected, changes, masks, record, tree, sources, graph)
     changed_tests = [path for path in changes if is_test_file(path) and path in tree.files]
     choice.files = sorted(
         {*collected, *choice.unknown, *changed_tests},
@@ -191,6 +185,26 @@ def _drifted_units(tree: Tree, before: Tree, record: Record, importers: set[str]
         is_known = is_current(unit, before) or is_current(unit, tree)
         if not is_known and (not _is_module(unit.path) or unit.path in importers):
             yield number
+
+
+def _note_unreached(
+    choice: Choice,
+    collected: Mapping[str, object],
+    changes: Mapping[str, Change],
+    masks: Mapping[str, list[int]],
+    record: Record,
+    tree: Tree,
+    sources: Mapping[str, str],
+    graph: Graph,
+) -> None:
+    """Takes test files that mention a changed file which no test reaches; else the file is `unreached`."""
+    for path in changes:
+        if _is_reached(path, record, masks[path], choice, collected):
+            continue
+        if mentioning := _mentioning(path, tree, sources, graph):
+            choice.unknown += [each for each in mentioning if each not in choice.unknown]
+        else:
+            choice.unreached.append(path)
 
 
 def _is_reached(

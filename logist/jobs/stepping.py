@@ -281,7 +281,9 @@ def _dry(session: Session, answered: Judged) -> Result:
     )
     state = fold.apply(session.state, entry)
     note = "dry run: nothing was written"
-    return Result(session.job.id, state, (entry,), (note,), exit_code=exit_code(state.status))
+    return Result(
+        session.job.id, state, (entry,), (note,), exit_code=exit_code(state.status), before=session.state
+    )
 
 
 def _waiting(waits: Idle) -> str:

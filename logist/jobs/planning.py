@@ -332,8 +332,7 @@ def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepP
     """What `step` would send now; writes nothing and takes no lock."""
     session = load(project, project.job(job_id))
     refuse_ended(session)
-    if settling.unsettled(session):
-        reason = "a step is in flight: the next command records its outcome, and asks nothing"
+    if reason := settling.unsettled(session):
         return session.state, Idle(session.state.status, reason)
     waits, phase = step.idle(session.state), step.turn(session.state)
     if waits or phase is None:

@@ -187,7 +187,7 @@ def plan(
 def template_warnings(project: Project, warnings: Sequence[str], *, strict: bool) -> None:
     """Tells what of a template could not be filled; InvalidFile if it has to be whole."""
     if warnings and strict:
-        fix = "mend the workflow or the role, or what the step before gives; without --strict it stays as written"
+        fix = "fix the workflow or the role, or what the step before gives; without --strict it stays as written"
         raise InvalidFile("; ".join(warnings), where="template", fix=fix)
     for warning in warnings:
         project.say(f"warning: {warning}")

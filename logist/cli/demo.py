@@ -29,7 +29,7 @@ STORY: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ),
     ("The Worker does it.", ("job", "step", JOB), 0),
     ("The Supervisor looks at it, and sends it back.", ("job", "step", JOB), 0),
-    ("The Worker mends it.", ("job", "step", JOB), 0),
+    ("The Worker fixes it.", ("job", "step", JOB), 0),
     (
         "The Supervisor's answer breaks off in the middle: never repaired, so the job is STUCK (exit 3).",
         ("job", "step", JOB),

@@ -20,12 +20,12 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 @click.command("doctor")
 @click.option("--deep", is_flag=True, help="Verify every job's whole history and checkpoints too.")
-@click.option("--fix", is_flag=True, help="Mend what is safe to mend, after a backup in .logist/backup.")
+@click.option("--fix", is_flag=True, help="Repair what is safe to repair, after a backup in .logist/backup.")
 @jobs_dir_option
 @json_option
 @click.pass_obj
 def doctor(environment: Environment, deep: bool, fix: bool, jobs_dir: str | None) -> Output:
-    """Check this machine and this project; each finding names what mends it.
+    """Check this machine and this project; each finding names what fixes it.
 
     Exit code 10 when a job is damaged, else 5 when anything else is wrong, else 0; after --fix it is that
     of what is still wrong. Nothing is changed without --fix. That never touches a job which another

@@ -103,6 +103,25 @@ def without_other_spellings(below: dict[str, Any], own: dict[str, Any]) -> dict[
     return below | {"roles": below["roles"] | {"type_mapping": left}} if said else below
 
 
+def with_patterns_below(below: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """`own` with the patterns of `below` after its own: no project takes away what the user redacts.
+
+    Its own come first, so that a wrong one is named by its place in the file.
+    """
+    if (written := patterns_of(own)) is None:
+        return own
+    known = patterns_of(below) or []
+    patterns = [*written, *(pattern for pattern in known if pattern not in written)]
+    return own | {"redact": own["redact"] | {"patterns": patterns}}
+
+
+def patterns_of(data: dict[str, Any]) -> list[Any] | None:
+    """The list under `redact.patterns`; None where there is no list."""
+    redact = data.get("redact")
+    patterns = redact.get("patterns") if isinstance(redact, dict) else None
+    return patterns if isinstance(patterns, list) else None
+
+
 def _type_mapping(data: dict[str, Any]) -> dict[str, Any]:
     roles = data.get("roles")
     mapping = roles.get("type_mapping") if isinstance(roles, dict) else None

@@ -6,7 +6,7 @@ import os
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -16,8 +16,10 @@ from logist.config.layering import (
     check_endpoints,
     leaves,
     merged,
+    patterns_of,
     require_owner,
     spelled_out,
+    with_patterns_below,
     without_inherited_secrets,
     without_other_spellings,
 )
@@ -45,6 +47,7 @@ from logist.documents import Document, checked, nearest, read
 from logist.errors import InvalidFile
 
 CONFIG_FILE = "config.yaml"
+PATTERNS = "redact.patterns"
 
 
 class Settings(Frozen):
@@ -122,7 +125,10 @@ def merges_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The settings, and for each field path where its value comes from: `default` or a file."""
+    """The settings, and for each field path where its value comes from: `default` or a file.
+
+    Of `redact.patterns` these may be several files, with commas between.
+    """
 
     settings: Settings
     sources: dict[str, str]
@@ -132,6 +138,8 @@ class Loaded:
     """The settings without the files of the project: those of the user, over the defaults."""
     project_files: frozenset[str] = frozenset()
     """The files of the project that were read."""
+    files: tuple[str, ...] = ()
+    """All files that were read."""
 
 
 def load_settings(
@@ -140,8 +148,8 @@ def load_settings(
     """Defaults, then the user's config.yaml, then those of the project; files that are not there are fine.
 
     A project may have a `.coven/config.json` beside its `.logist`, under the config.yaml in there. Whether the
-    files of a project may say what they say, config.trust tells. Mappings are merged key by key, everything else
-    is replaced. `instead`: files as they are to be, which are not read. Raises InvalidFile with file, line and key.
+    files of a project may say what they say, config.trust tells. Mappings are merged key by key, the patterns
+    of `redact` add up, everything else is replaced. `instead`: files as they are to be, which are not read. Raises InvalidFile with file, line and key.
     """
     instead = instead or {}
     settings = below = Settings()
@@ -153,10 +161,10 @@ def load_settings(
     for path in files:
         document, left = _said(path, instead.get(path))
         check_endpoints(document)
-        own = without_inherited_secrets(data, document.data)
+        own = without_inherited_secrets(data, with_patterns_below(data, document.data))
         data = merged(without_other_spellings(data, own), own)
         settings = checked(Settings, replace(document, data=data))
-        sources |= dict.fromkeys(leaves(own), str(path))
+        sources |= dict.fromkeys(leaves(own), str(path)) | _source_of_patterns(sources, document.data, path)
         unused += left
         if path == user_file:
             below = settings
@@ -167,7 +175,16 @@ def load_settings(
         tuple(unused),
         below,
         frozenset(str(path) for path in files if path != user_file),
+        tuple(map(str, files)),
     )
+
+
+def _source_of_patterns(sources: dict[str, str], own: dict[str, Any], path: Path) -> dict[str, str]:
+    """Where `redact.patterns` comes from after this file: every file that has some."""
+    before = sources.get(PATTERNS)
+    if before is None or patterns_of(own) is None:
+        return {}
+    return {PATTERNS: f"{before}, {path}" if patterns_of(own) else before}
 
 
 def _of_project(home: Path) -> list[Path]:

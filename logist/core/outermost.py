@@ -36,6 +36,7 @@ _OUTSIDE = re.compile(
 )
 # A string ends at a line break at the latest: JSON has none inside, and one lost quote must not hide the rest.
 _INSIDE = re.compile(rf'{_STRING}"?|\{{|\}}|\[|\]|\n{FENCE}')
+_NESTING = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +101,17 @@ def _follow(text: str, start: int) -> Span:
             if own == 0:
                 return Span(start, token.end(), deepest, "closed")
     return Span(start, len(text), deepest, "text")
+
+
+def measure_depth(text: str, start: int = 0) -> int:
+    """How many levels of objects and lists the JSON value has that begins at `start`; what follows it doesn't count.
+
+    Parsers fail with RecursionError at a depth that depends on the version of Python, so measure first.
+    """
+    depth = deepest = 0
+    for mark in _NESTING.finditer(text, start):
+        depth += (mark[0] in "[{") - (mark[0] in "]}")
+        deepest = max(deepest, depth)
+        if deepest and depth <= 0:
+            break
+    return deepest

@@ -2,8 +2,8 @@
 
 `output.files[0].path`; a dot before the first name changes nothing (`.Title`). A name may have dashes inside
 (`pr-number`), digits and letters of any script; every other key is quoted: `steps["phase 1.2"].output`. `a.0`
-is `a[0]`. Only keys of objects and indices of lists are followed, never attributes. Where a text, list or
-object has no key `length`, `.length` counts its characters, items or keys.
+is `a[0]`. Only keys of objects and indices of lists are followed, never attributes. `.length` counts the items of a list
+and the characters of a text, as JavaScript does: in UTF-16 units. An object has none, unless it has such a key.
 """
 
 from __future__ import annotations
@@ -127,8 +127,10 @@ def _inside(value: Any, part: str | int) -> Any:
         index = _index(part)
         if index is not None and index < len(value):
             return value[index]
-    if part == "length" and isinstance(value, str | list | tuple | dict):
+    if part == "length" and isinstance(value, list | tuple):
         return len(value)
+    if part == "length" and isinstance(value, str):
+        return len(value.encode("utf-16-be", "surrogatepass")) // 2
     return MISSING
 
 

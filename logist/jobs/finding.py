@@ -1,4 +1,4 @@
-"""What a check-up finds: a fault, the command that mends it, and what `doctor --fix` would do about it."""
+"""What a check-up finds: a fault, the command that repairs it, and what `doctor --fix` would do about it."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _unreadable(project: Project, job: JobDir, error: LogistError, *, deep: bool
 
 
 def _files_of(job: JobDir, loaded: Loaded) -> Iterator[Finding]:
-    """What the next change mends by itself: of the history's end, and of state.json."""
+    """What the next change repairs by itself: of the history's end, and of state.json."""
     name = check_name(job)
     if loaded.torn:
         message = f"{len(loaded.torn)} bytes of an append that was cut off"

@@ -23,11 +23,11 @@ from logist.jobs.truncation import Forks, History
 from logist.store import JobDir, files, history, lock, proof
 
 ROUNDS = 4
-"""Looks at a job: mending one thing may show the next."""
+"""Looks at a job: repairing one thing may show the next."""
 
 
 class Fixed(NamedTuple):
-    """One thing that was mended."""
+    """One thing that was repaired."""
 
     check: str
     message: str
@@ -43,26 +43,28 @@ class Mended(NamedTuple):
 def mend_job(
     project: Project, job: JobDir, backup: Backup, *, deep: bool, forks: Forks | None = None
 ) -> Mended:
-    """Mends what of a job can be mended safely; nothing at all while another process is at work on it."""
+    """Repairs what of a job can be repaired safely; nothing at all while another process is at work on it."""
     done = Mended([], [])
     curable = [found for found in health.look(project, job, deep=deep, forks=forks) if found.remedy]
     if not curable:
         return done
     try:
         with _locked(project, job):
-            # Locking it has mended this one: who holds the lock has signed the file.
+            # Locking it has repaired this one: who holds the lock has signed the file.
             signed = [found for found in curable if found.remedy and found.remedy.cure is Cure.SIGN]
             done.fixed.extend(Fixed(found.check, f"{found.message}: {DONE[Cure.SIGN]}") for found in signed)
             _mend_in_rounds(project, job, backup, done, deep=deep)
     except Busy as error:
-        done.left.append(warning(check_name(job), f"not mended: {error.message}", f"when it is done: {FIX}"))
+        done.left.append(
+            warning(check_name(job), f"not repaired: {error.message}", f"when it is done: {FIX}")
+        )
     except LogistError as error:
         done.left.append(_not_mended(check_name(job), error))
     return done
 
 
 def mend_place(project: Project, findings: Iterable[Finding], backup: Backup) -> Mended:
-    """Mends what lies beside the jobs. There is no lock for that: each cure is safe without one."""
+    """Repairs what lies beside the jobs. There is no lock for that: each cure is safe without one."""
     done = Mended([], [])
     for found in findings:
         if found.remedy:
@@ -105,8 +107,8 @@ def _apply(done: Mended, found: Finding, cure: Callable[[Remedy], None]) -> None
 
 def _not_mended(check: str, error: LogistError | OSError, what: str = "") -> Finding:
     if isinstance(error, LogistError):
-        return warning(check, f"{what}not mended: {error.message}", error.fix)
-    return warning(check, f"{what}not mended: {error.strerror} ({error.filename})", None)
+        return warning(check, f"{what}not repaired: {error.message}", error.fix)
+    return warning(check, f"{what}not repaired: {error.strerror} ({error.filename})", None)
 
 
 def _take_away(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:

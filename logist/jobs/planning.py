@@ -187,7 +187,7 @@ def plan(
 def template_warnings(project: Project, warnings: Sequence[str], *, strict: bool) -> None:
     """Tells what of a template could not be filled; InvalidFile if it has to be whole."""
     if warnings and strict:
-        fix = "mend the workflow or the role, or what the step before gives; without --strict it stays as written"
+        fix = "fix the workflow or the role, or what the step before gives; without --strict it stays as written"
         raise InvalidFile("; ".join(warnings), where="template", fix=fix)
     for warning in warnings:
         project.say(f"warning: {warning}")
@@ -332,8 +332,7 @@ def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepP
     """What `step` would send now; writes nothing and takes no lock."""
     session = load(project, project.job(job_id))
     refuse_ended(session)
-    if settling.unsettled(session):
-        reason = "a step is in flight: the next command records its outcome, and asks nothing"
+    if reason := settling.unsettled(session):
         return session.state, Idle(session.state.status, reason)
     waits, phase = step.idle(session.state), step.turn(session.state)
     if waits or phase is None:

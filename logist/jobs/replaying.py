@@ -164,7 +164,7 @@ class _Reading:
         without it there may have been any number, and what was replayed is not all of it."""
         self._archive.require_whole(self.count)
         if self._archive.is_cut_off():
-            yield "the history ends in an append that was cut off; the next change mends it"
+            yield "the history ends in an append that was cut off; the next change repairs it"
 
     def _uncompared(self) -> Iterator[str]:
         """A word on prompts of which nobody can tell whether they would be the same today."""

@@ -18,7 +18,9 @@ class Result:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     exit_code: int = field(default=0)
+    before: State | None = None
+    """Of a dry run: where the job stands, since `state` is only where it would."""
 
     @property
     def next_command(self) -> str:
-        return next_command(self.state, self.job_id)
+        return next_command(self.before or self.state, self.job_id)

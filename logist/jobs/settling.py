@@ -131,10 +131,17 @@ def _outcome_of(entry: Interaction) -> str | None:
     return (entry.exchange or entry.previous) if fold.asks(entry) else None
 
 
-def unsettled(session: Session) -> bool:
-    """Whether the next changing command concludes or undoes something before it does its own."""
-    answer = step.turn(session.state) is not None and _collected(session) is not None
-    return answer or bool(session.unfinished_restore())
+def unsettled(session: Session) -> str:
+    """Why the next changing command concludes or undoes something before it does its own; empty where it doesn't."""
+    if step.turn(session.state) is not None and _collected(session) is not None:
+        return "a step is in flight: the next command records its outcome, and asks nothing"
+    if not session.unfinished_restore():
+        return ""
+    setup, holder = session.job.is_restore_for_setup(), session.job.holder()
+    if holder is not None:
+        return f"the workspace is being {'set up' if setup else 'changed'}: {holder}"
+    what = "the setup of the workspace" if setup else "a command that changed the workspace"
+    return f"{what} was cut off: the next command puts the workspace back"
 
 
 def is_unsent(session: Session) -> bool:

@@ -143,7 +143,7 @@ def _why_no_items(step: Step, found: JsonObject) -> str:
 def _items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
     """What the children work on, one each; or why that can't be told."""
     if step.step_type is StepType.SUBFLOW:
-        return [_mapped(step, found) if step.input_mapping else found["input"]], ""
+        return [_of_subflow(step, found)], ""
     items = paths.lookup(found, step.items_path or "")
     if not isinstance(items, list):
         return [], ""
@@ -153,6 +153,17 @@ def _items(step: Step, found: JsonObject) -> tuple[list[Any], str]:
             f"{step.items_path} has {len(items):,} items, and {step.id!r} takes at most {step.max_items}",
         )
     return items, ""
+
+
+def _of_subflow(step: Step, found: JsonObject) -> Any:
+    """The input of the child of a subflow: what is mapped, or all, and the rounds of the loops around the step."""
+    rounds = {name: found[name] for name in step.rounds}
+    if step.input_mapping:
+        return {**rounds, **_mapped(step, found)}
+    given = found["input"]
+    if rounds and (given is None or isinstance(given, dict)):
+        return {**(given or {}), **rounds}
+    return given
 
 
 def _mapped(step: Step, found: JsonObject) -> JsonObject:

@@ -208,10 +208,9 @@ def poststep(
     """The same as a step, with an answer that is given. A dry run writes nothing."""
     if dry_run:
         session = load(project, project.job(job_id))
-        if settling.unsettled(session):
-            raise Refused(
-                "a step is in flight, and its outcome comes first", fix=f"logist job step --job {job_id}"
-            )
+        if reason := settling.unsettled(session):
+            look = session.job.holder() is not None
+            raise Refused(reason, fix=f"logist job {'status' if look else 'step'} --job {job_id}")
         return _supplied(session, answer, choice, dry_run=True)
     return merging.merge_due(project, _poststepped(project, job_id, answer, choice))
 
@@ -281,7 +280,9 @@ def _dry(session: Session, answered: Judged) -> Result:
     )
     state = fold.apply(session.state, entry)
     note = "dry run: nothing was written"
-    return Result(session.job.id, state, (entry,), (note,), exit_code=exit_code(state.status))
+    return Result(
+        session.job.id, state, (entry,), (note,), exit_code=exit_code(state.status), before=session.state
+    )
 
 
 def _waiting(waits: Idle) -> str:

@@ -272,7 +272,7 @@ class _Setup:
         began = self.project.clock.monotonic()
         before, first = self.stamp, self.session.state.start_checkpoint
         if guarded:  # if it is cut off, the next command puts the workspace back
-            self.job.begin_restore(self.session.state.revision + 1, checkpoint)
+            self.job.begin_restore(self.session.state.revision + 1, checkpoint, setup=True)
         workspace = self._emptied(caches=True)
         workspace.disarm()  # else a git that the commands start runs what an agent has configured
         try:

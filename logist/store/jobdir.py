@@ -323,9 +323,13 @@ class JobDir:
         """Remove what was set aside, after that."""
         inflight.discard(self.inflight)
 
-    def begin_restore(self, sequence: int, kept: str) -> None:
+    def begin_restore(self, sequence: int, kept: str, *, setup: bool = False) -> None:
         """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
-        restoring.begin(self.restoring, sequence, kept)
+        restoring.begin(self.restoring, sequence, kept, setup=setup)
+
+    def is_restore_for_setup(self) -> bool:
+        """Whether that was recorded for the setup of the workspace."""
+        return restoring.is_for_setup(self.restoring)
 
     def unfinished_restore(self, recorded: Callable[[int], bool]) -> str | None:
         """The checkpoint to go back to, if a restore was cut off (see restoring.unfinished)."""

@@ -60,11 +60,11 @@ class Proof(NamedTuple):
     end: int = 0
     """Byte after it."""
     ending: Problem | None = None
-    """What the next append mends: an append that was cut off, a closing that is not whole."""
+    """What the next append repairs: an append that was cut off, a closing that is not whole."""
 
     @property
     def faults(self) -> tuple[Problem, ...]:
-        """The problems that nothing mends by itself."""
+        """The problems that nothing repairs by itself."""
         return tuple(problem for problem in self.problems if problem != self.ending)
 
     @property
@@ -217,7 +217,7 @@ def _examined(file: BinaryIO, header: Header, each: Callable[[JsonObject], None]
     if closing == CLOSING:
         return proven
     if closing is not None:
-        message = "the closing line is not whole; the next append mends it"
+        message = "the closing line is not whole; the next append repairs it"
         ending = Problem(message, before.sequence + 1, end)
         return proven._replace(problems=(ending,), ending=ending)
     return _with_rest(proven, file, _Rest(before, end, header.first_sequence))

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypedDict
 
 from logist.core.ids import is_commit
 from logist.store import files
@@ -15,9 +16,13 @@ _MOST = 4096
 """Bytes; a record has about a hundred."""
 
 
-def begin(path: Path, sequence: int, kept: str) -> None:
-    """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
-    files.replace_file(path, files.dump_json({"sequence": sequence, "kept": kept}))
+def begin(path: Path, sequence: int, kept: str, *, setup: bool = False) -> None:
+    """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say.
+
+    `setup`: for the setup of the workspace.
+    """
+    begun = {"sequence": sequence, "kept": kept, **({"setup": True} if setup else {})}
+    files.replace_file(path, files.dump_json(begun))
 
 
 def unfinished(path: Path, recorded: Callable[[int], bool]) -> str | None:
@@ -26,16 +31,30 @@ def unfinished(path: Path, recorded: Callable[[int], bool]) -> str | None:
     Damaged if its record does not read.
     """
     begun = _read(path)
-    return None if begun is None or recorded(begun[0]) else begun[1]
+    return None if begun is None or recorded(begun["sequence"]) else begun["kept"]
 
 
 def begun_for(path: Path) -> int | None:
     """The number of the interaction that the workspace is put back for; None if it is not. Damaged as above."""
     begun = _read(path)
-    return None if begun is None else begun[0]
+    return None if begun is None else begun["sequence"]
 
 
-def _read(path: Path) -> tuple[int, str] | None:
+def is_for_setup(path: Path) -> bool:
+    """Whether it was begun for the setup of the workspace. Damaged as above."""
+    begun = _read(path)
+    return begun is not None and begun["setup"]
+
+
+class _Begun(TypedDict):
+    """The record."""
+
+    sequence: int
+    kept: str
+    setup: bool
+
+
+def _read(path: Path) -> _Begun | None:
     data = files.read_bytes(path, _MOST)
     if data is None:
         return None
@@ -45,7 +64,7 @@ def _read(path: Path) -> tuple[int, str] | None:
         begun = None
     match begun:
         case {"sequence": int(sequence), "kept": str(kept)} if is_commit(kept):
-            return sequence, kept
+            return {"sequence": sequence, "kept": kept, "setup": begun.get("setup") is True}
     raise files.damaged(path, "the record of a restore does not read")
 
 

@@ -251,8 +251,7 @@ class Sat(NamedTuple):
             yield from (each["fix"] for each in document["diagnostics"] if each["fix"])
             yield from (each["message"] for each in document["diagnostics"])
             data = document["data"] or {}
-            if "--dry-run" not in rest:  # its next command is that of a state which the job would be in
-                yield from (data[key] for key in ("next_command", "switch_command") if data.get(key))
+            yield from (data[key] for key in ("next_command", "switch_command") if data.get(key))
 
     def run(self, words: tuple[str, ...]) -> support.Ran:
         (self.desk.place / "FILE").write_text(command(), "utf-8")

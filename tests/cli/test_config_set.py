@@ -136,6 +136,18 @@ class TestTheFile:
         ran = desk("config", "set", "--user", "limits.cost_threshold", "9", env=user)
         assert f"{desk.home / 'config.yaml'} sets `limits.cost_threshold`, and wins" in ran.err
 
+    def test_patterns_of_the_user_hold_in_every_project(self, desk: Desk, user: dict[str, str]) -> None:
+        desk.settings("redact: {patterns: [theirs]}\n")
+        ran = desk("config", "set", "--user", "redact.patterns", "[mine]", env=user)
+        assert (ran.code, "wins" in ran.err) == (0, False)
+        own = Path(user["XDG_CONFIG_HOME"]) / "logist" / "config.yaml"
+        rows = json.loads(desk("config", "show", "--json", env=user).out)["data"]
+        (row,) = (row for row in rows if row["field"] == "redact.patterns")
+        assert row["value"] == ["theirs", "mine"]
+        assert row["source"] == f"{own}, {desk.home / 'config.yaml'}"
+        both = ", ".join(sorted(map(str, (own, desk.home / "config.yaml"))))
+        assert f"config: {both}\n" in desk("doctor", env=user).out
+
     def test_where_there_is_no_project(self, cli: RunLogist, tmp_path: Path) -> None:
         ran = cli("config", "set", "limits.cost_threshold", "9", cwd=tmp_path)
         assert (ran.code, "logist init" in ran.err, "--user" in ran.err) == (2, True, True)

@@ -96,7 +96,7 @@ def test_a_job_that_somebody_works_on_is_not_touched(desk: Desk) -> None:
     assert desk.tree() == before
     held.release()
     assert ran.code == 0
-    assert "warning job j1: not mended: the job is busy: job step" in ran.out
+    assert "warning job j1: not repaired: the job is busy: job step" in ran.out
     assert "half-written" not in ran.out  # it may be at it
     assert "half-written" in desk("doctor", "--fix").out
 
@@ -128,7 +128,7 @@ def test_what_can_not_be_kept_is_not_mended(desk: Desk) -> None:
     (desk.job() / "state.json").write_text("{", "utf-8")
     (desk.home / "backup").write_text("in the way", "utf-8")
     ran = desk("doctor", "--fix")
-    assert (ran.code, "not mended: storage failed: Not a directory" in ran.out) == (10, True)
+    assert (ran.code, "not repaired: storage failed: Not a directory" in ran.out) == (10, True)
     assert (desk.job() / "state.json").read_text() == "{"
 
 

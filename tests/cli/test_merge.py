@@ -60,7 +60,9 @@ def test_a_dry_run_shows_the_patch_and_changes_nothing(cli: RunLogist, done: Pat
     assert "would be merged into main" in ran.out
     assert "+ANSWER = 43" in ran.out
     assert "revert" not in ran.out  # there is no commit yet that could be reverted
-    assert cli("job", "merge", "j", "--dry-run", "--json").json["data"]["merge"]["revert"] is None
+    told = cli("job", "merge", "j", "--dry-run", "--json").json["data"]["merge"]
+    assert (told["commit"], told["after"], told["revert"]) == (None, None, None)
+    assert told["before"] == git(done, "rev-parse", "HEAD").strip()
     assert support.tree(done) == before
 
 

@@ -140,10 +140,17 @@ def test_a_kill_in_the_middle_leaves_nothing_half_made(desk: Desk) -> None:
     started = desk.started("job", "step", "j1", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(workspace / ".venv" / "bin" / "tool")
     assert processes.with_marker(marker, processes.table())
+    during = desk("job", "preview", "j1", "--json").json["data"]
+    assert during["reason"].startswith(f"the workspace is being set up: job step (pid {started.pid}, since ")
+    assert during["next_command"] == "logist job status --job j1"
+    dry = desk("job", "poststep", "j1", "--response-string", "x", "--dry-run")
+    assert (dry.code, "the workspace is being set up" in dry.err) == (8, True)
     started.kill()
     started.wait()
     config(desk, TOOL, "tool; ls .venv")
-    assert desk("job", "preview", "j1").code == 0
+    after = desk("job", "preview", "j1", "--json").json["data"]
+    reason = "the setup of the workspace was cut off: the next command puts the workspace back"
+    assert (after["reason"], after["next_command"]) == (reason, "logist job step --job j1")
     ran = desk("job", "step", "j1")
     assert ran.code == 0, ran.err
     (found,) = desk.state()["checks"]

@@ -98,6 +98,11 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(desk: Desk) -> None:
     assert "PENDING -> STUCK" in entry
     assert last == "j1 would be STUCK"
     assert desk("job", "poststep", "j1", "--response-string", command(), "--dry-run").code == 0
+    data = desk("job", "poststep", "j1", "--response-string", "?", "--dry-run", "--json").json["data"]
+    assert (data["status"], data["next_command"]) == (
+        "STUCK",
+        "logist job step --job j1",
+    )  # it is PENDING still
     assert desk.tree() == before
 
 

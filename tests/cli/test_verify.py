@@ -269,5 +269,5 @@ def test_a_history_without_its_end_is_damage(desk: Desk) -> None:
     assert f"cp -a {desk.job()} {desk.job()}.copy" in ran.err
     assert desk("doctor", "--deep").code == 10
     ran = desk("doctor", "--fix")
-    assert "not mended" in ran.out + ran.err
+    assert "not repaired" in ran.out + ran.err
     assert not os.path.lexists(desk.job() / "state.json")

@@ -60,6 +60,29 @@ def test_it_returns_exactly_the_step_what_an_agent_gets_and_whether_it_is_over(d
     }
 
 
+LOOP = {
+    "name": "loop",
+    "steps": [
+        {"id": "part", "stepType": "subflow", "subflowId": "inner.json", "rounds": {"n": "again"}},
+        {
+            "id": "again",
+            "stepType": "decision",
+            "asksAfter": True,
+            "maxVisits": 1,
+            "branches": [{"condition": True, "targetStepId": "part"}, {"targetStepId": "end"}],
+        },
+    ],
+}
+INNER = {"name": "inner", "steps": [{"id": "x"}, {"id": "later", "when": "n >= 2"}]}
+
+
+def test_a_subflow_in_a_loop_knows_the_number_of_the_round(desk: Desk) -> None:
+    (desk.place / "loop.json").write_text(json.dumps(LOOP), "utf-8")
+    (desk.place / "inner.json").write_text(json.dumps(INNER), "utf-8")
+    second = asked(desk, "loop.json", "--completed", "x", "--completed", "x", "--json")
+    assert step_of(second)["id"] == "later"
+
+
 @pytest.mark.parametrize(
     "done",
     [["--completed", "one"], ["--completed=one"]],

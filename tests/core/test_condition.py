@@ -244,6 +244,8 @@ def test_an_earlier_version_ordered_other_kinds_as_not_taken_and_counted_keys() 
 
     assert not judged("output.x >= 80", {"x": "85"})
     assert judged("output.x.length > 0", {"x": {"a": 1}})
+    assert judged("output.x.length === 1", {"x": "\U0001f600"})
+    assert judged("output.x.length === 9", {"x": {"length": 9}})
 
 
 # What form a text has: the paths it looks at tell. A word looks at output.choice.

@@ -15,6 +15,11 @@ def within(lines: str) -> str:
     return f"graph TD\nA --> B\n{BEGIN}{lines}\n{END}"
 
 
+def nested(levels: int) -> str:
+    """An entry of so many levels."""
+    return "%% @A: " + '{"a":' * levels + "1" + "}" * levels
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -51,7 +56,8 @@ def test_entries_are_read_without_a_word(text: str, expected: list[Entry]) -> No
         (within('%% @A: {"a": NaN}'), "config_json", "@A", (4, 8), "`NaN` is no JSON"),
         (within("%% @A: [1]"), "config_json", "@A", (4, 8), "has to be a JSON object"),
         (within("%% @A: {} }"), "config_json", "@A", (4, 10), "`}` stands after the end"),
-        (within("%% @A: " + '{"a":' * 500_000), "config_json", "@A", (4, 8), "nested too deep"),
+        (within("%% @A: " + '{"a":' * 500_000), "config_json", "@A", (4, 8), "nested 500000 levels deep"),
+        (within(nested(65)), "config_json", "@A", (4, 8), "nested 65 levels deep, and 64 is the most"),
         (within("%% @A: {'a': 1}"), "config_json", "@A", (4, 9), "property name"),
         (within("%% @A: {}\n%% @A: {}"), "config_twice", "@A", (5, 1), "it stands in line 4 already"),
         (within("%% @A {}"), "config_entry", "", (4, 4), "this is no entry"),

@@ -58,6 +58,7 @@ DATA: dict[str, Any] = {
     "list": ["p", "q"],
     "tuple": ("t",),
     "text": "größe",
+    "emoji": "\U0001f600!",
     "object": {"k": 1, "l": 2},
     "null": None,
     "number": 7,
@@ -73,7 +74,8 @@ FOUND = [
     ("list.length", 2),
     ("tuple[0]", "t"),
     ("text.length", 5),
-    ("object.length", 2),
+    ("emoji.length", 3),
+    ("object.length", MISSING),
     ("a.length", "mine"),
     ("null", None),
     ("list[2]", MISSING),
@@ -122,9 +124,9 @@ def naive(data: Any, parts: list[str | int]) -> Any:
         try:
             data = data[str(part)] if isinstance(data, dict) else items(data)[int(part)]
         except (LookupError, ValueError):
-            if part != "length" or not isinstance(data, str | list | dict):
+            if part != "length" or not isinstance(data, str | list):
                 return MISSING
-            data = len(data)
+            data = len(data) if isinstance(data, list) else sum(1 + (letter > "\uffff") for letter in data)
     return data
 
 

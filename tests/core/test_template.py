@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from logist.core.condition import compiled
 from logist.core.template import Rendered, TemplateError, problems, render
 
 DATA: dict[str, Any] = {
@@ -289,3 +290,24 @@ def test_a_name_that_is_nearly_known_is_suggested() -> None:
         "did you mean `input`?",
         "known: input",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "length"),
+    [
+        ([1, 2], 2),
+        ("größe", 5),
+        ("\U0001f600", 2),
+        ({"length": 9}, 9),
+        ({"a": 1, "b": 2}, None),
+        (5, None),
+        (None, None),
+    ],
+)
+def test_a_length_is_that_of_conditions(value: object, length: int | None) -> None:
+    data = {"output": {"x": value}}
+    text = "{{output.x.length}}"
+    assert render(text, data).text == (text if length is None else str(length))
+    verdict = compiled("output.x.length >= 0", ["output"]).judge(data)
+    assert verdict.values.get("output.x.length") == length
+    assert verdict.missing == (("output.x.length",) if length is None else ())

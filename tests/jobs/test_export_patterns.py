@@ -6,11 +6,13 @@ import json
 import os
 import re
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from logist.config.sections import RedactRules
 from logist.core.share import Replacing
 from logist.errors import Damaged, Refused, UsageError
 from logist.jobs import archives, drifting, fixtures, replaying
@@ -55,6 +57,16 @@ def test_numbers_that_a_pattern_finds_are_taken_out_everywhere(shelf: Bench, tmp
     assert json.loads(response["raw_response"])["output"] == response["output"]
     assert response["output"].keys() == OUTPUT.keys()
     assert fixtures.check(done.path) == ()
+
+
+def test_a_pattern_that_finds_a_piece_of_a_value_leaves_no_rest_of_it(shelf: Bench, tmp_path: Path) -> None:
+    """As one of a project could, beside those of the user."""
+    overlapping = RedactRules(patterns=("Quibble, as", "like Q"))
+    project = replace(
+        shelf.project, settings=shelf.project.settings.model_copy(update={"redact": overlapping})
+    )
+    done = export(project, project.job("j"), tmp_path / "f", redacted=True)
+    assert not re.search("uibble|like Q", (done.path / "jobHistory.json").read_text("utf-8"))
 
 
 def test_what_a_pattern_finds_after_all_is_refused(

@@ -171,7 +171,7 @@ class TestOneHistory:
         (tmp_path / "state.json").write_text('{"head": null}', "utf-8")
         found = replayed(archive)
         assert found.error is None
-        assert found.notes == ("the history ends in an append that was cut off; the next change mends it",)
+        assert found.notes == ("the history ends in an append that was cut off; the next change repairs it",)
 
     def test_one_damaged_history_stops_no_other(self, tmp_path: Path) -> None:
         three = [written(tmp_path / name, HISTORY[:3]) for name in "abc"]

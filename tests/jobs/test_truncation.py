@@ -350,7 +350,7 @@ def test_doctor_makes_no_state_for_it(bench: MakeBench) -> None:
     cut(b, 2)
     job = b.project.job("j")
     done = mending.mend_job(b.project, job, Backup(b.project), deep=False)
-    assert "not mended: the checkpoint" in done.left[0].message
+    assert "not repaired: the checkpoint" in done.left[0].message
     assert not job.state_file.exists()
     assert "is of interaction 4" in " ".join(f.message for f in health.look(b.project, job, deep=True))
 

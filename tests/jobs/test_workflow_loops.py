@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from logist.core.model import Kind, Status
 from logist.core.replay import differences
 from logist.workflows.reading import readings
@@ -99,6 +101,51 @@ def test_the_items_of_a_loop_know_their_index_and_their_number(bench: MakeBench,
     first, second = b.children()
     assert prompts(b, first) == [("one", "Now a, 0, 1.")]
     assert prompts(b, second) == [("one", "Now b, 1, 2."), ("two", "Now second b.")]
+
+
+INNER = """\
+name: inner
+steps:
+  - {id: x, prompt: "Now round {{n}}, {{input.n}}."}
+  - {id: y, prompt: "Now later.", when: n >= 2}
+"""
+OUTER = """\
+name: outer
+steps:
+  - {id: part, stepType: subflow, subflowId: inner.yaml, rounds: {n: again}, MAPPING}
+  - id: again
+    stepType: decision
+    asksAfter: true
+    maxVisits: 1
+    branches: [{condition: true, targetStepId: part}, {targetStepId: end}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("mapping", "told"),
+    [
+        ("", (1, 2)),
+        ("inputMapping: {input.about: about}", (1, 2)),
+        ("inputMapping: {input.about: n}", (7, 7)),
+    ],
+)
+def test_a_subflow_in_a_loop_knows_the_number_of_the_round(
+    bench: MakeBench, tmp_path: Path, mapping: str, told: tuple[int, int]
+) -> None:
+    b = bench()
+    (tmp_path / "inner.yaml").write_text(INNER, "utf-8")
+    (tmp_path / "outer.yaml").write_text(
+        OUTER.replace(", MAPPING", f", {mapping}" if mapping else ""), "utf-8"
+    )
+    b.follow(tmp_path / "outer.yaml", steps={"x": [gave()] * 2, "y": [gave()] * 2}, input={"about": 7})
+    b.run()
+    assert b.state().status is Status.SUCCESS
+    first, second = b.children()
+    one, two = told
+    later = [("y", "Now later.")]
+    assert prompts(b, first) == [("x", f"Now round {one}, {one}."), *(later if one >= 2 else [])]
+    assert prompts(b, second) == [("x", f"Now round {two}, {two}."), *later]
+    assert not list(differences(b.history(), b.project.schema))
 
 
 def test_until_goes_on_while_its_condition_cannot_be_judged(bench: MakeBench, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.replay.test_fixtures import SCHEMA
 
 GATES = support.ROOT / "fixtures/upgrades/gates-that-a-missing-confidence-opened"
 KINDS = support.ROOT / "fixtures/upgrades/branches-by-kinds-that-do-not-fit"
+LENGTHS = support.ROOT / "fixtures/upgrades/lengths-of-objects-and-emoji"
 JOBS = sorted(path.parent for path in (support.ROOT / "fixtures" / "upgrades").glob("*/jobHistory.json"))
 
 
@@ -57,6 +58,14 @@ def test_branches_that_javascript_takes_otherwise_name_their_rule() -> None:
     ]
     assert not replayed.fails()
     assert replayed.fails(rules=True)
+
+
+def test_a_length_that_templates_filled_in_otherwise_is_other_wording_and_no_failure() -> None:
+    """Only conditions decide by a length, and they have a rule; prompts and inputs are as they were recorded."""
+    replayed = replay_file(SCHEMA, LENGTHS)
+    assert (replayed.differences, replayed.changed_rules) == ((), ())
+    ran = support.run_as_process("replay", str(LENGTHS))
+    assert (ran.code, "+The object has {{output.parts.length}} keys, the word 2" in ran.out) == (0, True)
 
 
 def test_what_no_rule_explains_is_a_difference_also_beside_a_changed_rule(tmp_path: Path) -> None:

@@ -310,6 +310,26 @@ class TestMerging:
         assert loaded.settings.roles.type_mapping == {"Docs": "Writer", "Bug": "test"}
         assert loaded.sources["roles.type_mapping.Bug"] == str(home / "config.yaml")
 
+    @pytest.mark.parametrize(
+        ("project", "patterns", "files"),
+        [
+            ("redact: {patterns: []}", ("mine", "both"), ["user"]),
+            ("redact: {patterns: [theirs, both]}", ("theirs", "both", "mine"), ["user", "project"]),
+            ("redact: {}", ("mine", "both"), ["user"]),
+            ("redact:", ("mine", "both"), ["user"]),
+            ("", ("mine", "both"), ["user"]),
+        ],
+    )
+    def test_a_project_takes_no_pattern_of_the_user_away(
+        self, home: Path, user: Path, project: str, patterns: tuple[str, ...], files: list[str]
+    ) -> None:
+        (user / "config.yaml").write_text("redact: {patterns: [mine, both]}\n", "utf-8")
+        (home / "config.yaml").write_text(f"{project}\n", "utf-8")
+        loaded = load_settings(home, user)
+        assert loaded.settings.redact.patterns == patterns
+        places = {"user": user / "config.yaml", "project": home / "config.yaml"}
+        assert loaded.sources["redact.patterns"] == ", ".join(str(places[name]) for name in files)
+
     def test_one_directory_for_both_is_read_once(self, home: Path) -> None:
         (home / "config.yaml").write_text("min_output_tokens: 1\n", "utf-8")
         assert load_settings(home, home).settings.min_output_tokens == 1
@@ -504,6 +524,23 @@ class TestRefusals:
             load_settings(home, user)
         assert caught.value.where == f"{user / 'config.yaml'}:1"
         assert caught.value.fix == "did you mean `agent` or `agents`?"
+
+    @pytest.mark.parametrize(
+        ("patterns", "message"),
+        [
+            ("[fine, '(']", "`redact.patterns[1]` is not a regular expression"),
+            ("null", "`redact.patterns` must be a list"),
+            ("mine", "`redact.patterns` must be a list"),
+        ],
+    )
+    def test_a_wrong_pattern_of_a_project_has_its_own_place(
+        self, home: Path, user: Path, patterns: str, message: str
+    ) -> None:
+        (user / "config.yaml").write_text("redact: {patterns: [mine, more]}\n", "utf-8")
+        (home / "config.yaml").write_text(f"agent: litellm\nredact:\n  patterns: {patterns}\n", "utf-8")
+        with pytest.raises(InvalidFile, match=re.escape(message)) as caught:
+            load_settings(home, user)
+        assert caught.value.where == f"{home / 'config.yaml'}:3"
 
     def test_a_file_that_cannot_be_read_is_not_taken_for_missing(self, home: Path) -> None:
         (home / "config.yaml").mkdir()

@@ -723,14 +723,15 @@ def test_a_look_changes_nothing(layout: Callable[[Path], Desk], tmp_path: Path) 
     assert desk.bytes() == before
     assert checkpoints(desk) == job
     assert looked.blocked is None
+    assert (looked.commit, looked.after, looked.revert) == (None, None, "")  # there is no commit yet
+    made = desk.publish("branch")
+    again = desk.publish("look")
+    assert (again.commit, again.after, again.revert) == (made.commit, None, "")
     done = desk.publish()
-    assert (looked.how, looked.commit, looked.after, looked.files) == (
-        done.how,
-        done.commit,
-        done.after,
-        done.files,
-    )
+    assert (looked.how, looked.before, looked.files) == (done.how, done.before, done.files)
     assert "+ANSWER = 43" in looked.patch
+    there = desk.publish("look")
+    assert (there.how, there.commit, there.after) == ("already", done.commit, done.after)
 
 
 def test_who_commits_in_that_moment_loses_nothing(desk: Desk) -> None:

@@ -10,9 +10,11 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from logist.agents.tools.context import Arguments, ToolError
+from logist.core.outermost import measure_depth
 from logist.core.tools import TOOLS, Tool
 
 MAX_CHARACTERS = 16 << 20
+MAX_DEPTH = 100
 MAX_DIGITS = 20
 MAX_SHOWN = 60
 
@@ -39,14 +41,14 @@ def _validator(name: str) -> Draft202012Validator:
 def _parse(text: str) -> Any:
     if len(text) > MAX_CHARACTERS:
         raise ToolError(f"the arguments have {len(text):,} characters; at most {MAX_CHARACTERS:,} are read")
+    if (depth := measure_depth(text)) > MAX_DEPTH:
+        raise ToolError(f"the arguments are nested {depth} levels deep; at most {MAX_DEPTH} are read")
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer)
     except json.JSONDecodeError as error:
         raise ToolError(
             f"the arguments are not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
         ) from None
-    except RecursionError:
-        raise ToolError("the arguments are nested too deep") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from logist.store import JobDir, list_jobs
 
 
 class Report(NamedTuple):
-    """What was found, and what was mended before that look."""
+    """What was found, and what was repaired before that look."""
 
     findings: list[Finding]
     fixed: tuple[Fixed, ...] = ()
@@ -30,17 +30,17 @@ class Report(NamedTuple):
 
 
 def examine(environment: Environment, jobs_dir: str | None, *, deep: bool, fix: bool) -> Report:
-    """Every finding, the machine first. With `fix`, what can be mended safely is mended before."""
+    """Every finding, the machine first. With `fix`, what can be repaired safely is repaired before."""
     project = surroundings(environment, jobs_dir)
     fixed: tuple[Fixed, ...] = ()
     left: list[Finding] = []
     backup = Backup(project)
     if fix:
-        mended = [mending.mend_place(project, place.look(environment, project), backup)]
+        repaired = [mending.mend_place(project, place.look(environment, project), backup)]
         forks = Forks(project.jobs_dir)
-        mended += [mending.mend_job(project, job, backup, deep=deep, forks=forks) for job in _jobs(project)]
-        fixed = tuple(one for each in mended for one in each.fixed)
-        left = [one for each in mended for one in each.left]
+        repaired += [mending.mend_job(project, job, backup, deep=deep, forks=forks) for job in _jobs(project)]
+        fixed = tuple(one for each in repaired for one in each.fixed)
+        left = [one for each in repaired for one in each.left]
     findings = [*_findings(environment, project, deep=deep), *left]
     return Report([_as_printed(found, jobs_dir) for found in findings], fixed, backup.path)
 

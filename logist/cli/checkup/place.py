@@ -134,8 +134,7 @@ def _config(environment: Environment, home: Home) -> Iterator[Finding]:
         yield warning("config", UNCHECKED_MERGES, None)
     yield from _named(environment, loaded)
     yield from asked.look(environment, loaded.settings, context.known_roles(environment))
-    files = sorted({source for source in loaded.sources.values() if source != "default"})
-    yield Finding("config", "ok", ", ".join(files) or "all defaults")
+    yield Finding("config", "ok", ", ".join(sorted(loaded.files)) or "all defaults")
 
 
 def _named(environment: Environment, loaded: Loaded) -> Iterator[Finding]:

@@ -67,7 +67,7 @@ def preview(
         # The job is not halted yet: once the limit is raised, there is nothing to resume.
         answer = advice.raise_limit(found.limit.value, found.job or chosen)
         return _nothing(chosen, found.limit.value, found.reason, answer)
-    answer = next_command(state, chosen, running=here.job(chosen).running())
+    answer = next_command(state, chosen, running=here.job(chosen).holder() is not None)
     return _nothing(chosen, state.status.value, found.reason, answer)
 
 

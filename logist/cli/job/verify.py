@@ -140,7 +140,7 @@ def _advice(job: JobDir, found: Verified) -> Diagnostic:
     if all(each == ending or each.message.startswith(fixable) for each in found.problems):
         return Diagnostic("info", "note", f"to repair it: {FIX_DEEP if _needs_deep(job, found) else FIX}")
     copy = f"cp -a {quote(str(job.path))} {quote(str(job.path))}.copy"
-    return Diagnostic("info", "note", f"keep a copy before you mend anything by hand: {copy}")
+    return Diagnostic("info", "note", f"keep a copy before you repair anything by hand: {copy}")
 
 
 def _needs_deep(job: JobDir, found: Verified) -> bool:

@@ -21,7 +21,7 @@ from logist.config.environment import Environment
 @json_flag
 @click.pass_obj
 def validate(environment: Environment, names: tuple[str, ...], role: str | None, as_json: bool) -> Output:
-    """Say everything that is wrong with workflows, each with its place and how to mend it.
+    """Say everything that is wrong with workflows, each with its place and how to fix it.
 
     Files, directories or names; without any, all workflows that can be named. One line a finding:
     path:line:column, error or warning, what and how. Exit code 5 if there is an error.

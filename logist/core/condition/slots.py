@@ -26,7 +26,7 @@ class Slots:
 
     def __init__(self, *, javascript: bool = True) -> None:
         self.javascript = javascript
-        self.lookup: Lookup = values.lookup if javascript else paths.lookup
+        self.lookup: Lookup = paths.lookup if javascript else values.lookup_of_earlier_versions
         self._names: dict[Hashable, str] = {}
         self.takes: list[Take] = []
         self.reads: dict[paths.Path, None] = {}

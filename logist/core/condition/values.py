@@ -102,15 +102,13 @@ def term(value: Any) -> Any:
     return plain(value)
 
 
-def lookup(data: Any, path: paths.Path) -> Any:
-    """What stands at a path, or MISSING. Only text, which counts UTF-16 units, and lists have a length of their own."""
+def lookup_of_earlier_versions(data: Any, path: paths.Path) -> Any:
+    """The same as `paths.lookup`, but the length of a text counts whole characters, and an object has one: its keys."""
     value = paths.lookup(data, path)
-    if path and path[-1] == "length" and value is not paths.MISSING:
+    if path and path[-1] == "length":
         holder = paths.lookup(data, path[:-1])
-        if isinstance(holder, str):
-            return len(_units(holder)) // 2
-        if isinstance(holder, dict) and "length" not in holder:
-            return paths.MISSING
+        if isinstance(holder, str) or (isinstance(holder, dict) and "length" not in holder):
+            return len(holder)
     return value
 
 

@@ -10,11 +10,10 @@ from logist.core import answer_faults
 from logist.core.answer_faults import UnreadableError, shown
 from logist.core.confidence import is_confidence
 from logist.core.model import JsonObject
-from logist.core.outermost import Span, outermost
+from logist.core.outermost import Span, measure_depth, outermost
 
 _FENCED = re.compile(r"[ \t]*(`{3,}|~{3,})[^`\n]*\n(?P<inside>.*)\n[ \t]*\1[`~]*[ \t]*", re.DOTALL)
 _FIRST_FENCE = re.compile(r"\s*+(```|~~~)[^\n]*\n(?P<inside>.*?)(?<=\n)[ \t]*\1", re.DOTALL)
-_NESTING = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _COMMENT = re.compile(r'("(?:[^"\\\n]++|\\.)*+")|//[^\n]*|(?<=[\s,])#[^\n]*')
 _LAST_COMMA = re.compile(r'("(?:[^"\\\n]++|\\.)*+")|,(?=\s*+[}\]])')
 _PLACEHOLDER = re.compile(r":\s*0\.0\s*[-–]\s*1\.0")
@@ -120,17 +119,9 @@ def _paths(line: str) -> Iterator[str]:
 def _json(text: str) -> Any:
     """Any JSON value, by the rules of the exit command."""
     try:
-        return answer_faults.parse(text, Span(0, len(text), _depth(text), "closed"))
+        return answer_faults.parse(text, Span(0, len(text), measure_depth(text), "closed"))
     except ValueError as error:  # what the decoder itself refuses, as a number of too many digits
         raise UnreadableError(f"is not valid JSON: {error}") from None
-
-
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for mark in _NESTING.finditer(text):
-        depth += (mark[0] in "[{") - (mark[0] in "]}")
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _lenient(text: str, span: Span) -> JsonObject:

@@ -154,15 +154,15 @@ class Replacing:
                 yield Change(start, end, self.stand_ins.fill(value, spelled))
 
     def _patterns(self, text: str, depth: int) -> Iterator[Change]:
-        changes = [
-            Change(*found.span(secret_of(found)), self.stand_ins.phrase("pattern", found[secret_of(found)]))
+        spans = [
+            found.span(secret_of(found))
             for pattern in self._private.patterns
             for found in pattern.finditer(text)
         ]
         if self._found is not None:
-            for found in self._found.finditer(text):
-                changes.append(Change(*found.span(), self.stand_ins.phrase("pattern", found[0])))
-        return _apart(changes)
+            spans += [found.span() for found in self._found.finditer(text)]
+        for start, end in _united(spans):
+            yield Change(start, end, self.stand_ins.phrase("pattern", text[start:end]))
 
     def _hosts(self, text: str, depth: int) -> Iterator[Change]:
         for start, end, kind, name in looks.hosts(text):
@@ -226,6 +226,21 @@ class Replacing:
 def _either(values: Iterable[str]) -> re.Pattern[str] | None:
     longest = sorted(values, key=lambda value: (-len(value), value))
     return re.compile("|".join(map(re.escape, longest))) if longest else None
+
+
+def _united(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """In order, those that overlap as one: else what is found first would leave a rest of what another pattern finds,
+    and a project could keep the patterns of the user from finding anything."""
+    start = end = 0
+    for begin, stop in sorted(spans):
+        if begin < end:
+            end = max(end, stop)
+            continue
+        if end > start:
+            yield start, end
+        start, end = begin, stop
+    if end > start:
+        yield start, end
 
 
 def _apart(changes: list[Change]) -> Iterator[Change]:

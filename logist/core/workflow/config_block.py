@@ -19,8 +19,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from logist.core.outermost import measure_depth
 from logist.core.workflow.graph import Entry
 from logist.core.workflow.problem import Problem
+
+MAX_DEPTH = 64
+"""Levels of an entry: as many as `documents` reads of a workflow in YAML or JSON."""
 
 _BEGIN = re.compile(r"[ \t]*%%[ \t]*=+[ \t]*WORKFLOW_CONFIG[ \t]*=+[ \t]*")
 _END = re.compile(r"[ \t]*%%[ \t]*=+[ \t]*END_CONFIG[ \t]*=+[ \t]*")
@@ -163,13 +167,13 @@ def _entry(piece: list[_Line], problems: list[Problem]) -> Entry | None:
 def _read(text: str) -> tuple[dict[str, object], int]:
     """The object a text begins with, and where it ends."""
     begin = len(text) - len(text.lstrip(_BLANK))
+    if (depth := measure_depth(text, begin)) > MAX_DEPTH:
+        raise _BrokenError(f"its JSON is nested {depth} levels deep, and {MAX_DEPTH} is the most", begin)
     try:
         data, end = _DECODER.raw_decode(text, begin)
     except json.JSONDecodeError as error:
         position = min(error.pos, max(len(text) - 1, 0))
         raise _BrokenError(f"broken JSON: {error.msg.removesuffix(' at')}", position) from None
-    except RecursionError:
-        raise _BrokenError("its JSON is nested too deep", begin) from None
     except ValueError as error:
         raise _BrokenError(str(error), begin) from None
     if not isinstance(data, dict):

@@ -109,7 +109,7 @@ class _Walk:
             if item is not paths.MISSING:
                 self.data[step.item_variable] = item
             if step.step_type is not StepType.FOREACH:
-                self.data = outer
+                self.data = {**outer, **{name: known[name] for name in step.rounds}}
             self.visits = Counter()
             found = self.next_of(inner, depth + 1)
             self.data, self.visits = outer, visits

@@ -22,7 +22,7 @@ _ROLES = frozenset({"agentRole", "agent_role"})
 
 @dataclass(frozen=True)
 class Migrated:
-    """The new text, the steps whose prompt changed, and those that have to be mended by hand."""
+    """The new text, the steps whose prompt changed, and those that have to be fixed by hand."""
 
     text: str
     moved: tuple[str, ...] = ()

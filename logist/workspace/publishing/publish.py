@@ -144,8 +144,7 @@ def _publish(work: Work, target: Target, mode: str, *, patch: bool) -> Published
         if found.commit is None:
             return found
         if mode == "look":
-            undo = found.revert if found.how == "already" else ""  # of a commit that is there already
-            return replace(found, revert=undo, blocked=_obstacle(work, target, made, found))
+            return replace(_of_a_look(found, target), blocked=_obstacle(work, target, made, found))
         if mode == "branch":
             with worktree.at_work(target, work.job_id, index=False):
                 with _branches(work, target, made, replace(found, after=None)) as move:
@@ -164,6 +163,14 @@ def _publish(work: Work, target: Target, mode: str, *, patch: bool) -> Published
                 move()
             _flush_branches(target)
         return found
+
+
+def _of_a_look(found: Published, target: Target) -> Published:
+    """The same without commits that only the scratch repository has, nor a command that takes them back."""
+    if found.how == "already":
+        return found
+    commit = found.commit if found.commit is not None and target.has(found.commit) else None
+    return replace(found, commit=commit, after=None, revert="")
 
 
 def _require_unmoved(target: Target) -> None:

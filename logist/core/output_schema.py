@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -16,6 +17,7 @@ from jsonschema.exceptions import SchemaError
 
 from logist.core import answer_faults
 from logist.core.model import JsonObject
+from logist.errors import Refused
 
 MAX_CHARACTERS = 16_384
 """Of a schema as JSON; it is in every prompt of its role."""
@@ -73,6 +75,13 @@ def schema_fault(schema: Any) -> str:
         return "must be JSON"
     if len(text) > MAX_CHARACTERS:
         return f"has {len(text):,} characters as JSON; at most {MAX_CHARACTERS:,} are allowed"
+    return _fault_of(text)
+
+
+@lru_cache(maxsize=16)
+def _fault_of(text: str) -> str:
+    """Of the last few schemas: a replay looks at that of each answer."""
+    schema = json.loads(text)
     for fault in _faults(schema, "", 1):
         return fault
     try:
@@ -113,11 +122,18 @@ def instruction(schema: JsonObject | None, *, sections: bool) -> str:
     )
 
 
-def output_fault(output: Any, schema: JsonObject) -> str:
-    """Which field of an output does not fit, and why; empty if all of it fits."""
+def output_fault(output: Any, schema: JsonObject, role: str) -> str:
+    """Which field of an output does not fit what the role declares, and why; empty if all of it fits.
+
+    Raises Refused for a schema that no role can have: a history may come from elsewhere, and what it holds would
+    otherwise be looked up in the network or run as an expression without end.
+    """
+    if fault := schema_fault(schema):
+        raise Refused(f"the recorded output schema of the role {role} can't be applied: it {fault}")
     if output is None:
-        return "it has no `output`, which its role has to give"
-    return "; ".join(answer_faults.output_faults(output, schema))
+        return f"it has no `output`, which the role {role} has to give (its `output_schema`)"
+    found = "; ".join(answer_faults.output_faults(output, schema))
+    return f"{found} (the `output_schema` of the role {role})" if found else ""
 
 
 def is_question(output: Any) -> bool:

@@ -257,7 +257,7 @@ def _output_fault(observed: Observed, command: exit_command.ExitCommand) -> str:
     """Why what a doer gives is not what its role has to give; empty where it is, or nothing is due yet."""
     if observed.output_schema is None or command.action is not ExitAction.COMPLETED:
         return ""
-    return output_schema.output_fault(command.output, observed.output_schema)
+    return output_schema.output_fault(command.output, observed.output_schema, observed.role)
 
 
 def _asks(

@@ -9,6 +9,7 @@ import pytest
 from logist.core import output_schema, prompt, step
 from logist.core.model import JsonObject, Phase, Role, Status, StuckKind
 from logist.core.rules import TODAY, Rule
+from logist.errors import Refused
 from logist.resources import resource, schema
 from logist.roles.checking import OUTPUT_SCHEMAS
 from tests.core.builders import SCHEMA, command, observed, reply, spec, state
@@ -38,7 +39,7 @@ class TestShipped:
     def test_each_can_be_used_and_takes_what_fits(self, name: str) -> None:
         wanted = schema(f"output/{name}")
         assert output_schema.schema_fault(wanted) == ""
-        assert output_schema.output_fault(FITTING[name], wanted) == ""
+        assert output_schema.output_fault(FITTING[name], wanted, name) == ""
 
     def test_none_is_left_out(self) -> None:
         assert {path.stem for path in resource("schemas", "output").iterdir()} == set(OUTPUT_SCHEMAS)
@@ -65,6 +66,7 @@ class TestShipped:
         assert outcome.place.stuck is not None
         assert outcome.place.stuck.kind is StuckKind.AGENT
         assert named in outcome.reason
+        assert "the role Worker" in outcome.reason
 
     def test_one_that_fits_goes_on(self) -> None:
         assert concluded(PLAN, schema("output/plan")).place.status is not Status.STUCK
@@ -96,6 +98,21 @@ class TestDeclared:
         for _ in range(30):
             wanted = {"items": wanted}
         assert "levels deep" in output_schema.schema_fault(wanted)
+
+    @pytest.mark.parametrize(
+        "wanted",
+        [
+            {"$ref": "http://127.0.0.1:9/x.json"},
+            {"$ref": "#"},
+            {"patternProperties": {"^(g+)+$": {}}},
+            {"properties": {"goal": {"minimum": "x"}}},
+            {"type": "bogus"},
+        ],
+    )
+    def test_a_recorded_one_that_no_role_can_have_is_not_applied(self, wanted: JsonObject) -> None:
+        """A history may come from elsewhere: no replay opens an address, runs an expression or ends in a traceback."""
+        with pytest.raises(Refused, match="output schema of the role Worker can't be applied"):
+            concluded({"g" * 40 + "!": 1, "goal": 1}, wanted)
 
     def test_names_of_fields_are_no_keywords(self) -> None:
         assert output_schema.schema_fault({"properties": {"$ref": {"type": "string"}, "pattern": True}}) == ""

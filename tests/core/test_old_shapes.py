@@ -48,6 +48,15 @@ def differs(found: list[Interaction]) -> list[tuple[int, str]]:
     return [(one.sequence, one.field) for one in replay.differences(found, SCHEMA)]
 
 
+def test_what_a_newer_rule_stops_went_on_with_no_decision_made_up() -> None:
+    asks = {"output": {"type": "question", "question": "Which?"}}
+    found, notes = told(entry(response=asks), entry("Supervisor", state_before="REVIEW_REQUIRED"))
+    assert way(found)[1:] == [("ask", "REVIEW_REQUIRED"), ("ask", "APPROVAL_REQUIRED")]
+    assert not any("made up: `resubmit`" in each for each in notes)
+    replayed = [*replay.replay(found, SCHEMA, ())]
+    assert [(each.sequence, getattr(each, "rule", None)) for each in replayed] == [(2, "questions_stop")]
+
+
 def test_what_such_an_entry_looks_like() -> None:
     """The shape that the first histories had, `raw_response` and all."""
     answer = {"action": "COMPLETED", "evidence_files": ["r.py"], "summary_for_supervisor": "It works."}

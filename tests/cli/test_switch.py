@@ -341,6 +341,15 @@ class TestQuestion:
         desk("job", "step", "j1")
         assert desk("job", "status", "j1").code == 0
 
+    def test_values_that_are_no_text_are_shown_as_json(self, desk: Desk) -> None:
+        options = [{"label": "All", "value": {"a": [True]}}, {"label": ["x"], "value": None}, "none"]
+        asked = {"type": "question", "question": "Which?", "options": options}
+        desk.script(answer(command("STUCK", summary="A choice.", output=asked)))
+        desk.create()
+        desk("job", "step", "j1")
+        lines = ["  question: Which?", '    {"a": [true]}: All', '    null: ["x"]', "    none"]
+        assert "\n".join(lines) in desk("job", "status", "j1").out
+
     def test_p52_a_plan_is_the_output(self, desk: Desk) -> None:
         step = {
             "step_number": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -288,13 +289,19 @@ def _question(data: State) -> Iterator[Line]:
         "invalid question: "
     ):
         return
-    yield f"  question: {_flat(str(asked.get('question', '')))}"
+    if text := asked.get("question"):
+        yield f"  question: {_said(text)}"
     options = asked.get("options")
     for option in options if isinstance(options, list) else []:
         told = option if isinstance(option, dict) else {"value": option}
-        mark = " (default)" if told.get("value") == asked.get("default") else ""
-        label = f": {_flat(str(told['label']))}" if "label" in told else ""
-        yield f"    {_flat(str(told.get('value')))}{label}{mark}"
+        mark = " (default)" if "default" in asked and told.get("value") == asked["default"] else ""
+        label = f": {_said(told['label'])}" if "label" in told else ""
+        yield f"    {_said(told.get('value'))}{label}{mark}"
+
+
+def _said(value: object) -> str:
+    """A value of an agent on one line: text as it is, other values as JSON."""
+    return _flat(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _limit_lines(limit: State, job: str) -> list[Line]:

@@ -189,6 +189,8 @@ def test_two_interactions_of_two_jobs_or_of_a_path(forked: Desk) -> None:
         assert ran.code == 0, ran.err
         assert ran.out.splitlines()[0] == f"j1 #2 Worker -> {other} #4 Supervisor"
         assert f"role:Supervisor: only in {other} #4" in ran.out.splitlines()
+    ran = forked("job", "history", "j1", "--diff", "2", "9", "--with", "shared")
+    assert "no interaction 9 in shared ('logist replay shared --json' reads it)" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def _answer(job: JobDir, sequence: int) -> Output:
 
     entry = interaction(job, sequence)
     if entry.kind != "ask":
-        raise _not_asked(job.id, entry, "answer")
+        raise _not_asked(job.id, entry, "answer", _shows(job.id, is_job=True))
     text = entry.response.raw_response
     return Output({"sequence": sequence, "raw_response": text}, raw=text)
 
@@ -107,7 +107,8 @@ def _answer(job: JobDir, sequence: int) -> Output:
 def _prompt(job: JobDir, sequence: int) -> Output:
     from logist.jobs.archives import Archive
 
-    text = _asked(Archive.of(job), sequence).request.prompt
+    archive = Archive.of(job)
+    text = _asked(archive, sequence, archive).request.prompt
     return Output({"sequence": sequence, "prompt": text}, raw=text)
 
 
@@ -117,7 +118,7 @@ def _diff(one: Archive, other: Archive | None, pair: tuple[int, int] | None) -> 
     before: Interaction | None
     after: Interaction | None
     if pair is not None:
-        before, after = _asked(one, pair[0]), _asked(other or one, pair[1])
+        before, after = _asked(one, pair[0], one), _asked(other or one, pair[1], one)
     else:
         assert other is not None
         same, before, after = _first_difference(one, other)
@@ -252,23 +253,25 @@ def _value(value: object) -> str:
     return f"{text[:12]}..." if len(text) == 64 and " " not in text else text or "none"
 
 
-def _asked(archive: Archive, sequence: int) -> Interaction:
-    """The interaction of that number, which has a prompt."""
+def _asked(archive: Archive, sequence: int, job: Archive) -> Interaction:
+    """The interaction of that number, which has a prompt; `job` is the history of a job of this project."""
+    fix = _shows(archive.name, is_job=archive.path.parent.parent == job.path.parent.parent)
     for entry in archive.interactions():
         if entry.sequence == sequence:
             break
     else:
-        raise UsageError(f"no interaction {sequence} in {archive.name}", fix=_shows(archive.name))
+        raise UsageError(f"no interaction {sequence} in {archive.name}", fix=fix)
     if not entry.request.prompt:
-        raise _not_asked(archive.name, entry, "prompt")
+        raise _not_asked(archive.name, entry, "prompt", fix)
     return entry
 
 
-def _not_asked(job: str, entry: Interaction, what: str) -> UsageError:
-    return UsageError(f"interaction {entry.sequence} ({entry.kind}) has no {what}", fix=_shows(job))
+def _not_asked(name: str, entry: Interaction, what: str, fix: str) -> UsageError:
+    return UsageError(f"interaction {entry.sequence} ({entry.kind}) has no {what}", fix=fix)
 
 
-def _shows(name: str) -> str:
-    if is_job_id(name):
+def _shows(name: str, *, is_job: bool) -> str:
+    """The command that shows a history; a directory elsewhere may have a name like a job's."""
+    if is_job and is_job_id(name):
         return f"'logist job history --job {name}' shows them"
     return f"'logist replay {quote(name)} --json' reads it"

@@ -129,7 +129,8 @@ def output_fault(output: Any, schema: JsonObject, role: str) -> str:
     otherwise be looked up in the network or run as an expression without end.
     """
     if fault := schema_fault(schema):
-        raise Refused(f"the recorded output schema of the role {role} can't be applied: it {fault}")
+        why = fault.partition("; ")[0]
+        raise Refused(f"the recorded `output_schema` of the role {role} can't be applied: {why}")
     if output is None:
         return f"it has no `output`, which the role {role} has to give (its `output_schema`)"
     found = "; ".join(answer_faults.output_faults(output, schema))

@@ -111,7 +111,7 @@ class TestDeclared:
     )
     def test_a_recorded_one_that_no_role_can_have_is_not_applied(self, wanted: JsonObject) -> None:
         """A history may come from elsewhere: no replay opens an address, runs an expression or ends in a traceback."""
-        with pytest.raises(Refused, match="output schema of the role Worker can't be applied"):
+        with pytest.raises(Refused, match="`output_schema` of the role Worker can't be applied: "):
             concluded({"g" * 40 + "!": 1, "goal": 1}, wanted)
 
     def test_names_of_fields_are_no_keywords(self) -> None:

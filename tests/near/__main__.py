@@ -25,7 +25,7 @@ ALL = ["-n", "3", "--dist", "worksteal"]
 SPREAD = ["-n", "3", "--dist", "load", "--maxschedchunk", "4"]
 """Small portions, so that the nearest tests come first with several workers too."""
 ALONE = ["-n", "0"]
-_WITHIN = 20.0
+_WITHIN = 10.0
 """Seconds of work that a run takes on, beyond the test files that mirror what changed; `--all` takes on everything."""
 _QUICK = 10.0
 """Seconds below which other workers would take longer to start than they save."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from logist import documents
 from logist.agents import shared_limits
-from logist.core import condition, data, flowing, fold, paths, review, steward, template
+from logist.core import condition, data, fold, paths, review, steward, template
 from logist.core.ids import is_job_id
 from logist.core.limits import Halt, halted, halted_above
 from logist.core.model import (
@@ -29,11 +29,13 @@ from logist.core.model import (
 )
 from logist.core.workflow.limit_checks import least_runs_of_item
 from logist.core.workflow.places import meant
+from logist.core.workflow.roots import of_item
 from logist.errors import LogistError
 from logist.jobs import planning
 from logist.jobs.create import Child, create
 from logist.jobs.project import Project
 from logist.jobs.session import Session, read_current_state
+from logist.jobs.writers import find_writers
 
 MOST_INPUT = documents.MAX_BYTES // 2
 """Bytes of the input of one child, as its job.yaml writes it."""
@@ -45,6 +47,9 @@ MOST_FAULTS = 3
 """Items with a role that can't do them, that a reason names."""
 LONGEST_NAME = 60
 """Characters of a name that an item gives, in a reason."""
+
+Looked: TypeAlias = Collection[tuple[str, ...]]
+"""The paths of the data that a template shows."""
 
 
 def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> list[Interaction]:
@@ -195,17 +200,17 @@ def _giver(session: Session, spec: EffectiveSpec) -> str:
 
 
 def _not_to_give(
-    session: Session, spec: EffectiveSpec, step: Step, role: str | None, chooser: str | None = None
+    session: Session, spec: EffectiveSpec, step: Step, role: str | None, choosers: Sequence[str] = ()
 ) -> str:
     """Why the job's role may not give this step to that role: it may list those that it gives work to.
 
-    `chooser` is the role whose output names this one, and may list them too.
+    `choosers` are the roles that wrote the name of this one; they may list them too.
     """
     flow, roles = spec.workflow, session.project.roles
     giver = _giver(session, spec)
     inner = flow.subflows.get(step.subflow) if flow and step.subflow else None
     given = [(giver, role), *((role or giver, name) for name in _roles_of(inner))]
-    given += [(chooser, role)] if chooser else []
+    given += [(chooser, role) for chooser in choosers]
     for who, target in given:
         listed = roles.get(who).can_delegate_to_roles
         if listed and target not in (None, who, *listed):
@@ -225,66 +230,74 @@ def _roles_of_each(
     if not step.has_role_template:
         role, _ = fold.doer(spec, session.state)
         return [step.role or role] * len(each), ""
-    chooser = _chooser(session, spec, step)
+    choosers = _Choosers(session, step)
     roles, faults = [], []
     for index, known in enumerate(each):
-        role, fault = _role_of_item(step, known)
-        fault = fault or _unfit(session, spec, step, role, chooser)
+        role, looked, fault = _role_of_item(step, known)
+        fault = fault or _unfit(session, spec, step, role, choosers.of(looked))
         roles.append(role)
         faults += [f"{step.items_path}[{index}]: {fault}"] if fault else []
     more = f"; and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
     return roles, "; ".join(faults[:MOST_FAULTS]) + more
 
 
-def _role_of_item(step: Step, known: JsonObject) -> tuple[str, str]:
-    """The role that an item names, or why it names none."""
+def _role_of_item(step: Step, known: JsonObject) -> tuple[str, Looked, str]:
+    """The role that an item names and the paths that name it, or why it names none."""
     try:
         filled = template.render(step.role or "", known, strict=True)
     except template.TemplateError as error:
-        return "", f"no role, because `{step.role}` can't be filled: {error}"
+        return "", frozenset(), f"no role, because `{step.role}` can't be filled: {error}"
     role = filled.text.strip()
-    return role, "" if role else f"no role, because `{step.role}` is empty"
+    return role, filled.looked, "" if role else f"no role, because `{step.role}` is empty"
 
 
-def _unfit(session: Session, spec: EffectiveSpec, step: Step, role: str, chooser: str | None) -> str:
+def _unfit(session: Session, spec: EffectiveSpec, step: Step, role: str, choosers: Sequence[str]) -> str:
     """Why a role that an item names can't do it."""
     roles = session.project.roles
     try:
         if role in roles.by_name:
-            return _not_to_give(session, spec, step, role, chooser)
+            return _not_to_give(session, spec, step, role, choosers)
         if role in roles.broken:
             roles.get(role)
-        lists = [roles.get(who).can_delegate_to_roles for who in (chooser, _giver(session, spec)) if who]
+        lists = [roles.get(who).can_delegate_to_roles for who in (*choosers, _giver(session, spec))]
     except LogistError as error:
         return f"the role {role} can't be used: {error.message}"
-    name = json.dumps(role if len(role) <= LONGEST_NAME else role[:LONGEST_NAME] + "...", ensure_ascii=False)
+    name = _quoted(role)
     fix = meant(role, next(filter(None, lists), roles.by_name))
     return f"there is no role {name} ({fix})" if fix else f"there is no role {name}"
 
 
-def _chooser(session: Session, spec: EffectiveSpec, step: Step) -> str | None:
-    """The role that the step has whose output holds the items, and so names their roles; None if it has none.
+def _quoted(name: str) -> str:
+    """A name that an item gives, as a reason shows it: what can't be seen is escaped, else it may look like a role."""
+    short = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "..."
+    return "".join(
+        each if each.isprintable() else json.dumps(each)[1:-1]
+        for each in json.dumps(short, ensure_ascii=False)
+    )
+
+
+class _Choosers:
+    """The roles that wrote the items of a foreach, or the names of the roles that do them.
 
     A fixed role was chosen by the author of the workflow, so the job's role alone bounds it. These are chosen by an
     agent, which must not get work done by a role that it may not give any.
     """
-    root, *inside = paths.parse(step.items_path or "")
-    last = session.state.output_of
-    source = None  # what the job was given
-    if root == "steps" and inside:
-        source = str(inside[0])
-    elif root == "output" or (root == "input" and _is_of(session.state.outputs.get(last or ""), inside)):
-        source = last
-    writer = spec.workflow.step(source) if spec.workflow and source else None
-    if writer is None or writer.is_manual:
-        return None
-    doer = flowing.role_of(spec.doers or {}, writer.id)
-    return doer.role if doer else None
 
+    def __init__(self, session: Session, step: Step) -> None:
+        self._session = session
+        self._items = paths.parse(step.items_path or "")
+        self._of_items = {*of_item(step), *step.rounds, "index", "total"}
+        self._writers: dict[Sequence[str | int], frozenset[str]] = {}
 
-def _is_of(output: Any, path: Sequence[str | int]) -> bool:
-    """Whether the input shows that output at a path, and not what the job was given."""
-    return isinstance(output, dict) and (not path or str(path[0]) in output)
+    def of(self, looked: Looked) -> list[str]:
+        """Those who chose the role of an item, from the paths that its template looked up."""
+        named = {path for path in looked if not path or path[0] not in self._of_items}
+        return sorted(frozenset().union(*map(self._wrote, ({self._items} | named))))
+
+    def _wrote(self, path: Sequence[str | int]) -> frozenset[str]:
+        if path not in self._writers:
+            self._writers[path] = find_writers(self._session, path)
+        return self._writers[path]
 
 
 def _parent_of(project: Project, job_id: str) -> str | None:

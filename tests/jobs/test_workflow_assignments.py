@@ -13,7 +13,7 @@ from logist.core.flowing import ASSIGNEE
 from logist.core.model import Doer, Kind, Status
 from logist.core.whatif.rules import Rules
 from logist.errors import InvalidFile
-from logist.jobs.deciding import decide
+from logist.jobs.deciding import decide, restep
 from logist.jobs.replaying import replay_file
 from logist.jobs.switching import switch
 from tests.jobs.bench import PLAN, Bench, Json, gave
@@ -108,8 +108,9 @@ def test_an_item_with_a_role_that_can_not_do_it_stops_the_job_before_any_is_made
         ({"role": {"name": "Actor"}}, 'there is no role "{'),
         ({"role": "x" * 500}, 'there is no role "' + "x" * 60 + '..."'),
         ({"role": "\x1b[31mActor"}, 'there is no role "\\u001b[31mActor"'),
+        ({"role": "\u202eActor"}, 'there is no role "\\u202eActor"'),
     ],
-    ids=["no field", "null", "an object", "long", "control characters"],
+    ids=["no field", "null", "an object", "long", "control characters", "invisible characters"],
 )
 def test_an_item_that_names_no_role(bench: MakeBench, tmp_path: Path, item: Any, reason: str) -> None:
     b = bench()
@@ -200,6 +201,107 @@ def test_the_steps_of_a_workflow_for_each_item_are_given_in_its_role(
     assert state.stuck.reason.startswith(
         "output.assignments[1]: the role Commander may not give work to Tester"
     )
+
+
+def handed(place: Path, *steps: Json, **step: Any) -> Json:
+    """A step that gives its work to another workflow."""
+    (place / "inner.json").write_text(json.dumps({"name": "inner", "steps": steps}), "utf-8")
+    return {"id": "hand", "stepType": "subflow", "subflowId": "inner.json", **step}
+
+
+PARTS: Json = {**WORK, "itemsPath": "input.parts"}
+EACH: Json = {"stepType": "foreach", "itemsPath": "output.groups"}
+WAYS: dict[str, Any] = {
+    "mapped into a subflow": lambda p: [
+        PLAN_STEP, handed(p, PARTS, JOIN, inputMapping={"output.assignments": "parts"}),
+    ],
+    "into a subflow with all of the input": lambda p: [
+        PLAN_STEP, handed(p, {**PARTS, "itemsPath": "input.assignments"}, JOIN),
+    ],
+    "into a subflow in another role": lambda p: [
+        PLAN_STEP, handed(p, PARTS, JOIN, role="Actor", inputMapping={"output.assignments": "parts"}),
+    ],
+    "as a part of an item": lambda p: [
+        PLAN_STEP,
+        handed(p, {**PARTS, "itemsPath": "item.parts"}, JOIN, **EACH),
+        {**JOIN, "id": "all"},
+    ],
+    "beside the items of a person": lambda p: [
+        PLAN_STEP,
+        {**WORK, "itemsPath": "input.given", "role": "{{steps.plan.output.assignments[0].role}}"},
+        JOIN,
+    ],
+    "in a range": lambda p: [
+        PLAN_STEP,
+        {**WORK, "itemsPath": "input.given", "role": "{{range output.assignments}}{{.role}}{{end}}"},
+        JOIN,
+    ],
+    "from a subflow": lambda p: [handed(p, PLAN_STEP), WORK, JOIN],
+    "from an item": lambda p: [
+        {"id": "plan", "stepType": "foreach", "itemsPath": "input.given", "role": "{{item.by}}", "prompt": "x"},
+        {**WORK, "itemsPath": "output[0].assignments"},
+        JOIN,
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("role", ["Tester", "Actor"])
+def test_a_name_is_bound_by_the_role_that_wrote_it_however_it_was_handed_on(
+    bench: MakeBench, tmp_path: Path, way: Any, role: str
+) -> None:
+    b = bench()
+    parts = [{"number": 1, "role": role, "task": "x"}]
+    plan = gave({"goal": "g", "assignments": parts, "groups": [{"parts": parts}]})
+    given = [{"by": "Commander"}]
+    (tmp_path / "w.json").write_text(json.dumps({"name": "w", "steps": way(tmp_path)}), "utf-8")
+    steps = {"plan": [plan], "plan[1]": [plan], "work[1]": [gave("done")], "judge": [gave("fine")] * 2}
+    steps |= {"all": [gave("fine")]}
+    loose = dict(b.project.roles.by_name)  # other outputs than the shipped ones
+    for name, each in loose.items():
+        loose[name] = type(each)(each.role.model_copy(update={"output_schema": None}), each.path)
+    b.change(roles=type(b.project.roles)(loose, [], {}))
+    b.follow(tmp_path / "w.json", steps=steps, review=False, input={"given": given})
+    b.run()
+    family = [b.state(one) for one in ("j", *b.children())]
+    reasons = [one.stuck.reason for one in family if one.stuck]
+    if role == "Actor":
+        assert (reasons, b.state().status) == ([], Status.SUCCESS)
+    else:
+        assert len(reasons) == 1
+        assert "the role Commander may not give work to Tester" in reasons[0]
+
+
+def test_the_role_that_did_the_step_counts_also_after_a_switch_back(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    flow = {"name": "w", "steps": [{"id": "plan", "prompt": "x"}, WORK, JOIN]}
+    (tmp_path / "w.json").write_text(json.dumps(flow), "utf-8")
+    tester = {"work[1]": [gave({"passed": True, "commands": []})], "judge": [gave("fine")]}
+    b.follow(tmp_path / "w.json", steps={"plan": [assigned("Tester")] * 2, **tester}, review=False)
+    switch(b.project, "j", "Commander")
+    b.step()
+    switch(b.project, "j", "Worker")
+    b.run()
+    assert "the role Commander may not give work to Tester" in b.state().reason
+    restep(b.project, "j", 3)
+    assert b.state().step == "plan"
+    switch(b.project, "j", "Worker")
+    b.run()
+    assert b.state().status is Status.SUCCESS, "a Worker may give work to any role"
+
+
+def test_what_a_person_gave_in_place_of_an_agent_is_bound_by_nobody(bench: MakeBench, tmp_path: Path) -> None:
+    b = bench()
+    manual = {"id": "plan", "execution": "manual", "role": "Commander", "prompt": "x"}
+    flow = {"name": "w", "steps": [manual, WORK, JOIN]}
+    (tmp_path / "w.json").write_text(json.dumps(flow), "utf-8")
+    steps = {"work[1]": [gave({"passed": True, "commands": []})], "judge": [gave("fine")]}
+    b.follow(tmp_path / "w.json", steps=steps, review=False)
+    decide(
+        b.project, "j", Kind.APPROVE, command={"output": {"assignments": [{"role": "Tester", "task": "x"}]}}
+    )
+    b.run()
+    assert b.state().status is Status.SUCCESS
 
 
 def test_a_replay_needs_no_files(bench: MakeBench, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -28,6 +26,7 @@ from logist.core.model import (
     Totals,
     Usage,
 )
+from logist.core.spec_hash import spec_hash
 
 NOTED = frozenset({Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT, Kind.RESTEP, Kind.RERUN, Kind.RESUME, Kind.FORK})
 """Kinds whose note goes into the next prompt."""
@@ -48,39 +47,11 @@ BADGES = {"Planner": "🔍", "Actor": "⚡"}
 
 SWITCH = flowing.SWITCH
 
-_LATER = (
-    *("badge", "color", "workflow", "doers", "input", "parent", "response_format"),
-    *("review_mode", "checks", "check_minutes", "auto_merge", "shares_limits"),
-)
-"""Fields that specs recorded by an earlier Logist do not have."""
-_LATER_OF_STEPS = ("item_limits", "index_variable", "number_variable", "rounds", "asks_after")
-"""Fields that the steps of its workflows do not have."""
 _AS_ASKED = (
     *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent", "shares_limits"),
     *("agent_role", "agent_role_source", "badge", "color", "source", "merges", "forked"),
 )
 """What is asked for stays asked for, wherever the job goes back to."""
-
-
-def spec_hash(spec: EffectiveSpec) -> str:
-    """sha256 of the spec's canonical JSON; fields that came later do not count while they say nothing."""
-    unsaid = {name for name in _LATER if getattr(spec, name) is None}
-    described = spec.model_dump(mode="json", exclude=unsaid)
-    _leave_out_unsaid(described.get("workflow"))
-    text = json.dumps(described, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _leave_out_unsaid(workflow: JsonObject | None) -> None:
-    """Takes those fields out of a dumped workflow, and of those within it."""
-    if workflow is None:
-        return
-    for step in workflow["steps"]:
-        for name in _LATER_OF_STEPS:
-            if not step[name]:
-                del step[name]
-    for inner in workflow["subflows"].values():
-        _leave_out_unsaid(inner)
 
 
 def fold(interactions: Iterable[Interaction]) -> State:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from logist.core import newer
 from logist.core.folding import Folding, restep_to
 from logist.core.ids import is_commit
@@ -15,7 +17,7 @@ from logist.core.model import Change, Interaction, JsonObject, State
 from logist.errors import Damaged, InvalidFile, LogistError, UsageError
 from logist.jobs import specs, truncation
 from logist.jobs.project import Project
-from logist.jobs.session import dump_state, interaction_of
+from logist.jobs.session import STORED_ONLY, dump_state, interaction_of
 from logist.jobs.truncation import Forks, History
 from logist.store import JobDir, Position, Problem
 from logist.store.proof import Proof
@@ -207,9 +209,19 @@ def _head(end: Position) -> JsonObject:
 
 
 def _differences(recorded: JsonObject, expected: JsonObject) -> Iterator[Problem]:
+    completed = complete(recorded)
     for name, value in expected.items():
-        if not newer.holds(recorded.get(name), value):
+        if not newer.holds(completed.get(name), value):
             yield Problem(f"state.json: {name} is {_short(recorded.get(name))}, not {_short(value)}")
+
+
+def complete(recorded: JsonObject) -> JsonObject:
+    """A state.json with the fields that came to Logist after it was written: each stands at its default."""
+    own = {name: value for name, value in recorded.items() if name not in STORED_ONLY}
+    try:
+        return recorded | State.model_validate(own).model_dump(mode="json", exclude={"head"})
+    except ValidationError:  # the values are compared as they are, and some will differ
+        return recorded
 
 
 def folded(entries: Iterable[Interaction], targets: set[int], warned: list[str]) -> State | None:

@@ -15,7 +15,7 @@ from typing import Any
 from logist.agents import shared_limits
 from logist.agents.collecting import Ending
 from logist.agents.protocol import LITELLM
-from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Usage
+from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Model, Usage
 from logist.core.step import StepPlan
 from logist.jobs import commands
 from logist.jobs.session import Session
@@ -85,7 +85,7 @@ def _fitting(
         and _unlimited(EffectiveSpec.model_validate(envelope["spec"])) == _unlimited(spec)
         and envelope["role"] == plan.role.name
         and envelope["phase"] == plan.phase.value
-        and envelope["model"] == plan.model.model_dump(mode="json")
+        and Model.model_validate(envelope["model"]) == plan.model
     )
     # What is in doubt is taken out of the workspace; what another failure left there stays.
     found = failed.checkpoint_before if failed.kind is Kind.RECOVER else failed.checkpoint_after

@@ -22,6 +22,7 @@ from logist.core.model import (
     Steward,
 )
 from logist.core.rules import LATEST
+from logist.core.spec_hash import spec_hash
 from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs import hooks, specs
 from logist.jobs.project import Project
@@ -105,7 +106,7 @@ class Session:
         """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
         draft = self.state.status is Status.DRAFT
         spec = specs.asked(self.project, self.job, draft=draft, say=self.project.say)
-        if fold.spec_hash(spec) == self.state.spec_hash:
+        if spec_hash(spec) == self.state.spec_hash:
             return spec, []
         made_with = next((entry.spec.workflow for entry in self.history() if entry.spec), None)
         specs.require_frozen(self.job, spec.workflow, made_with)

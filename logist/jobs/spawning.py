@@ -325,7 +325,7 @@ def _planned(
     """All that the children are made from, so that they can be made again and again."""
     flow = spec.workflow
     assert flow is not None
-    own_limits = step.item_limits.model_dump(exclude_none=True) if step.item_limits else {}
+    own_limits = step.item_limits.model_dump(exclude_defaults=True) if step.item_limits else {}
     children = []
     for index, (item, known, role) in enumerate(zip(items, each, roles, strict=True)):
         number, total = index + 1, len(items)

@@ -176,7 +176,7 @@ def limits(project: Project, spec: JobSpec) -> Limits:
     """Those of job.yaml, over those that it shares or else those of the config."""
     shared = _limits_above(project, spec.parent) if spec.shares_limits and spec.parent else None
     around = shared or Limits(**project.settings.limits.model_dump())
-    return Limits.model_validate({**around.model_dump(), **spec.limits.model_dump(exclude_none=True)})
+    return Limits.model_validate({**around.model_dump(), **spec.limits.model_dump(exclude_defaults=True)})
 
 
 def _limits_above(project: Project, parent: str) -> Limits | None:

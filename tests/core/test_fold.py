@@ -21,6 +21,7 @@ from logist.core.model import (
     Status,
     Usage,
 )
+from logist.core.spec_hash import spec_hash
 from tests.core.builders import Recorder, command, spec, whole_history
 from tests.support import ROOT
 
@@ -58,7 +59,7 @@ class TestCreate:
             updated_at="2026-01-02T03:04:01Z",
             checkpoint="c1",
             start_checkpoint="c1",
-            spec_hash=fold.spec_hash(job.spec),
+            spec_hash=spec_hash(job.spec),
         )
 
     def test_nothing_has_no_state(self) -> None:
@@ -276,13 +277,10 @@ class TestSpec:
     def test_the_hash_is_of_what_the_spec_says(self) -> None:
         one = spec(acceptance_criteria=("a",), cost_threshold=10)
         written = one.model_dump_json(exclude_none=True)
-        assert fold.spec_hash(type(one).model_validate_json(written)) == fold.spec_hash(one)
-        assert fold.spec_hash(spec(roles={"b": "1", "a": "2"})) == fold.spec_hash(
-            spec(roles={"a": "2", "b": "1"})
-        )
+        assert spec_hash(type(one).model_validate_json(written)) == spec_hash(one)
+        assert spec_hash(spec(roles={"b": "1", "a": "2"})) == spec_hash(spec(roles={"a": "2", "b": "1"}))
         hashes = {
-            fold.spec_hash(spec(**change))
-            for change in ({}, {"rank": 1}, {"prompt": "\ud800"}, {"review": False})
+            spec_hash(spec(**change)) for change in ({}, {"rank": 1}, {"prompt": "\ud800"}, {"review": False})
         }
         assert len(hashes) == 4
 
@@ -291,8 +289,8 @@ class TestSpec:
         one = Interaction.model_validate(recorded[0]).spec
         assert one is not None
         assert (one.badge, one.color) == (None, None)
-        assert fold.spec_hash(one) == "39d7d942534b0961a3ac6e8c820db2eb7069c1f61dd4d8481feb73eb5493b3a3"
-        hashes = {fold.spec_hash(spec(**change)) for change in ({}, {"badge": "x"}, {"color": "red"})}
+        assert spec_hash(one) == "39d7d942534b0961a3ac6e8c820db2eb7069c1f61dd4d8481feb73eb5493b3a3"
+        hashes = {spec_hash(spec(**change)) for change in ({}, {"badge": "x"}, {"color": "red"})}
         assert len(hashes) == 3
 
 
@@ -323,7 +321,7 @@ class TestSwitch:
         job.decide(Kind.ROLE, **self.PLANNER)
         job.change(doer="Tester", doer_source="job", badge="🧪", color="red", rank=4)
         assert self.doer(job) == ("Planner", "switch", "🔍", "blue")
-        assert (job.state.rank, job.state.spec_hash) == (4, fold.spec_hash(job.spec))
+        assert (job.state.rank, job.state.spec_hash) == (4, spec_hash(job.spec))
         job.decide(Kind.ROLE, **{"from": "Planner", "to": "Tester", "source": "job", "badge": "🧪"})
         assert self.doer(job) == ("Tester", "job", "🧪", None)
         job.change(doer="Worker", doer_source="default", badge=None, color=None)

@@ -193,6 +193,22 @@ def test_turns_before_a_refusal_of_the_provider_are_kept(bench: MakeBench, statu
     assert [m["role"] for m in server.requests[3].body["messages"]].count("tool") == 2
 
 
+def test_turns_of_an_earlier_version_are_gone_on_from(bench: MakeBench) -> None:
+    """Its model has no field that came later; the same model is asked."""
+    with Loopback(*DOUBT[:2], {"status": 400, "message": "no"}) as server:
+        b = quickly_paid(bench(), server.url)
+        b.create()
+        assert b.step().exit_code == 6
+        (file,) = b.project.job("j").logs.glob("*.kept.json")
+        kept = json.loads(file.read_bytes())
+        assert kept["envelope"]["model"].pop("context_window") is None
+        file.write_text(json.dumps(kept), "utf-8")
+        server.steps = [END]
+        b.step()
+    assert len(server.requests) == 4
+    assert [m["role"] for m in server.requests[3].body["messages"]].count("tool") == 2
+
+
 @pytest.mark.deep
 def test_what_a_steward_allowed_ends_with_the_step(bench: MakeBench) -> None:
     asks = turn(call("execute_command", command="touch made.txt"))

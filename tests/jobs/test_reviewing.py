@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from logist.core import replay
-from logist.core.fold import spec_hash
 from logist.core.model import JobSpec, Kind, Status, StuckKind
+from logist.core.spec_hash import spec_hash
 from logist.errors import Refused
 from logist.jobs import specs
 from logist.jobs.deciding import decide

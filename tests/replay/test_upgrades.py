@@ -14,7 +14,7 @@ from logist.core import newer, rules
 from logist.core.fold import fold
 from logist.core.model import Status
 from logist.core.replay import Difference, differences, replay
-from logist.jobs import archives, replay_report
+from logist.jobs import archives, looking, replay_report
 from logist.jobs.looking import interactions
 from logist.jobs.replaying import replay_file
 from tests import support
@@ -31,7 +31,7 @@ def test_an_old_job_loads_verifies_and_replays(path: Path) -> None:
     job = archives.one(path).job
     assert job.verify() == []
     state = fold(interactions(job)).model_dump(mode="json", exclude={"head"})
-    recorded = json.loads(job.state_file.read_bytes())
+    recorded = looking.complete(json.loads(job.state_file.read_bytes()))
     assert [name for name, value in state.items() if not newer.holds(recorded.get(name), value)] == []
     replayed = replay_file(SCHEMA, path)
     assert (replayed.differences, replayed.disagreements) == ((), ())

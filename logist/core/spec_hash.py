@@ -1,0 +1,78 @@
+"""The hash of a spec: by it a step sees whether the spec has changed, and `job verify` that state.json is of this history."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+
+from logist.core.model import (
+    Check,
+    Doer,
+    Edge,
+    EffectiveSpec,
+    ItemLimits,
+    Limits,
+    Step,
+    Workflow,
+)
+
+_ALWAYS_COUNTED: dict[type[BaseModel], str] = {
+    EffectiveSpec: """
+        title prompt description acceptance_criteria task_type tags files review approval limits rank
+        doer doer_source reviewer reviewer_source on_doubt roles
+    """,
+    Limits: "cost_threshold time_threshold_minutes max_allowed_iterations max_attempts",
+    ItemLimits: "cost_threshold time_threshold_minutes max_allowed_iterations max_attempts",
+    Check: "enabled severity command timeout_minutes",
+    Doer: "role source badge color",
+    Workflow: "name description steps edges start subflows foreign mermaid",
+    Step: """
+        id name step_type execution prompt agent_role guidance role review review_role confirm response_format
+        confidence when max_visits items_path item_variable max_items min_success_percent await_tag subflow
+        input_mapping rendered external config
+    """,
+    Edge: "source target label condition",
+}
+"""The fields that count even at their defaults, because the hashes of recorded specs hold them. Nothing is added here.
+
+Any other field counts only where it differs from its default: so a new one changes no hash of a spec that does not use it.
+The default of such a field can't change any more, or the hashes of specs that were recorded with it do.
+"""
+
+
+def spec_hash(spec: EffectiveSpec) -> str:
+    """The sha256 of the spec's canonical JSON, without the fields that say nothing new."""
+    counted = _select_counted(spec, spec.model_dump(mode="json"))
+    text = json.dumps(counted, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _select_counted(value: Any, dumped: Any) -> Any:
+    """What counts of a value that was dumped, at every depth at which it holds models."""
+    if isinstance(value, BaseModel):
+        defaults = _find_defaults(type(value))
+        return {
+            name: _select_counted(getattr(value, name), field)
+            for name, field in dumped.items()
+            if name not in defaults or getattr(value, name) != defaults[name]
+        }
+    if isinstance(value, tuple):
+        return [_select_counted(item, field) for item, field in zip(value, dumped, strict=True)]
+    if isinstance(value, dict):
+        return {name: _select_counted(value.get(name), field) for name, field in dumped.items()}
+    return dumped
+
+
+@cache
+def _find_defaults(model: type[BaseModel]) -> dict[str, Any]:
+    """The fields of a model that count only where they differ from their default, and that default."""
+    counted = " ".join(names for known, names in _ALWAYS_COUNTED.items() if issubclass(model, known)).split()
+    return {
+        name: field.get_default(call_default_factory=True)
+        for name, field in model.model_fields.items()
+        if name not in counted
+    }

@@ -154,6 +154,26 @@ steps.A.output.n === 1
 .5 < 1 && 1e-3 < .5
 ((((output.score)))) > 1
 index === 0
+output.map === output.map && output.map !== output.object
+[output.map, output.null] === [output.map, null]
+output.null in [null] && output.map in [output.map]
+!(output.nan in [output.nan]) && output.items !== [output.nan]
+!(true in [1]) && !(1 in [true]) && [true] !== [1]
+!(80 in output.map) && !(true in output.map)
+(output.gone || output.items) + (output.gone || [3]) === [1, 'x', 2.5, 3]
+(output.score > 1) > (output.score < 1)
+output.yes > (output.score < 1)
+'a' + 'b' < 'b' + 'a'
+'\\uffff' + '' < '\U0001f600' + ''
+1 / output.zero > 1e308 && -1 / output.zero < -1e308
+output.zero / output.zero !== output.zero / output.zero
+1e308 * 10 === 1 / 0
+-7.5 % 2 === -1.5 && 7.5 % -2 === 1.5 && 9e18 % 1 === 0
+-output.zero === 0 && 1 / -output.zero < 0
+'' in [''] && ''.includes('') && 'a'.startsWith('')
+output.gone === null && (output.gone || null) === null
+(output.gone || output.null || 'x') === 'x'
+output.items.includes(output.score % 79)
 """
 
 FALSE = """
@@ -173,6 +193,8 @@ output.zero
 output.nan
 output.null
 !output.items
+output.none.includes(1)
+output.empty.includes('a')
 """
 
 # Not decided, hence not taken: what the steward is told.
@@ -191,6 +213,25 @@ UNDECIDED = [
     ("output.score.startsWith('8')", "the kinds of the values do not fit: `output.score` is a number"),
     ("output.score % 0 === 0", "the kinds of the values do not fit: `output.score` is a number"),
     ("1 % 0 === 0", "it has no value, whatever the data"),
+    ("1 % 1e-300 === 0", "it has no value, whatever the data"),
+    ("1e19 % 1 === 0", "it has no value, whatever the data"),
+    ("output.huge % 2 === 0", "the kinds of the values do not fit: `output.huge` is a number"),
+    ("null in output.map", "the kinds of the values do not fit: `output.map` is an object"),
+    (
+        "output.items in output.map",
+        "the kinds of the values do not fit: `output.items` is a list, `output.map` is an object",
+    ),
+    ("'a' in output.status", "the kinds of the values do not fit: `output.status` is text"),
+    ("output.status.includes(1)", "the kinds of the values do not fit: `output.status` is text"),
+    ("output.status + 1 === 'approved1'", "the kinds of the values do not fit: `output.status` is text"),
+    ("-output.status > 1", "the kinds of the values do not fit: `output.status` is text"),
+    ("output.score < (output.score > 1)", "the kinds of the values do not fit: `output.score` is a number"),
+    ("output.items - 1 > 0", "`output.items` is a list, not a number"),
+    ("1 < output.yes + 1", "`output.yes` is true or false, not a number"),
+    ("(output.gone ? 1 : 2) > 1", "`output.gone` is missing"),
+    ("output.gone.startsWith(output.missing)", "`output.gone` is missing"),
+    ("output.status.startsWith(output.missing)", "`output.missing` is missing"),
+    ("output.missing > 1 || output.no || output.gone > 1", "`output.missing` is missing"),
     ("Yes", "`output.choice` is missing"),
     ("status:open", "`output.status` is missing"),
 ]
@@ -347,7 +388,11 @@ REFUSED: list[tuple[Any, int | None, str]] = [
     ("output.a > null", 10, "null is neither more nor less"),
     ("output.a + true > 1", 12, "only numbers and texts are calculated with"),
     ("(output.a && 1) > 1", 2, "`&&` joins what is true or false"),
-    ("output.a > [1]", None, "compares or calculates with what it can't"),
+    ("output.a > [1]", 10, "compares or calculates with what it can't"),
+    ("output.a.includes([1])", 1, "compares or calculates with what it can't"),
+    ("output.a.startsWith([1])", 1, "compares or calculates with what it can't"),
+    ("(output.a ? [1] : [2]) - 1 > 0", 24, "compares or calculates with what it can't"),
+    ("-(output.a ? [1] : [2]) > 0", 1, "compares or calculates with what it can't"),
     ("output.a ? input.b", 19, "`:` is missing"),
     ("1 in [1, 2", 11, "`,` is missing"),
     ('"output.score >= 80"', 1, "take them off"),

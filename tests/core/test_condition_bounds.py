@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -42,8 +44,8 @@ BOMBS: list[tuple[Any, str]] = [
     ("output.x ? " * 100 + "true" + " : false" * 100, "nested too deep"),
     ("1 in " + "[" * 900, "nested too deep"),
     ("output.x" + " + output.x" * 100 + " > 1", "too many terms"),
-    ("output.x" + " % 3" * 19 + " > 1", "too long"),
-    ("output.a.includes(" * 15 + "1" + ")" * 15, "too long"),
+    ("output.a.includes(" * 20 + "1" + ")" * 20, "nested too deep"),
+    ({"and": [" || ".join(f"output.a{i}" for i in range(130))] * 8}, "looks at too much: at most 1,000"),
     ("[1, 2].map(x, [1, 2].map(y, x * y)).length > 1", "unknown function `map`"),
     ("output.x.filter(y, true)", "unknown function `filter`"),
     ("output.x.all(y, y > 1)", "unknown function `all`"),
@@ -67,6 +69,30 @@ def test_a_bomb_ends_at_once(form: Any, message: str) -> None:
     else:
         assert compiled(form, ROOTS).judge({"output": {"a129": 1}}).taken is True
     assert len(rendered(form)) <= 503
+
+
+DEEPEST = [
+    ("output.x" + " % 3" * 19 + " > 1", True),
+    ("(1 + 2 * " * 19 + "output.x" + ")" * 19 + " > 1", True),
+    ("output.z && output.y || (" * 18 + "output.x > 1" + ")" * 18, True),
+    ("output.a.includes(" * 19 + "1" + ")" * 19, False),
+    ("1 in " + "[" * 19 + "1" + "]" * 19, False),
+]
+
+
+@pytest.mark.parametrize(("text", "taken"), DEEPEST, ids=[text[:20] for text, _ in DEEPEST])
+def test_the_deepest_condition_that_is_allowed_needs_little_of_the_stack(text: str, taken: bool) -> None:
+    form: Any = text
+    for _ in range(9):
+        form = {"and": [form]}
+    data = {"output": {"x": 2, "y": True, "z": False, "a": [1]}}
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 400)
+    try:
+        verdict = compiled(form, ROOTS).judge(data)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert (verdict.taken, verdict.error) == (taken, None)
 
 
 def deep(depth: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Conditions on branches and steps: never code, CEL underneath, judged without a model.
+"""Conditions on branches and steps: never run as code, judged without a model.
 
 A condition comes in one of these forms; the first that fits is taken:
 
@@ -49,8 +49,8 @@ ROOTS = frozenset({"input", "output", "steps", "index", "total", "parentId", "ag
 def paths(form: Any, known_roots: Collection[str] = ROOTS) -> tuple[Path, ...]:
     """Every path that a condition looks at, in order. ConditionError for one that is not sound."""
     reading = Reading(frozenset(known_roots))
-    reading.program(form)
-    return tuple(reading.slots.reads)
+    reading.build_test(form)
+    return tuple(reading.reader.paths)
 
 
 def roots(form: Any, known_roots: Collection[str] = ROOTS) -> frozenset[str]:

@@ -1,18 +1,17 @@
-"""Tells the forms of a condition apart and makes a program of each."""
+"""Tells the forms of a condition apart and builds the test of each."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Collection
-from contextlib import suppress
 from typing import Any
 
 from logist.core import paths
-from logist.core.condition import cel, emitting, objects, values
+from logist.core.condition import evaluation, objects, values
+from logist.core.condition.evaluation import DataReader, Test
 from logist.core.condition.expression import parsed
 from logist.core.condition.fault import ConditionError, Unusable
-from logist.core.condition.slots import Slots, named
 
 MAX_CHARACTERS = 2_000
 """Of a condition that is text."""
@@ -39,65 +38,55 @@ _ITEM = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]*?))\s*(?:,|$)""", re.DOTA
 
 
 class Reading:
-    """One condition on its way to a program."""
+    """One condition on its way to a test."""
 
     def __init__(self, known_roots: Collection[str], *, javascript: bool = True) -> None:
-        self.slots = Slots(javascript=javascript)
+        self.reader = DataReader(javascript=javascript)
         self._roots = known_roots
         self._parts = 0
 
-    def program(self, form: Any, depth: int = 0) -> str:
-        """CEL for any form; its values are in `slots`. Raises ConditionError."""
+    def build_test(self, form: Any, depth: int = 0) -> Test:
+        """The test for any form; its paths are in `reader`. Raises ConditionError."""
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise ConditionError(f"too many conditions in one: at most {MAX_PARTS}")
         if isinstance(form, bool):
-            return "true" if form else "false"
+            return lambda data: form
         if isinstance(form, dict):
             return self._object(form, depth)
         if isinstance(form, str):
             return self._text(form)
         raise ConditionError(f"a condition is a text or an object, not {values.kind(form)}")
 
-    def _object(self, form: dict[Any, Any], depth: int) -> str:
+    def _object(self, form: dict[Any, Any], depth: int) -> Test:
         if depth == MAX_DEPTH:
             raise ConditionError(f"the condition is nested too deep: at most {MAX_DEPTH} levels")
         objects.checked(form)
-        all_of = objects.tested(form, self.slots, self._roots, f"{self._parts}")
+        all_of = objects.build_tests(form, self.reader, self._roots)
         if "and" in form:
-            all_of += [f"({self.program(part, depth + 1)})" for part in form["and"]]
+            all_of += [self.build_test(part, depth + 1) for part in form["and"]]
         if "or" in form:
-            any_of = [f"({self.program(part, depth + 1)})" for part in form["or"]]
-            all_of.append(f"({' || '.join(any_of) or 'false'})")
+            any_of = [self.build_test(part, depth + 1) for part in form["or"]]
+            all_of.append(evaluation.join_tests("||", any_of))
         if "not" in form:
-            all_of.append(f"!({self.program(form['not'], depth + 1)})")
+            all_of.append(evaluation.negate(self.build_test(form["not"], depth + 1)))
         if "unless" in form:
             all_of.append(self._unless(form["unless"], depth + 1))
-        return " && ".join(all_of) or "true"
+        return evaluation.join_tests("&&", all_of)
 
-    def _unless(self, form: Any, depth: int) -> str:
+    def _unless(self, form: Any, depth: int) -> Test:
         """Whether a condition does not hold; unlike `not`, also where it can't be judged."""
-        inner = Reading(self._roots, javascript=self.slots.javascript)
-        inner._parts = self._parts
-        text = inner.program(form, depth)
-        self._parts = inner._parts
-        takes = tuple(inner.slots.takes)
-        program = cel.compiled(text, len(takes))
-        self.slots.reads |= inner.slots.reads
+        inner = self.build_test(form, depth)
 
-        def take(data: Any) -> bool:
-            given = {}
-            for number, take_value in enumerate(takes):
-                with suppress(Unusable):
-                    given[f"v{number}"] = take_value(data)
+        def test(data: Any) -> bool:
             try:
-                return not cel.judged(program, given)
-            except cel.Faulty:
+                return not inner(data)
+            except Unusable:
                 return True
 
-        return self.slots.name(("unless", self._parts), take)
+        return test
 
-    def _text(self, form: str) -> str:
+    def _text(self, form: str) -> Test:
         if len(form) > MAX_CHARACTERS:
             raise ConditionError(f"too long: {len(form):,} characters, at most {MAX_CHARACTERS:,}", 1)
         text = _BREAK.sub(lambda match: " " * len(match[0]), form)
@@ -106,16 +95,16 @@ class Reading:
         if (one_of := self._one_of(text)) is not None:
             return one_of
         if self._is_expression(text):
-            return emitting.truth(parsed(text, self._root_fault), self.slots)
+            return evaluation.build_test(parsed(text, self._root_fault), self.reader)
         word = text.strip()
         path, end = paths.scan(word, 0)
         if end == len(word) and (path[0] in self._roots or not self._is_word(word, path)):
             if fault := self._root_fault(path):
                 raise ConditionError(f"{fault} (a word that has dots is put in quotes)", text.index(word) + 1)
-            return self.slots.truth(path)
+            return self.reader.read(path, values.truth)
         return self._alike(CHOICE, [self._unquoted(word, text)])
 
-    def _one_of(self, text: str) -> str | None:
+    def _one_of(self, text: str) -> Test | None:
         """`field:v1,v2`, or None for a text of another form."""
         start = len(text) - len(text.lstrip())
         path, end = paths.scan(text, start)
@@ -125,16 +114,8 @@ class Reading:
         choices = _items(text, colon.end())
         return self._alike(path if path[0] in self._roots else ("output", *path), choices)
 
-    def _alike(self, path: paths.Path, choices: list[str]) -> str:
-        self.slots.reads[path] = None
-
-        def take(data: Any) -> bool:
-            value = self.slots.lookup(data, path)
-            if value is paths.MISSING:
-                raise Unusable(f"`{named(path)}` is missing")
-            return any(values.alike(value, choice) for choice in choices)
-
-        return self.slots.name(("alike", path, tuple(choices)), take)
+    def _alike(self, path: paths.Path, choices: list[str]) -> Test:
+        return self.reader.read(path, lambda value: any(values.alike(value, choice) for choice in choices))
 
     def _is_expression(self, text: str) -> bool:
         """Whether it has a sign or a call outside quotes, or goes into a known root."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logist.core import paths
-from logist.core.condition import cel, values
+from logist.core.condition import values
+from logist.core.condition.evaluation import Lookup, Test
 from logist.core.condition.fault import Unusable
 from logist.core.condition.forms import Reading
-from logist.core.condition.slots import Lookup, Take
 
 NO_VALUE = "it has no value, whatever the data"
 
@@ -36,8 +36,7 @@ class Condition:
     """As it was written."""
     paths: tuple[paths.Path, ...]
     """Every path it looks at, in order."""
-    _program: Any = field(repr=False, compare=False)
-    _takes: tuple[Take, ...] = field(repr=False, compare=False)
+    _test: Test = field(repr=False, compare=False)
     _lookup: Lookup = field(repr=False, compare=False)
 
     @property
@@ -50,23 +49,10 @@ class Condition:
         found = {paths.written(path): self._lookup(data, path) for path in self.paths}
         seen = {name: values.short(value) for name, value in found.items() if value is not paths.MISSING}
         missing = tuple(name for name, value in found.items() if value is paths.MISSING)
-        given, reasons = self._given(data)
         try:
-            return Verdict(cel.judged(self._program, given), seen, None, missing)
-        except cel.Faulty as fault:
-            reason = reasons.get(fault.name or "") or _misfit(found)
-            return Verdict(False, seen, reason, missing)
-
-    def _given(self, data: Any) -> tuple[dict[str, Any], dict[str, str]]:
-        """The values for the program, and why others can't be had."""
-        given: dict[str, Any] = {}
-        reasons: dict[str, str] = {}
-        for place, take in enumerate(self._takes):
-            try:
-                given[f"v{place}"] = take(data)
-            except Unusable as fault:
-                reasons[f"v{place}"] = str(fault)
-        return given, reasons
+            return Verdict(self._test(data), seen, None, missing)
+        except Unusable as fault:
+            return Verdict(False, seen, str(fault) or _misfit(found), missing)
 
 
 def _misfit(found: dict[str, Any]) -> str:
@@ -80,7 +66,5 @@ def compiled(form: Any, known_roots: Collection[str], *, javascript: bool = True
     Not `javascript` is the rule of earlier versions for values of different kinds, and for the length of an object.
     """
     reading = Reading(frozenset(known_roots), javascript=javascript)
-    text = reading.program(form)
-    program = cel.compiled(text, len(reading.slots.takes))
-    slots = reading.slots
-    return Condition(form, tuple(slots.reads), program, tuple(slots.takes), slots.lookup)
+    test = reading.build_test(form)
+    return Condition(form, tuple(reading.reader.paths), test, reading.reader.lookup)

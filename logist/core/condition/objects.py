@@ -10,17 +10,17 @@ from typing import Any
 
 from logist.core import paths
 from logist.core.condition import values
+from logist.core.condition.evaluation import DataReader, Lookup, Test, name_path
 from logist.core.condition.fault import ConditionError, Unusable
-from logist.core.condition.slots import Lookup, Slots, named
 
 MAX_NAMES = 1_000
 """Of an `in`."""
 
-Test = Callable[[Any, Any], bool]
+Operator = Callable[[Any, Any], bool]
 """The value and what the operator says; raises Unusable with the end of a sentence about the value."""
 
 
-def _order(holds: Callable[[Any, Any], bool]) -> Test:
+def _order(holds: Callable[[Any, Any], bool]) -> Operator:
     def test(value: Any, wanted: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, str if isinstance(wanted, str) else int | float):
             raise Unusable(f"is {values.kind(value)}, not {values.kind(wanted)}")
@@ -29,7 +29,7 @@ def _order(holds: Callable[[Any, Any], bool]) -> Test:
     return test
 
 
-def _text(holds: Callable[[str, str], bool]) -> Test:
+def _text(holds: Callable[[str, str], bool]) -> Operator:
     def test(value: Any, wanted: Any) -> bool:
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             raise Unusable(f"is {values.kind(value)}, not text")
@@ -50,7 +50,7 @@ def _contains(value: Any, wanted: Any) -> bool:
     return _text(str.__contains__)(value, wanted)
 
 
-TESTS: dict[str, Test] = {
+TESTS: dict[str, Operator] = {
     "equals": values.alike,
     "not_equals": lambda value, wanted: not values.alike(value, wanted),
     "gt": _order(lambda value, wanted: bool(value > wanted)),
@@ -102,8 +102,8 @@ def _check_wanted(key: str, wanted: Any) -> None:
         raise ConditionError("`exists` must be true or false")
 
 
-def tested(form: dict[Any, Any], slots: Slots, known_roots: Collection[str], place: str) -> list[str]:
-    """The names of what the operators of this object say about its `var`; `place` tells it from other objects."""
+def build_tests(form: dict[Any, Any], reader: DataReader, known_roots: Collection[str]) -> list[Test]:
+    """One test for each operator of this object about its `var`."""
     if "var" not in form:
         return []
     operators = [key for key in TESTS if key in form]
@@ -111,28 +111,28 @@ def tested(form: dict[Any, Any], slots: Slots, known_roots: Collection[str], pla
         path = paths.parse(form["var"])
     except paths.PathError as fault:
         raise ConditionError(f"`var`: {fault.message}") from None
-    var = Variable(path, not path or path[0] in known_roots, slots.lookup)
+    var = Variable(path, not path or path[0] in known_roots, reader.lookup)
     for read in var.paths:
-        slots.reads[read] = None
+        reader.add_path(read)
     if not operators:
-        return [slots.name(("var", place), lambda data: values.truth(var.value(data, missing=False)))]
-    return [_test(form, key, var, slots, place) for key in operators]
+        return [lambda data: values.truth(var.value(data, missing=False))]
+    return [_build_test(key, form[key], var) for key in operators]
 
 
-def _test(form: dict[Any, Any], key: str, var: Variable, slots: Slots, place: str) -> str:
-    wanted = form[key]
+def _build_test(key: str, wanted: Any, var: Variable) -> Test:
+    operator = TESTS[key]
     missing = key == "exists" or (key in ("equals", "not_equals") and wanted is None)
 
-    def take(data: Any) -> bool:
+    def test(data: Any) -> bool:
         value = var.value(data, missing=missing)
         if key != "exists" and value is paths.MISSING:
             value = None
         try:
-            return TESTS[key](value, wanted)
+            return operator(value, wanted)
         except Unusable as fault:
             raise Unusable(f"`{var.written}` {fault}") from None
 
-    return slots.name((key, place), take)
+    return test
 
 
 class Variable:
@@ -143,7 +143,7 @@ class Variable:
 
     def __init__(self, path: paths.Path, rooted: bool, lookup: Lookup) -> None:
         self._lookup = lookup
-        self.written = named(path)
+        self.written = name_path(path)
         self.paths = [path] if rooted else [("output", *path), ("input", *path)]
         self._rooted = rooted
 

@@ -1,4 +1,4 @@
-"""What conditions make of JSON values: truth, likeness, kinds, and the form in which CEL takes them.
+"""What conditions make of JSON values: truth, likeness, kinds, order and calculation.
 
 Every number is a float here, as in JavaScript: 80 and 80.0 are one number, and 79.5 lies below both.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+from collections.abc import Callable
 from typing import Any
 
 from logist.core import paths
@@ -22,6 +23,8 @@ MAX_MEMBERS = 10_000
 MAX_NESTING = 50
 _WHOLE = 1e21
 """From here on JavaScript writes a number with an exponent."""
+_MAX_QUOTIENT = 2.0**63
+"""Of `%`."""
 _DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", re.ASCII)
 _PREFIXED = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
 _ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -63,7 +66,7 @@ def number(value: int | float) -> float:
 
 
 def plain(value: Any) -> Any:
-    """The value as CEL takes it: floats for numbers, lists for tuples. Unusable for what is too large or no JSON."""
+    """The value with floats for numbers and lists for tuples. Unusable for what is too large or no JSON."""
     if isinstance(value, list | tuple | dict):
         return _container(value, [0], 0)
     return _scalar(value)
@@ -152,11 +155,92 @@ def to_number(value: Any) -> float:
     return math.nan
 
 
-def is_ordered(sign: str, one: str | float, other: str | float) -> bool:
-    """Whether `one SIGN other`; both are text, which is ordered by its UTF-16 units, or both are numbers."""
-    left: Any = _units(one) if isinstance(one, str) else one
-    right: Any = _units(other) if isinstance(other, str) else other
+def is_ordered_in_javascript(sign: str, one: Any, other: Any) -> bool:
+    """Whether `one SIGN other` for primitives: text is ordered by its UTF-16 units, all else as numbers.
+
+    Unusable where JavaScript makes no number of a text: it says false, under a `!` too.
+    """
+    if isinstance(one, str) and isinstance(other, str):
+        return bool(_ORDERS[sign](_units(one), _units(other)))
+    left, right = to_number(one), to_number(other)
+    for value, number_of in ((one, left), (other, right)):
+        if isinstance(value, str) and math.isnan(number_of):
+            raise Unusable
     return bool(_ORDERS[sign](left, right))
+
+
+def is_ordered(sign: str, one: Any, other: Any) -> bool:
+    """Whether `one SIGN other` for plain values of one kind: numbers, texts, or true and false. Unusable for others."""
+    for kind_of_both in (float, str, bool):
+        if isinstance(one, kind_of_both) and isinstance(other, kind_of_both):
+            return bool(_ORDERS[sign](one, other))
+    raise Unusable
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two plain values are equal; values of different kinds are not, and NaN equals nothing."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_equal(value, other[key]) for key, value in one.items())
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other  # for Python, True equals 1.0
+    return bool(one == other)
+
+
+def is_member(item: Any, holder: Any) -> bool:
+    """Whether a plain value is an item of a list, or a key of an object."""
+    if isinstance(holder, list):
+        return any(is_equal(item, member) for member in holder)
+    if isinstance(holder, dict) and isinstance(item, str | float | bool):
+        return isinstance(item, str) and item in holder
+    raise Unusable
+
+
+def call(function: str, holder: Any, argument: Any) -> bool:
+    """`holder.function(argument)` for plain values: `includes`, `startsWith` or `endsWith`."""
+    if function == "includes" and isinstance(holder, list):
+        return is_member(argument, holder)
+    if not isinstance(holder, str) or not isinstance(argument, str):
+        raise Unusable
+    if function == "includes":
+        return argument in holder
+    return holder.startswith(argument) if function == "startsWith" else holder.endswith(argument)
+
+
+def calculate(sign: str, one: Any, other: Any) -> Any:
+    """`one SIGN other` for plain values: numbers, or two texts or two lists that `+` joins. Unusable for others."""
+    if isinstance(one, float) and isinstance(other, float):
+        return _CALCULATIONS[sign](one, other)
+    if sign == "+" and isinstance(one, str) and isinstance(other, str):
+        return one + other
+    if sign == "+" and isinstance(one, list) and isinstance(other, list):
+        return one + other
+    raise Unusable
+
+
+def _divide(one: float, other: float) -> float:
+    """Division by zero as in JavaScript; Python raises an exception."""
+    if other:
+        return one / other
+    return math.nan if not one or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1, other)
+
+
+def _take_remainder(one: float, other: float) -> float:
+    """The remainder, with the sign of `one`; Unusable if its quotient is not finite or very large."""
+    quotient = _divide(one, other)
+    if not abs(quotient) < _MAX_QUOTIENT:
+        raise Unusable
+    return one - other * float(math.trunc(quotient))
+
+
+_CALCULATIONS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _divide,
+    "%": _take_remainder,
+}
 
 
 def folded(text: str) -> str:

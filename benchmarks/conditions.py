@@ -13,7 +13,7 @@ from typing import Any
 
 from measure import LOGIST, cpu_ms, table
 
-from logist.core.condition import ROOTS, compiled
+from logist.core.condition import ROOTS, compile_condition
 
 FORMS: list[Any] = [
     "output.score >= 80 && output.status === 'approved'",
@@ -44,10 +44,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     runs = parser.parse_args().runs
     data = {"output": OUTPUT, "input": {}}
-    conditions = [compiled(form, ROOTS) for form in FORMS]
-    large = compiled("output.list === output.list", ROOTS)
+    conditions = [compile_condition(form, ROOTS) for form in FORMS]
+    large = compile_condition("output.list === output.list", ROOTS)
     each = len(FORMS) / 1e6
-    loading = best_seconds(lambda: [compiled(form, ROOTS) for form in FORMS], 200, runs) / each
+    loading = best_seconds(lambda: [compile_condition(form, ROOTS) for form in FORMS], 200, runs) / each
     judging = best_seconds(lambda: [condition.judge(data) for condition in conditions], 200, runs) / each
     comparing = best_seconds(lambda: large.judge(LARGE), 3, runs) * 1e3
     with tempfile.TemporaryDirectory() as folder:

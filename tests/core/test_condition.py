@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from logist.core import condition
-from logist.core.condition import ROOTS, ConditionError, Verdict, compiled, rendered
+from logist.core.condition import ROOTS, ConditionError, ConditionVerdict, compile_condition, render_condition
 from logist.core.paths import written
 from tests import support
 
@@ -39,8 +39,8 @@ GOOD: dict[str, Any] = {
 }
 
 
-def judge(form: Any, data: Any = GOOD, roots: frozenset[str] = ROOTS) -> Verdict:
-    return compiled(form, roots).judge(data)
+def judge(form: Any, data: Any = GOOD, roots: frozenset[str] = ROOTS) -> ConditionVerdict:
+    return compile_condition(form, roots).judge(data)
 
 
 # The expressions of the documents this follows, each on data that decide it either way.
@@ -281,7 +281,7 @@ def test_the_differences_from_javascript_are_those_of_the_docs(text: str, output
 
 def test_an_earlier_version_ordered_other_kinds_as_not_taken_and_counted_keys() -> None:
     def judged(text: str, output: Any) -> bool:
-        return compiled(text, ROOTS, javascript=False).judge({"output": output}).taken
+        return compile_condition(text, ROOTS, javascript=False).judge({"output": output}).taken
 
     assert not judged("output.x >= 80", {"x": "85"})
     assert judged("output.x.length > 0", {"x": {"a": 1}})
@@ -347,10 +347,10 @@ FORMS: list[tuple[Any, list[str] | str]] = [
 @pytest.mark.parametrize(("form", "looks_at"), FORMS)
 def test_the_form_of_a_condition(form: Any, looks_at: list[str] | str) -> None:
     expected = CHOICE if looks_at == WORD else looks_at
-    assert [written(path) for path in condition.paths(form)] == expected
-    assert [written(path) for path in compiled(form, ROOTS).paths] == expected
-    assert condition.roots(form) == {path.split(".")[0].split("[")[0] for path in expected}
-    assert compiled(form, ROOTS).roots == condition.roots(form)
+    assert [written(path) for path in condition.find_paths(form)] == expected
+    assert [written(path) for path in compile_condition(form, ROOTS).paths] == expected
+    assert condition.find_roots(form) == {path.split(".")[0].split("[")[0] for path in expected}
+    assert compile_condition(form, ROOTS).roots == condition.find_roots(form)
 
 
 REFUSED: list[tuple[Any, int | None, str]] = [
@@ -414,7 +414,7 @@ def test_what_no_data_could_decide_is_refused_when_it_is_loaded(
     form: Any, column: int | None, message: str
 ) -> None:
     with pytest.raises(ConditionError) as caught:
-        compiled(form, ROOTS)
+        compile_condition(form, ROOTS)
     assert message in caught.value.message
     assert caught.value.column == column
 
@@ -502,4 +502,4 @@ RENDERED: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("form", "text"), RENDERED)
 def test_every_form_is_one_line_for_people(form: Any, text: str) -> None:
-    assert rendered(form) == text
+    assert render_condition(form) == text

@@ -23,7 +23,7 @@ Test: TypeAlias = Callable[[Any], bool]
 MAX_READS = 1_000
 """How often one condition may read from the data, which bounds the time of a judgement and the length of its record."""
 
-_YES_OR_NO = tree.Comparison | tree.Member | tree.Call | tree.Not
+_YES_OR_NO = tree.ComparisonNode | tree.MembershipNode | tree.CallNode | tree.NotNode
 
 
 class DataReader:
@@ -43,7 +43,7 @@ class DataReader:
             raise ConditionError(f"the condition looks at too much: at most {MAX_READS:,} values")
         self.paths[path] = None
 
-    def read(self, path: paths.Path, convert: Callable[[Any], Any]) -> Evaluate:
+    def build_read(self, path: paths.Path, convert: Callable[[Any], Any]) -> Evaluate:
         """Reads the value at a path and converts it; a missing one is Unusable."""
         self.add_path(path)
         lookup = self.lookup
@@ -59,72 +59,72 @@ class DataReader:
 
         return evaluate
 
-    def is_null(self, path: paths.Path) -> Test:
+    def build_null_test(self, path: paths.Path) -> Test:
         """Whether the value is null or missing."""
         self.add_path(path)
         lookup = self.lookup
         return lambda data: lookup(data, path) in (None, paths.MISSING)
 
-    def is_truthy(self, path: paths.Path) -> Test:
+    def build_truth_test(self, path: paths.Path) -> Test:
         """Whether there is a value that counts as true; a missing one does not."""
         self.add_path(path)
         lookup = self.lookup
-        return lambda data: values.truth(lookup(data, path))
+        return lambda data: values.is_truthy(lookup(data, path))
 
 
 def build_test(node: tree.Node, reader: DataReader) -> Test:
     """Whether the node holds. ConditionError for what is no yes or no."""
     match node:
-        case tree.Read():
-            return reader.read(node.path, values.truth)
-        case tree.Constant(value=bool() as constant):
+        case tree.PathNode():
+            return reader.build_read(node.path, values.is_truthy)
+        case tree.ConstantNode(value=bool() as constant):
             return lambda data: constant
-        case tree.Not():
+        case tree.NotNode():
             return negate(build_test(node.node, reader))
-        case tree.Logic():
+        case tree.LogicNode():
             return join_tests(node.sign, [build_test(part, reader) for part in node.nodes])
-        case tree.Choice():
+        case tree.ChoiceNode():
             return _build_choice(node, build_test, reader)
-        case tree.Comparison():
+        case tree.ComparisonNode():
             return _build_comparison(node, reader)
-        case tree.Member():
+        case tree.MembershipNode():
             item, holder = build_value(node.item, reader), build_value(node.holder, reader)
             return lambda data: values.is_member(item(data), holder(data))
-        case tree.Call():
+        case tree.CallNode():
             return _build_call(node, reader)
-    raise ConditionError(f"{_word(node)} is no yes or no: compare it, as in `... > 0`", node.column)
+    raise ConditionError(f"{_describe_node(node)} is no yes or no: compare it, as in `... > 0`", node.column)
 
 
 def build_value(node: tree.Node, reader: DataReader) -> Evaluate:
     """The value of the node."""
     match node:
-        case tree.Read():
-            return reader.read(node.path, values.plain)
-        case tree.Constant():
+        case tree.PathNode():
+            return reader.build_read(node.path, values.to_plain)
+        case tree.ConstantNode():
             constant = _check_text(node)
             return lambda data: constant
-        case tree.Items():
+        case tree.ListNode():
             items = [build_value(item, reader) for item in node.items]
             return lambda data: [item(data) for item in items]
-        case tree.Negative():
+        case tree.NegativeNode():
             number = build_term(node.node, reader)
             _refuse_lists(node.column, node.node)
             return lambda data: values.calculate("-", -0.0, number(data))
-        case tree.Arithmetic():
+        case tree.ArithmeticNode():
             return _build_arithmetic(node, reader)
-        case tree.Choice():
+        case tree.ChoiceNode():
             return _build_choice(node, build_value, reader)
-        case tree.Logic():
+        case tree.LogicNode():
             return _build_default(node, reader)
     return build_test(node, reader)
 
 
 def build_term(node: tree.Node, reader: DataReader) -> Evaluate:
     """The value of the node, to calculate with."""
-    if isinstance(node, tree.Read):
-        return reader.read(node.path, values.term)
-    constant = isinstance(node, tree.Constant) and (node.value is None or isinstance(node.value, bool))
-    if constant or isinstance(node, tree.Items | _YES_OR_NO):
+    if isinstance(node, tree.PathNode):
+        return reader.build_read(node.path, values.to_term)
+    constant = isinstance(node, tree.ConstantNode) and (node.value is None or isinstance(node.value, bool))
+    if constant or isinstance(node, tree.ListNode | _YES_OR_NO):
         raise ConditionError("only numbers and texts are calculated with", node.column)
     return build_value(node, reader)
 
@@ -159,21 +159,21 @@ def join_tests(sign: Literal["&&", "||"], tests: Sequence[Test]) -> Test:
 
 
 def _build_choice(
-    node: tree.Choice, build: Callable[[tree.Node, DataReader], Evaluate], reader: DataReader
+    node: tree.ChoiceNode, build: Callable[[tree.Node, DataReader], Evaluate], reader: DataReader
 ) -> Evaluate:
     condition = build_test(node.condition, reader)
     yes, no = build(node.yes, reader), build(node.no, reader)
     return lambda data: yes(data) if condition(data) else no(data)
 
 
-def _build_comparison(node: tree.Comparison, reader: DataReader) -> Test:
+def _build_comparison(node: tree.ComparisonNode, reader: DataReader) -> Test:
     for one, other in ((node.left, node.right), (node.right, node.left)):
-        if not isinstance(other, tree.Constant) or other.value is not None:
+        if not isinstance(other, tree.ConstantNode) or other.value is not None:
             continue
         if node.sign not in ("==", "!="):
             raise ConditionError("null is neither more nor less than anything", node.column)
-        if isinstance(one, tree.Read):
-            is_null = reader.is_null(one.path)
+        if isinstance(one, tree.PathNode):
+            is_null = reader.build_null_test(one.path)
             return is_null if node.sign == "==" else negate(is_null)
     if node.sign not in ("==", "!="):
         return _build_order(node, reader)
@@ -183,7 +183,7 @@ def _build_comparison(node: tree.Comparison, reader: DataReader) -> Test:
     return lambda data: not values.is_equal(left(data), right(data))
 
 
-def _build_order(node: tree.Comparison, reader: DataReader) -> Test:
+def _build_order(node: tree.ComparisonNode, reader: DataReader) -> Test:
     """A path or constant is converted as JavaScript does; what is calculated must be of one kind, as is all of earlier versions."""
     sign = node.sign
     if reader.javascript and _is_operand(node.left) and _is_operand(node.right):
@@ -196,34 +196,34 @@ def _build_order(node: tree.Comparison, reader: DataReader) -> Test:
 
 def _is_operand(node: tree.Node) -> bool:
     """Whether the node is a path or a constant, also one with a minus."""
-    constant = node.node if isinstance(node, tree.Negative) else node
-    return isinstance(node, tree.Read) or isinstance(constant, tree.Constant)
+    constant = node.node if isinstance(node, tree.NegativeNode) else node
+    return isinstance(node, tree.PathNode) or isinstance(constant, tree.ConstantNode)
 
 
 def _build_operand(node: tree.Node, reader: DataReader) -> Evaluate:
-    if isinstance(node, tree.Read):
-        return reader.read(node.path, values.primitive)
-    if isinstance(node, tree.Negative):
-        assert isinstance(node.node, tree.Constant)
+    if isinstance(node, tree.PathNode):
+        return reader.build_read(node.path, values.to_primitive)
+    if isinstance(node, tree.NegativeNode):
+        assert isinstance(node.node, tree.ConstantNode)
         number = -values.to_number(_check_text(node.node))
         return lambda data: number
     return build_value(node, reader)
 
 
-def _build_call(node: tree.Call, reader: DataReader) -> Test:
+def _build_call(node: tree.CallNode, reader: DataReader) -> Test:
     argument, function, holder = build_value(node.argument, reader), node.function, node.holder
-    if isinstance(holder, tree.Items) and function == "includes":
+    if isinstance(holder, tree.ListNode) and function == "includes":
         items = build_value(holder, reader)
         return lambda data: values.is_member(argument(data), items(data))
-    is_text = isinstance(holder, tree.Constant) and isinstance(holder.value, str)
-    if not is_text and not isinstance(holder, tree.Read):
+    is_text = isinstance(holder, tree.ConstantNode) and isinstance(holder.value, str)
+    if not is_text and not isinstance(holder, tree.PathNode):
         raise ConditionError(f"`.{function}(...)` is a function of a path, a list or a text", node.column)
     value = build_value(holder, reader)
     _refuse_lists(node.column, node.argument)
-    return lambda data: values.call(function, value(data), argument(data))
+    return lambda data: values.call_function(function, value(data), argument(data))
 
 
-def _build_arithmetic(node: tree.Arithmetic, reader: DataReader) -> Evaluate:
+def _build_arithmetic(node: tree.ArithmeticNode, reader: DataReader) -> Evaluate:
     first = build_term(node.first, reader)
     rest = [(sign, build_term(part, reader)) for sign, part in node.rest]
     if any(sign != "+" for sign, _ in rest):
@@ -238,17 +238,17 @@ def _build_arithmetic(node: tree.Arithmetic, reader: DataReader) -> Evaluate:
     return evaluate
 
 
-def _build_default(node: tree.Logic, reader: DataReader) -> Evaluate:
+def _build_default(node: tree.LogicNode, reader: DataReader) -> Evaluate:
     """`output.score || 0` is the first value that counts as true, else the last."""
     if all(isinstance(part, _YES_OR_NO) for part in node.nodes):
         return build_test(node, reader)
     *first, last = node.nodes
-    if node.sign == "&&" or not all(isinstance(part, tree.Read) for part in first):
+    if node.sign == "&&" or not all(isinstance(part, tree.PathNode) for part in first):
         raise ConditionError(f"`{node.sign}` joins what is true or false", node.column)
     candidates = [
-        (reader.is_truthy(part.path), build_value(part, reader))
+        (reader.build_truth_test(part.path), build_value(part, reader))
         for part in first
-        if isinstance(part, tree.Read)
+        if isinstance(part, tree.PathNode)
     ]
     default = build_value(last, reader)
 
@@ -269,25 +269,25 @@ def _refuse_lists(column: int, *nodes: tree.Node) -> None:
 def _is_list(node: tree.Node) -> bool:
     """Whether the node is a list whatever the data."""
     match node:
-        case tree.Items():
+        case tree.ListNode():
             return True
-        case tree.Choice():
+        case tree.ChoiceNode():
             return _is_list(node.yes) and _is_list(node.no)
-        case tree.Arithmetic():
+        case tree.ArithmeticNode():
             return _is_list(node.first) or any(_is_list(part) for _, part in node.rest)
     return False
 
 
-def _check_text(node: tree.Constant) -> str | float | bool | None:
+def _check_text(node: tree.ConstantNode) -> str | float | bool | None:
     if isinstance(node.value, str) and any("\ud800" <= letter <= "\udfff" for letter in node.value):
         raise ConditionError("the text is not valid Unicode", node.column)
     return node.value
 
 
-def _word(node: tree.Node) -> str:
-    if isinstance(node, tree.Constant):
+def _describe_node(node: tree.Node) -> str:
+    if isinstance(node, tree.ConstantNode):
         return "null" if node.value is None else "a text" if isinstance(node.value, str) else "a number"
-    return "a list" if isinstance(node, tree.Items) else "a number"
+    return "a list" if isinstance(node, tree.ListNode) else "a number"
 
 
 def name_path(path: paths.Path) -> str:

@@ -30,7 +30,7 @@ _PREFIXED = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
 _ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
-def kind(value: Any) -> str:
+def describe_kind(value: Any) -> str:
     """The kind of a value, in words."""
     if value is paths.MISSING:
         return "missing"
@@ -48,7 +48,7 @@ def kind(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def truth(value: Any) -> bool:
+def is_truthy(value: Any) -> bool:
     """Truth as in JavaScript: "", 0, NaN, null and false are false; a list or object is true, empty or not."""
     if isinstance(value, list | tuple | dict):
         return True
@@ -57,7 +57,7 @@ def truth(value: Any) -> bool:
     return isinstance(value, str | int | float) and bool(value)
 
 
-def number(value: int | float) -> float:
+def to_float(value: int | float) -> float:
     """The number as a float; one that no float can hold is infinite."""
     try:
         return float(value)
@@ -65,44 +65,46 @@ def number(value: int | float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """The value with floats for numbers and lists for tuples. Unusable for what is too large or no JSON."""
     if isinstance(value, list | tuple | dict):
-        return _container(value, [0], 0)
-    return _scalar(value)
+        return _copy_container(value, [0], 0)
+    return _convert_scalar(value)
 
 
-def _container(value: Any, count: list[int], depth: int) -> Any:
+def _copy_container(value: Any, count: list[int], depth: int) -> Any:
     """`count` is the one tally of all members on the way."""
     count[0] += 1
     if count[0] > MAX_MEMBERS or depth > MAX_NESTING:
         raise Unusable("is too large to be compared")
     if isinstance(value, dict):
-        return {_scalar(str(key)): _container(item, count, depth + 1) for key, item in value.items()}
+        return {
+            _convert_scalar(str(key)): _copy_container(item, count, depth + 1) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_container(item, count, depth + 1) for item in value]
-    return _scalar(value)
+        return [_copy_container(item, count, depth + 1) for item in value]
+    return _convert_scalar(value)
 
 
-def _scalar(value: Any) -> Any:
+def _convert_scalar(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        return number(value)
+        return to_float(value)
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
             raise Unusable("is not valid Unicode text")
         return value
-    raise Unusable(f"is {kind(value)}, which is not JSON")
+    raise Unusable(f"is {describe_kind(value)}, which is not JSON")
 
 
-def term(value: Any) -> Any:
+def to_term(value: Any) -> Any:
     """A value to calculate with: a number, or a text for `+` to join."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise Unusable(f"is {kind(value)}, not a number")
+        raise Unusable(f"is {describe_kind(value)}, not a number")
     if isinstance(value, str) and len(value) > MAX_JOINED:
         raise Unusable(f"is too long to be joined: {len(value):,} characters")
-    return plain(value)
+    return to_plain(value)
 
 
 def lookup_of_earlier_versions(data: Any, path: paths.Path) -> Any:
@@ -115,23 +117,23 @@ def lookup_of_earlier_versions(data: Any, path: paths.Path) -> Any:
     return value
 
 
-def _units(text: str) -> bytes:
+def _encode_units(text: str) -> bytes:
     """The text as JavaScript orders and counts it."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def primitive(value: Any) -> Any:
+def to_primitive(value: Any) -> Any:
     """What JavaScript orders in the place of a value: of a list or object, its text."""
-    return joined(value, [0], 0) if isinstance(value, list | tuple | dict) else value
+    return join_as_text(value, [0], 0) if isinstance(value, list | tuple | dict) else value
 
 
-def joined(value: Any, count: list[int], depth: int) -> str:
+def join_as_text(value: Any, count: list[int], depth: int) -> str:
     """The text that JavaScript makes of a value; `count` is the one tally of all members on the way."""
     count[0] += 1
     if count[0] > MAX_MEMBERS or depth > MAX_NESTING:
         raise Unusable("is too large to be compared")
     if isinstance(value, list | tuple):
-        return ",".join("" if item is None else joined(item, count, depth + 1) for item in value)
+        return ",".join("" if item is None else join_as_text(item, count, depth + 1) for item in value)
     if isinstance(value, dict):
         return "[object Object]"
     if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
@@ -144,14 +146,14 @@ def to_number(value: Any) -> float:
     if value is None:
         return 0.0
     if isinstance(value, int | float):
-        return number(value)
+        return to_float(value)
     text = value.strip() if isinstance(value, str) else "none"
     if not text:
         return 0.0
     if len(text) <= MAX_SHOWN and _DECIMAL.fullmatch(text):
         return float(text)
     if len(text) <= MAX_SHOWN and _PREFIXED.fullmatch(text):
-        return number(int(text, 0))
+        return to_float(int(text, 0))
     return math.nan
 
 
@@ -161,7 +163,7 @@ def is_ordered_in_javascript(sign: str, one: Any, other: Any) -> bool:
     Unusable where JavaScript makes no number of a text: it says false, under a `!` too.
     """
     if isinstance(one, str) and isinstance(other, str):
-        return bool(_ORDERS[sign](_units(one), _units(other)))
+        return bool(_ORDERS[sign](_encode_units(one), _encode_units(other)))
     left, right = to_number(one), to_number(other)
     for value, number_of in ((one, left), (other, right)):
         if isinstance(value, str) and math.isnan(number_of):
@@ -197,7 +199,7 @@ def is_member(item: Any, holder: Any) -> bool:
     raise Unusable
 
 
-def call(function: str, holder: Any, argument: Any) -> bool:
+def call_function(function: str, holder: Any, argument: Any) -> bool:
     """`holder.function(argument)` for plain values: `includes`, `startsWith` or `endsWith`."""
     if function == "includes" and isinstance(holder, list):
         return is_member(argument, holder)
@@ -243,43 +245,43 @@ _CALCULATIONS: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """The text as words are compared: without case, and without space around or doubled."""
     return " ".join(text.split()).casefold()
 
 
-def alike(one: Any, other: Any) -> bool:
+def is_alike(one: Any, other: Any) -> bool:
     """Whether two values are the same to a person who writes labels.
 
     Texts are compared without case and surrounding space; a text is like the number it spells, and like
     true (false) if it says true or yes (false or no); everything else has to be equal.
     """
     if isinstance(one, str) and isinstance(other, str):
-        return folded(one) == folded(other)
+        return fold_text(one) == fold_text(other)
     if isinstance(one, str) or isinstance(other, str):
         text, value = (one, other) if isinstance(one, str) else (other, one)
-        return _spells(folded(text), value)
+        return _is_spelled(fold_text(text), value)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(alike, one, other))
+        return len(one) == len(other) and all(map(is_alike, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(is_alike(one[key], other[key]) for key in one)
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     return bool(one == other)
 
 
-def _spells(text: str, value: Any) -> bool:
+def _is_spelled(text: str, value: Any) -> bool:
     if isinstance(value, bool):
         return text in (("true", "yes") if value else ("false", "no"))
     if not isinstance(value, int | float) or len(text) > MAX_SHOWN:
         return False
     try:
-        return float(text) == number(value)
+        return float(text) == to_float(value)
     except ValueError:
         return False
 
 
-def short(value: Any) -> Any:
+def shorten(value: Any) -> Any:
     """The value as a verdict keeps it: itself if it is JSON and small, else a text that is cut."""
     if value is None or isinstance(value, bool):
         return value
@@ -292,16 +294,18 @@ def short(value: Any) -> Any:
     if not isinstance(value, list | tuple | dict):
         return value if isinstance(value, int | float) and len(text) <= MAX_SHOWN else text
     if text[0] not in "[{":
-        return f"{kind(value)} that is not JSON"
+        return f"{describe_kind(value)} that is not JSON"
     if len(text) <= MAX_SHOWN:
-        return _small(value)
-    return f"{kind(value)} of {len(value):,}: {text}".encode("utf-8", "backslashreplace").decode("utf-8")
+        return _shorten_members(value)
+    return f"{describe_kind(value)} of {len(value):,}: {text}".encode("utf-8", "backslashreplace").decode(
+        "utf-8"
+    )
 
 
-def _small(value: Any) -> Any:
+def _shorten_members(value: Any) -> Any:
     """A copy of a container whose JSON is known to be short, hence flat enough to walk."""
     if isinstance(value, dict):
-        return {short(str(key)): _small(item) for key, item in value.items()}
+        return {shorten(str(key)): _shorten_members(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_small(item) for item in value]
-    return short(value)
+        return [_shorten_members(item) for item in value]
+    return shorten(value)

@@ -75,5 +75,5 @@ def _reason_for_approval(doing: Step | None, metadata: JsonObject, facts: Facts)
     verdict = routing.holds(doing.confirm, facts)
     if verdict.error and strict:
         return f"whether this step is to be confirmed can't be judged: {verdict.error}"
-    form = condition.rendered(doing.confirm)
+    form = condition.render_condition(doing.confirm)
     return f"this step is to be confirmed where `{form}` holds" if verdict.taken else ""

@@ -95,13 +95,13 @@ def choice_fault(flow: Workflow, step_id: str, suggestion: object) -> str:
     return f"`suggested_next_stage` is {shown(suggestion)}; {there}"
 
 
-def holds(form: Any, facts: Facts) -> condition.Verdict:
+def holds(form: Any, facts: Facts) -> condition.ConditionVerdict:
     """What a condition says of the data; one that does not compile does not hold."""
     try:
         javascript = Rule.JAVASCRIPT_ORDER in facts.rules
-        return condition.compiled(form, facts.roots, javascript=javascript).judge(facts.data)
+        return condition.compile_condition(form, facts.roots, javascript=javascript).judge(facts.data)
     except condition.ConditionError as error:
-        return condition.Verdict(False, error=str(error))
+        return condition.ConditionVerdict(False, error=str(error))
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def _beyond(flow: Workflow, step: Step) -> str:
     return next((edge for edge in edges if edge.condition is None), edges[0]).target
 
 
-def _skipped(step: Step, verdict: condition.Verdict) -> JsonObject:
-    told: JsonObject = {"skipped": step.id, "condition": condition.rendered(step.when)}
+def _skipped(step: Step, verdict: condition.ConditionVerdict) -> JsonObject:
+    told: JsonObject = {"skipped": step.id, "condition": condition.render_condition(step.when)}
     reason = _unjudged(verdict)
     return _with_values(told, verdict.values, {"condition": reason} if reason else {})
 
@@ -172,7 +172,9 @@ def _decided(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]
     chosen = chosen or default
     told: JsonObject = {"decision": step_id, "branch": chosen.target if chosen else None, **by}
     if chosen is not None:
-        told["condition"] = DEFAULT if chosen.condition is None else condition.rendered(chosen.condition)
+        told["condition"] = (
+            DEFAULT if chosen.condition is None else condition.render_condition(chosen.condition)
+        )
     if chosen is default and _is_loop(flow.step(step_id)):
         told["leaves_loop"] = True
     told = _with_values(told, values, errors)
@@ -222,13 +224,13 @@ def _first(edges: list[Edge], facts: Facts, values: JsonObject, errors: dict[str
         verdict = holds(edge.condition, facts)
         values.update(verdict.values)
         if reason := _unjudged(verdict):
-            errors[condition.rendered(edge.condition)] = reason
+            errors[condition.render_condition(edge.condition)] = reason
         if verdict.taken:
             return edge
     return None
 
 
-def _unjudged(verdict: condition.Verdict) -> str:
+def _unjudged(verdict: condition.ConditionVerdict) -> str:
     """Why a condition says nothing about the data; empty where it does.
 
     A bare name in an object condition counts as null where it is missing, so that alone is no error.

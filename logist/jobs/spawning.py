@@ -142,7 +142,9 @@ def _why_no_items(step: Step, found: JsonObject) -> str:
     value = paths.lookup(found, step.items_path or "")
     if value is paths.MISSING:
         return "is missing"
-    return "is an empty list" if isinstance(value, list) else f"is {condition.kind(value)}, not a list"
+    return (
+        "is an empty list" if isinstance(value, list) else f"is {condition.describe_kind(value)}, not a list"
+    )
 
 
 def _items(step: Step, found: JsonObject) -> tuple[list[Any], str]:

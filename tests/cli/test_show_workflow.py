@@ -214,7 +214,7 @@ def test_the_status_of_a_job_with_a_workflow_judges_nothing(desk: Desk) -> None:
     assert "step: list (1 of 4, task)" in ran.out
     loaded = {line.rpartition("|")[2].strip() for line in ran.err.splitlines()}
     assert "logist.jobs.marking" in loaded
-    assert {"lark", "cel_expr_python", "jsonschema", "litellm"} & loaded == set()
+    assert {"lark", "logist.core.condition", "jsonschema", "litellm"} & loaded == set()
 
 
 def test_a_workflow_of_a_newer_logist_is_left_out(desk: Desk) -> None:

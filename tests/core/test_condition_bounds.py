@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core.condition import ROOTS, ConditionError, Verdict, compiled, rendered, roots
-from logist.core.condition import paths as condition_paths
+from logist.core.condition import (
+    ROOTS,
+    ConditionError,
+    ConditionVerdict,
+    compile_condition,
+    find_roots,
+    render_condition,
+)
+from logist.core.condition import find_paths as condition_paths
 from logist.core.paths import written
 from tests.support import examples
 
@@ -42,8 +51,8 @@ BOMBS: list[tuple[Any, str]] = [
     ("output.x ? " * 100 + "true" + " : false" * 100, "nested too deep"),
     ("1 in " + "[" * 900, "nested too deep"),
     ("output.x" + " + output.x" * 100 + " > 1", "too many terms"),
-    ("output.x" + " % 3" * 19 + " > 1", "too long"),
-    ("output.a.includes(" * 15 + "1" + ")" * 15, "too long"),
+    ("output.a.includes(" * 20 + "1" + ")" * 20, "nested too deep"),
+    ({"and": [" || ".join(f"output.a{i}" for i in range(130))] * 8}, "looks at too much: at most 1,000"),
     ("[1, 2].map(x, [1, 2].map(y, x * y)).length > 1", "unknown function `map`"),
     ("output.x.filter(y, true)", "unknown function `filter`"),
     ("output.x.all(y, y > 1)", "unknown function `all`"),
@@ -63,10 +72,34 @@ BOMBS: list[tuple[Any, str]] = [
 def test_a_bomb_ends_at_once(form: Any, message: str) -> None:
     if message:
         with pytest.raises(ConditionError, match=message):
-            compiled(form, ROOTS)
+            compile_condition(form, ROOTS)
     else:
-        assert compiled(form, ROOTS).judge({"output": {"a129": 1}}).taken is True
-    assert len(rendered(form)) <= 503
+        assert compile_condition(form, ROOTS).judge({"output": {"a129": 1}}).taken is True
+    assert len(render_condition(form)) <= 503
+
+
+DEEPEST = [
+    ("output.x" + " % 3" * 19 + " > 1", True),
+    ("(1 + 2 * " * 19 + "output.x" + ")" * 19 + " > 1", True),
+    ("output.z && output.y || (" * 18 + "output.x > 1" + ")" * 18, True),
+    ("output.a.includes(" * 19 + "1" + ")" * 19, False),
+    ("1 in " + "[" * 19 + "1" + "]" * 19, False),
+]
+
+
+@pytest.mark.parametrize(("text", "taken"), DEEPEST, ids=[text[:20] for text, _ in DEEPEST])
+def test_the_deepest_condition_that_is_allowed_needs_little_of_the_stack(text: str, taken: bool) -> None:
+    form: Any = text
+    for _ in range(9):
+        form = {"and": [form]}
+    data = {"output": {"x": 2, "y": True, "z": False, "a": [1]}}
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 400)
+    try:
+        verdict = compile_condition(form, ROOTS).judge(data)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert (verdict.taken, verdict.error) == (taken, None)
 
 
 def deep(depth: int) -> list[Any]:
@@ -104,17 +137,17 @@ LARGE: list[tuple[Any, Any, str | None]] = [
 @pytest.mark.parametrize(("form", "output", "error"), LARGE, ids=[str(form)[:60] for form, *_ in LARGE])
 def test_large_and_odd_data_are_judged_at_once(form: Any, output: Any, error: str | None) -> None:
     if error == "":
-        assert compiled(form.replace("_", ""), ROOTS).judge({"output": output}).taken is True
+        assert compile_condition(form.replace("_", ""), ROOTS).judge({"output": output}).taken is True
         return
-    verdict = compiled(form, ROOTS).judge({"output": output})
+    verdict = compile_condition(form, ROOTS).judge({"output": output})
     assert verdict.error == error
     assert verdict.taken is ("u0000" in str(form))
 
 
 def test_data_that_hold_themselves_are_judged() -> None:
     for form in ("output === input", "output.self.self", {"var": "output", "equals": {"a": 1}}, "Yes"):
-        verdict = compiled(form, ROOTS).judge(endless_data())
-        assert isinstance(verdict, Verdict)
+        verdict = compile_condition(form, ROOTS).judge(endless_data())
+        assert isinstance(verdict, ConditionVerdict)
         assert len(str(verdict.values)) < 500
 
 
@@ -149,16 +182,16 @@ OBJECTS = st.recursive(
 def test_only_a_condition_error_comes_out_of_loading_and_nothing_out_of_judging(
     form: Any, odd: Any, data: dict[str, Any]
 ) -> None:
-    rendered(form)
+    render_condition(form)
     with contextlib.suppress(ConditionError):
-        sound = compiled(form, ROOTS)
+        sound = compile_condition(form, ROOTS)
         for given_data in (data, odd):
             verdict = sound.judge(given_data)
             assert verdict.error is None or not verdict.taken
             assert len(json.dumps(verdict.values)) < 5_000
             assert {*verdict.values, *verdict.missing} == {written(path) for path in sound.paths}
         assert condition_paths(form) == sound.paths
-        assert roots(form) <= ROOTS
+        assert find_roots(form) <= ROOTS
 
 
 # An expression and what it is for `n` and `m`, said in Python.
@@ -212,4 +245,4 @@ TESTS: st.SearchStrategy[Said] = st.recursive(
 @given(TESTS, st.integers(-5, 90), st.floats(-5, 90))
 def test_expressions_over_numbers_are_what_python_says(said: Said, n: int, m: float) -> None:
     names = {"n": n, "m": m}
-    assert compiled(said[0], ROOTS).judge({"output": names}).taken is said[1](names)
+    assert compile_condition(said[0], ROOTS).judge({"output": names}).taken is said[1](names)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from logist.core.condition import compiled
+from logist.core.condition import compile_condition
 from logist.core.template import Rendered, TemplateError, problems, render
 
 DATA: dict[str, Any] = {
@@ -308,6 +308,6 @@ def test_a_length_is_that_of_conditions(value: object, length: int | None) -> No
     data = {"output": {"x": value}}
     text = "{{output.x.length}}"
     assert render(text, data).text == (text if length is None else str(length))
-    verdict = compiled("output.x.length >= 0", ["output"]).judge(data)
+    verdict = compile_condition("output.x.length >= 0", ["output"]).judge(data)
     assert verdict.values.get("output.x.length") == length
     assert verdict.missing == (("output.x.length",) if length is None else ())

@@ -1,4 +1,4 @@
-"""Conditions on branches and steps: never code, CEL underneath, judged without a model.
+"""Conditions on branches and steps: never run as code, judged without a model.
 
 A condition comes in one of these forms; the first that fits is taken:
 
@@ -36,26 +36,26 @@ from typing import Any
 
 from logist.core.condition.expression import FUNCTIONS
 from logist.core.condition.fault import ConditionError
-from logist.core.condition.forms import CHOICE, Reading
-from logist.core.condition.judging import Condition, Verdict, compiled
-from logist.core.condition.rendering import rendered
-from logist.core.condition.values import kind
+from logist.core.condition.forms import CHOICE, ConditionBuilder
+from logist.core.condition.judging import Condition, ConditionVerdict, compile_condition
+from logist.core.condition.rendering import render_condition
+from logist.core.condition.values import describe_kind
 from logist.core.paths import Path
 
 ROOTS = frozenset({"input", "output", "steps", "index", "total", "parentId", "aggregatedResults"})
 """The names that stand in the data of every step; a caller adds the item variable and the fields of the task."""
 
 
-def paths(form: Any, known_roots: Collection[str] = ROOTS) -> tuple[Path, ...]:
-    """Every path that a condition looks at, in order. ConditionError for one that is not sound."""
-    reading = Reading(frozenset(known_roots))
-    reading.program(form)
-    return tuple(reading.slots.reads)
+def find_paths(form: Any, known_roots: Collection[str] = ROOTS) -> tuple[Path, ...]:
+    """Every path that a condition reads, in order. ConditionError if the condition is invalid."""
+    reading = ConditionBuilder(frozenset(known_roots))
+    reading.build_test(form)
+    return tuple(reading.reader.paths)
 
 
-def roots(form: Any, known_roots: Collection[str] = ROOTS) -> frozenset[str]:
-    """The first names of the paths that a condition looks at. ConditionError for one that is not sound."""
-    return frozenset(str(path[0]) for path in paths(form, known_roots) if path)
+def find_roots(form: Any, known_roots: Collection[str] = ROOTS) -> frozenset[str]:
+    """The first names of the paths that a condition reads. ConditionError if the condition is invalid."""
+    return frozenset(str(path[0]) for path in find_paths(form, known_roots) if path)
 
 
 __all__ = [
@@ -64,10 +64,10 @@ __all__ = [
     "ROOTS",
     "Condition",
     "ConditionError",
-    "Verdict",
-    "compiled",
-    "kind",
-    "paths",
-    "rendered",
-    "roots",
+    "ConditionVerdict",
+    "compile_condition",
+    "describe_kind",
+    "find_paths",
+    "find_roots",
+    "render_condition",
 ]

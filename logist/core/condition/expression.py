@@ -1,4 +1,4 @@
-"""Reads an expression: JavaScript's signs and precedence, and of its language only what a branch needs."""
+"""Parses an expression: JavaScript's operators and precedence, and of its language only what a branch needs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal, cast
 from logist.core import paths
 from logist.core.condition import tree
 from logist.core.condition.fault import ConditionError
-from logist.core.condition.lexer import Token, tokens
+from logist.core.condition.lexer import Token, split_tokens
 
 MAX_DEPTH = 20
-"""Brackets, signs and choices within each other."""
+"""Levels of nested brackets, signs and choices."""
 MAX_TERMS = 20
 """Of one sum or product."""
 
@@ -33,16 +33,16 @@ _WORDS = {"and": "&&", "or": "||", "not": "!", "is": "===", "equals": "==="}
 _IN = "in"
 
 
-def parsed(text: str, root_fault: Callable[[paths.Path], str | None]) -> tree.Node:
-    """The tree of an expression. ConditionError, with the column, for what is none.
+def parse_expression(text: str, root_fault: Callable[[paths.Path], str | None]) -> tree.Node:
+    """The tree of an expression. ConditionError, with the column, for a syntax error.
 
     `root_fault` says what is wrong with the first name of a path, if anything is.
     """
-    return _Reading(list(tokens(text)), root_fault).whole()
+    return _Parser(list(split_tokens(text)), root_fault).parse_all()
 
 
-class _Reading:
-    """A walk over the words of one expression, one method for each precedence, the weakest first."""
+class _Parser:
+    """A recursive-descent parser with one method for each level of precedence, the weakest first."""
 
     def __init__(self, words: list[Token], root_fault: Callable[[paths.Path], str | None]) -> None:
         self._words = words
@@ -50,30 +50,30 @@ class _Reading:
         self._here = 0
         self._depth = 0
 
-    def whole(self) -> tree.Node:
-        node = self._choice()
+    def parse_all(self) -> tree.Node:
+        node = self._parse_choice()
         if self._next.kind != "end":
-            raise self._unexpected()
+            raise self._make_error()
         return node
 
     @property
     def _next(self) -> Token:
         return self._words[self._here]
 
-    def _take(self) -> Token:
+    def _take_token(self) -> Token:
         token = self._next
         self._here += 1
         return token
 
-    def _at(self, signs: Collection[str]) -> bool:
+    def _is_at(self, signs: Collection[str]) -> bool:
         return self._next.kind == "sign" and self._next.text in signs
 
-    def _expect(self, sign: str) -> None:
-        if not self._at((sign,)):
-            raise self._unexpected(f"`{sign}` is missing")
+    def _expect_sign(self, sign: str) -> None:
+        if not self._is_at((sign,)):
+            raise self._make_error(f"`{sign}` is missing")
         self._here += 1
 
-    def _unexpected(self, wanted: str = "") -> ConditionError:
+    def _make_error(self, wanted: str = "") -> ConditionError:
         token = self._next
         if token.kind == "end":
             return ConditionError(wanted or "the expression breaks off: a value is missing", token.column)
@@ -85,149 +85,151 @@ class _Reading:
             )
         return ConditionError(wanted or f"`{token.text[:40]}` can't stand here", token.column)
 
-    def _deeper(self) -> None:
+    def _enter_level(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ConditionError(
                 f"the expression is nested too deep: at most {MAX_DEPTH} levels", self._next.column
             )
 
-    def _choice(self) -> tree.Node:
-        self._deeper()
-        node = self._logic("||", self._all)
-        if self._at("?"):
-            column = self._take().column
-            yes = self._choice()
-            self._expect(":")
-            node = tree.Choice(node, yes, self._choice(), column)
+    def _parse_choice(self) -> tree.Node:
+        self._enter_level()
+        node = self._parse_logic("||", self._parse_all_of)
+        if self._is_at("?"):
+            column = self._take_token().column
+            yes = self._parse_choice()
+            self._expect_sign(":")
+            node = tree.ChoiceNode(node, yes, self._parse_choice(), column)
         self._depth -= 1
         return node
 
-    def _all(self) -> tree.Node:
-        return self._logic("&&", self._comparison)
+    def _parse_all_of(self) -> tree.Node:
+        return self._parse_logic("&&", self._parse_comparison)
 
-    def _logic(self, sign: Literal["&&", "||"], part: Callable[[], tree.Node]) -> tree.Node:
+    def _parse_logic(self, sign: Literal["&&", "||"], part: Callable[[], tree.Node]) -> tree.Node:
         column = self._next.column
         nodes = [part()]
-        while self._at((sign,)):
+        while self._is_at((sign,)):
             self._here += 1
             nodes.append(part())
-        return nodes[0] if len(nodes) == 1 else tree.Logic(sign, tuple(nodes), column)
+        return nodes[0] if len(nodes) == 1 else tree.LogicNode(sign, tuple(nodes), column)
 
-    def _comparison(self) -> tree.Node:
-        left = self._sum()
+    def _parse_comparison(self) -> tree.Node:
+        left = self._parse_sum()
         token = self._next
         node = left
-        if self._at(_COMPARISONS):
+        if self._is_at(_COMPARISONS):
             self._here += 1
             sign = cast(tree.ComparisonSign, _SIGNS.get(token.text, token.text))
-            node = tree.Comparison(sign, left, self._sum(), token.column)
+            node = tree.ComparisonNode(sign, left, self._parse_sum(), token.column)
         elif token.kind == "path" and token.text == _IN:
             self._here += 1
-            node = tree.Member(left, self._sum(), token.column)
+            node = tree.MembershipNode(left, self._parse_sum(), token.column)
         if node is not left and (
-            self._at(_COMPARISONS) or (self._next.text == _IN and self._next.kind == "path")
+            self._is_at(_COMPARISONS) or (self._next.text == _IN and self._next.kind == "path")
         ):
             raise ConditionError(
                 "one comparison at a time: join two with `&&`, or use brackets", self._next.column
             )
         return node
 
-    def _sum(self) -> tree.Node:
-        return self._arithmetic("+-", self._product)
+    def _parse_sum(self) -> tree.Node:
+        return self._parse_arithmetic("+-", self._parse_product)
 
-    def _product(self) -> tree.Node:
-        return self._arithmetic("*/%", self._single)
+    def _parse_product(self) -> tree.Node:
+        return self._parse_arithmetic("*/%", self._parse_signed)
 
-    def _arithmetic(self, signs: str, part: Callable[[], tree.Node]) -> tree.Node:
+    def _parse_arithmetic(self, signs: str, part: Callable[[], tree.Node]) -> tree.Node:
         first = part()
         rest: list[tuple[str, tree.Node]] = []
         column = self._next.column
-        while self._at(signs):
-            sign = self._take()
+        while self._is_at(signs):
+            sign = self._take_token()
             if len(rest) + 2 > MAX_TERMS:
                 raise ConditionError(f"too many terms: at most {MAX_TERMS}", sign.column)
             rest.append((sign.text, part()))
-        return tree.Arithmetic(first, tuple(rest), column) if rest else first
+        return tree.ArithmeticNode(first, tuple(rest), column) if rest else first
 
-    def _single(self) -> tree.Node:
-        if not self._at("!-+"):
-            return self._called(self._primary())
-        self._deeper()
-        sign = self._take()
-        node = self._single()
+    def _parse_signed(self) -> tree.Node:
+        if not self._is_at("!-+"):
+            return self._parse_method(self._parse_primary())
+        self._enter_level()
+        sign = self._take_token()
+        node = self._parse_signed()
         self._depth -= 1
         if sign.text == "!":
-            return tree.Not(node, sign.column)
+            return tree.NotNode(node, sign.column)
         if sign.text == "-":
-            return tree.Negative(node, sign.column)
+            return tree.NegativeNode(node, sign.column)
         return node
 
-    def _primary(self) -> tree.Node:
+    def _parse_primary(self) -> tree.Node:
         token = self._next
         if token.kind == "number":
-            return tree.Constant(self._take().number, token.column)
+            return tree.ConstantNode(self._take_token().number, token.column)
         if token.kind == "text":
-            return tree.Constant(self._take().text, token.column)
+            return tree.ConstantNode(self._take_token().text, token.column)
         if token.kind == "path" and token.text != _IN:
-            return self._path(self._take())
-        if self._at("("):
+            return self._parse_path(self._take_token())
+        if self._is_at("("):
             self._here += 1
-            node = self._choice()
-            self._expect(")")
+            node = self._parse_choice()
+            self._expect_sign(")")
             return node
-        if self._at("["):
-            return tree.Items(tuple(self._items()), token.column)
-        if self._at(_COMPARISONS) and self._here == 0:
+        if self._is_at("["):
+            return tree.ListNode(tuple(self._parse_items()), token.column)
+        if self._is_at(_COMPARISONS) and self._here == 0:
             example = f"`output.score {token.text} ...`"
             raise ConditionError(
                 f"what is compared stands before `{token.text}`, as in {example}", token.column
             )
-        raise self._unexpected()
+        raise self._make_error()
 
-    def _items(self) -> list[tree.Node]:
+    def _parse_items(self) -> list[tree.Node]:
         self._here += 1
         items: list[tree.Node] = []
-        while not self._at("]"):
-            items.append(self._choice())
-            if not self._at("]"):
-                self._expect(",")
+        while not self._is_at("]"):
+            items.append(self._parse_choice())
+            if not self._is_at("]"):
+                self._expect_sign(",")
         self._here += 1
         return items
 
-    def _path(self, token: Token) -> tree.Node:
-        """A path, or a function of one: `output.tags.includes(...)`."""
+    def _parse_path(self, token: Token) -> tree.Node:
+        """A path, or a function called on a path: `output.tags.includes(...)`."""
         if token.path in _CONSTANTS and not token.text.startswith("."):
-            return tree.Constant(_CONSTANTS[token.path], token.column)
+            return tree.ConstantNode(_CONSTANTS[token.path], token.column)
         *holder, name = token.path
-        if not self._at("("):
-            return self._read(token.path, token.column)
-        function = self._function(str(name), token.column, bare=not holder)
-        return self._call(function, self._read(tuple(holder), token.column), token.column)
+        if not self._is_at("("):
+            return self._make_path_node(token.path, token.column)
+        function = self._find_function(str(name), token.column, bare=not holder)
+        return self._parse_call(function, self._make_path_node(tuple(holder), token.column), token.column)
 
-    def _read(self, path: paths.Path, column: int) -> tree.Node:
+    def _make_path_node(self, path: paths.Path, column: int) -> tree.Node:
         if fault := self._root_fault(path):
             raise ConditionError(fault, column)
-        return tree.Read(path, column)
+        return tree.PathNode(path, column)
 
-    def _called(self, node: tree.Node) -> tree.Node:
-        """A function of something that is no path: `['a', 'b'].includes(...)`."""
+    def _parse_method(self, node: tree.Node) -> tree.Node:
+        """A function called on anything but a path: `['a', 'b'].includes(...)`."""
         token = self._next
         if token.kind != "path" or not token.text.startswith("."):
             return node
         self._here += 1
-        if len(token.path) != 1 or not self._at("("):
+        if len(token.path) != 1 or not self._is_at("("):
             raise ConditionError("only a path has fields", token.column)
-        return self._call(self._function(str(token.path[0]), token.column, bare=False), node, token.column)
+        return self._parse_call(
+            self._find_function(str(token.path[0]), token.column, bare=False), node, token.column
+        )
 
-    def _function(self, name: str, column: int, *, bare: bool) -> tree.Function:
+    def _find_function(self, name: str, column: int, *, bare: bool) -> tree.Function:
         if bare or name not in FUNCTIONS:
             known = ", ".join(f".{name}(...)" for name in FUNCTIONS)
             raise ConditionError(f"unknown function `{name}`; known: {known}", column)
         return cast(tree.Function, FUNCTIONS[name])
 
-    def _call(self, function: tree.Function, holder: tree.Node, column: int) -> tree.Node:
-        self._expect("(")
-        argument = self._choice()
-        self._expect(")")
-        return tree.Call(function, holder, argument, column)
+    def _parse_call(self, function: tree.Function, holder: tree.Node, column: int) -> tree.Node:
+        self._expect_sign("(")
+        argument = self._parse_choice()
+        self._expect_sign(")")
+        return tree.CallNode(function, holder, argument, column)

@@ -13,4 +13,7 @@ class ConditionError(ValueError):
 
 
 class Unusable(Exception):
-    """Why a value can't be judged, in words for a person; never leaves the package."""
+    """Why a value can't be judged, in words for a person; never leaves the package.
+
+    Without words it is the kinds of the values that do not fit, and the verdict names them all.
+    """

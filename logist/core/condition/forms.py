@@ -1,30 +1,29 @@
-"""Tells the forms of a condition apart and makes a program of each."""
+"""Tells the forms of a condition apart and builds the test of each."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Collection
-from contextlib import suppress
 from typing import Any
 
 from logist.core import paths
-from logist.core.condition import cel, emitting, objects, values
-from logist.core.condition.expression import parsed
+from logist.core.condition import evaluation, objects, values
+from logist.core.condition.evaluation import DataReader, Test
+from logist.core.condition.expression import parse_expression
 from logist.core.condition.fault import ConditionError, Unusable
-from logist.core.condition.slots import Slots, named
 
 MAX_CHARACTERS = 2_000
-"""Of a condition that is text."""
+"""Of one condition in text form."""
 MAX_DEPTH = 10
-"""Objects within each other."""
+"""Levels of nested objects."""
 MAX_PARTS = 200
 """Conditions in one object."""
 MAX_CHOICES = 200
 """Values after `field:`."""
 
 CHOICE: paths.Path = ("output", "choice")
-"""What a plain word is compared with."""
+"""The path that a plain word is compared with."""
 
 _BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
@@ -38,106 +37,90 @@ _COLON = re.compile(r"\s*:(?!:)")
 _ITEM = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^,]*?))\s*(?:,|$)""", re.DOTALL)
 
 
-class Reading:
-    """One condition on its way to a program."""
+class ConditionBuilder:
+    """Builds the test of one condition, and counts its parts."""
 
     def __init__(self, known_roots: Collection[str], *, javascript: bool = True) -> None:
-        self.slots = Slots(javascript=javascript)
+        self.reader = DataReader(javascript=javascript)
         self._roots = known_roots
         self._parts = 0
 
-    def program(self, form: Any, depth: int = 0) -> str:
-        """CEL for any form; its values are in `slots`. Raises ConditionError."""
+    def build_test(self, form: Any, depth: int = 0) -> Test:
+        """The test for a condition of any form; `reader` collects its paths. Raises ConditionError."""
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise ConditionError(f"too many conditions in one: at most {MAX_PARTS}")
         if isinstance(form, bool):
-            return "true" if form else "false"
+            return lambda data: form
         if isinstance(form, dict):
-            return self._object(form, depth)
+            return self._build_object(form, depth)
         if isinstance(form, str):
-            return self._text(form)
-        raise ConditionError(f"a condition is a text or an object, not {values.kind(form)}")
+            return self._build_text(form)
+        raise ConditionError(f"a condition is a text or an object, not {values.describe_kind(form)}")
 
-    def _object(self, form: dict[Any, Any], depth: int) -> str:
+    def _build_object(self, form: dict[Any, Any], depth: int) -> Test:
         if depth == MAX_DEPTH:
             raise ConditionError(f"the condition is nested too deep: at most {MAX_DEPTH} levels")
-        objects.checked(form)
-        all_of = objects.tested(form, self.slots, self._roots, f"{self._parts}")
+        objects.check_object(form)
+        all_of = objects.build_tests(form, self.reader, self._roots)
         if "and" in form:
-            all_of += [f"({self.program(part, depth + 1)})" for part in form["and"]]
+            all_of += [self.build_test(part, depth + 1) for part in form["and"]]
         if "or" in form:
-            any_of = [f"({self.program(part, depth + 1)})" for part in form["or"]]
-            all_of.append(f"({' || '.join(any_of) or 'false'})")
+            any_of = [self.build_test(part, depth + 1) for part in form["or"]]
+            all_of.append(evaluation.join_tests("||", any_of))
         if "not" in form:
-            all_of.append(f"!({self.program(form['not'], depth + 1)})")
+            all_of.append(evaluation.negate(self.build_test(form["not"], depth + 1)))
         if "unless" in form:
-            all_of.append(self._unless(form["unless"], depth + 1))
-        return " && ".join(all_of) or "true"
+            all_of.append(self._build_unless(form["unless"], depth + 1))
+        return evaluation.join_tests("&&", all_of)
 
-    def _unless(self, form: Any, depth: int) -> str:
+    def _build_unless(self, form: Any, depth: int) -> Test:
         """Whether a condition does not hold; unlike `not`, also where it can't be judged."""
-        inner = Reading(self._roots, javascript=self.slots.javascript)
-        inner._parts = self._parts
-        text = inner.program(form, depth)
-        self._parts = inner._parts
-        takes = tuple(inner.slots.takes)
-        program = cel.compiled(text, len(takes))
-        self.slots.reads |= inner.slots.reads
+        inner = self.build_test(form, depth)
 
-        def take(data: Any) -> bool:
-            given = {}
-            for number, take_value in enumerate(takes):
-                with suppress(Unusable):
-                    given[f"v{number}"] = take_value(data)
+        def test(data: Any) -> bool:
             try:
-                return not cel.judged(program, given)
-            except cel.Faulty:
+                return not inner(data)
+            except Unusable:
                 return True
 
-        return self.slots.name(("unless", self._parts), take)
+        return test
 
-    def _text(self, form: str) -> str:
+    def _build_text(self, form: str) -> Test:
         if len(form) > MAX_CHARACTERS:
             raise ConditionError(f"too long: {len(form):,} characters, at most {MAX_CHARACTERS:,}", 1)
         text = _BREAK.sub(lambda match: " " * len(match[0]), form)
         if not text.strip():
             raise ConditionError("the condition is empty", 1)
-        if (one_of := self._one_of(text)) is not None:
+        if (one_of := self._build_one_of(text)) is not None:
             return one_of
         if self._is_expression(text):
-            return emitting.truth(parsed(text, self._root_fault), self.slots)
+            return evaluation.build_test(parse_expression(text, self._find_root_fault), self.reader)
         word = text.strip()
         path, end = paths.scan(word, 0)
         if end == len(word) and (path[0] in self._roots or not self._is_word(word, path)):
-            if fault := self._root_fault(path):
+            if fault := self._find_root_fault(path):
                 raise ConditionError(f"{fault} (a word that has dots is put in quotes)", text.index(word) + 1)
-            return self.slots.truth(path)
-        return self._alike(CHOICE, [self._unquoted(word, text)])
+            return self.reader.build_read(path, values.is_truthy)
+        return self._build_alike(CHOICE, [self._unquote(word, text)])
 
-    def _one_of(self, text: str) -> str | None:
+    def _build_one_of(self, text: str) -> Test | None:
         """`field:v1,v2`, or None for a text of another form."""
         start = len(text) - len(text.lstrip())
         path, end = paths.scan(text, start)
         colon = _COLON.match(text, end)
         if not path or text[start] == "[" or not colon:
             return None
-        choices = _items(text, colon.end())
-        return self._alike(path if path[0] in self._roots else ("output", *path), choices)
+        choices = _split_choices(text, colon.end())
+        return self._build_alike(path if path[0] in self._roots else ("output", *path), choices)
 
-    def _alike(self, path: paths.Path, choices: list[str]) -> str:
-        self.slots.reads[path] = None
-
-        def take(data: Any) -> bool:
-            value = self.slots.lookup(data, path)
-            if value is paths.MISSING:
-                raise Unusable(f"`{named(path)}` is missing")
-            return any(values.alike(value, choice) for choice in choices)
-
-        return self.slots.name(("alike", path, tuple(choices)), take)
+    def _build_alike(self, path: paths.Path, choices: list[str]) -> Test:
+        return self.reader.build_read(
+            path, lambda value: any(values.is_alike(value, choice) for choice in choices)
+        )
 
     def _is_expression(self, text: str) -> bool:
-        """Whether it has a sign or a call outside quotes, or goes into a known root."""
+        """Whether the text has an operator or a call outside quotes, or a path below a known root."""
         if _QUOTED.fullmatch(text.strip()):
             return False
         bare = _QUOTED.sub("''", text)
@@ -155,8 +138,8 @@ class Reading:
         """Whether a text that could be a path is a word: one name with no dot, index or quote, or a number."""
         return path == (word,) or _NUMBER.fullmatch(word) is not None
 
-    def _unquoted(self, word: str, text: str) -> str:
-        """A word in quotes is that word, signs and all; what goes into a known root is a slip."""
+    def _unquote(self, word: str, text: str) -> str:
+        """The word without its quotes. ConditionError if a path is in the quotes, which nobody means as a word."""
         if not _QUOTED.fullmatch(word):
             return word
         inner = word[1:-1]
@@ -166,7 +149,7 @@ class Reading:
             raise ConditionError("the condition is empty", text.index(word) + 1)
         return inner
 
-    def _root_fault(self, path: paths.Path) -> str | None:
+    def _find_root_fault(self, path: paths.Path) -> str | None:
         """What is wrong with the first name of a path."""
         if not path or path[0] in self._roots:
             return None
@@ -181,8 +164,8 @@ class Reading:
         return f"unknown name `{root[:40]}`; {fix}"
 
 
-def _items(text: str, start: int) -> list[str]:
-    """The values after the colon; one that has a comma is in quotes."""
+def _split_choices(text: str, start: int) -> list[str]:
+    """The values after the colon, separated by commas; quotes protect a comma in a value."""
     items: list[str] = []
     here = start
     while here <= len(text):

@@ -1,4 +1,4 @@
-"""The words of an expression: paths, numbers, texts and signs, each with its column."""
+"""Splits an expression into tokens: paths, numbers, texts and signs, each with its column."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 @dataclass(frozen=True)
 class Token:
-    """A word of an expression; `path` is set for a path, `text` is what is written (of a text: what it says)."""
+    """A token; `path` is set for a path, `text` is the source (of a text: its content, without quotes and escapes)."""
 
     kind: Literal["path", "number", "text", "sign", "end"]
     text: str
@@ -30,29 +30,29 @@ class Token:
     number: float = math.nan
 
 
-def tokens(text: str) -> Iterator[Token]:
-    """The words of `text` and an end mark. ConditionError for a character that begins none."""
+def split_tokens(text: str) -> Iterator[Token]:
+    """The tokens of `text`, with one for the end. ConditionError for a character that begins no token."""
     here = 0
     while True:
-        here = _space(text, here)
+        here = _skip_space(text, here)
         column = here + 1
         if here == len(text):
             yield Token("end", "", column)
             return
-        token, here = _token(text, here, column)
+        token, here = _read_token(text, here, column)
         yield token
 
 
-def _space(text: str, here: int) -> int:
+def _skip_space(text: str, here: int) -> int:
     match = _SPACE.match(text, here)
     return match.end() if match else here
 
 
-def _token(text: str, here: int, column: int) -> tuple[Token, int]:
+def _read_token(text: str, here: int, column: int) -> tuple[Token, int]:
     if match := _NUMBER.match(text, here):
         return Token("number", match[0], column, number=float(match[0])), match.end()
     if match := _TEXT.match(text, here):
-        return Token("text", _said(match[1] if match[1] is not None else match[2]), column), match.end()
+        return Token("text", _unescape(match[1] if match[1] is not None else match[2]), column), match.end()
     if text[here] != "[":
         path, end = paths.scan(text, here)
         if path:
@@ -65,10 +65,10 @@ def _token(text: str, here: int, column: int) -> tuple[Token, int]:
     raise ConditionError(f"`{text[here]}` can't stand here{fix}", column)
 
 
-def _said(body: str) -> str:
-    """What a text between quotes says: `\\'` is a quote, `\\n` a line break, `\\u00e4` a letter."""
-    return _ESCAPE.sub(lambda match: _letter(match[1], match[2]), body)
+def _unescape(body: str) -> str:
+    """The content of a text between quotes: `\\'` is a quote, `\\n` a line break, `\\u00e4` a letter."""
+    return _ESCAPE.sub(lambda match: _decode_escape(match[1], match[2]), body)
 
 
-def _letter(code: str | None, letter: str) -> str:
+def _decode_escape(code: str | None, letter: str) -> str:
     return chr(int(code, 16)) if code else _LETTERS.get(letter, letter)

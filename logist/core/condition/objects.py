@@ -10,73 +10,73 @@ from typing import Any
 
 from logist.core import paths
 from logist.core.condition import values
+from logist.core.condition.evaluation import DataReader, Lookup, Test, name_path
 from logist.core.condition.fault import ConditionError, Unusable
-from logist.core.condition.slots import Lookup, Slots, named
 
 MAX_NAMES = 1_000
 """Of an `in`."""
 
-Test = Callable[[Any, Any], bool]
-"""The value and what the operator says; raises Unusable with the end of a sentence about the value."""
+Operator = Callable[[Any, Any], bool]
+"""From the value and the operand in the condition to a result; the message of Unusable continues "`path` ..."."""
 
 
-def _order(holds: Callable[[Any, Any], bool]) -> Test:
+def _make_order(holds: Callable[[Any, Any], bool]) -> Operator:
     def test(value: Any, wanted: Any) -> bool:
         if isinstance(value, bool) or not isinstance(value, str if isinstance(wanted, str) else int | float):
-            raise Unusable(f"is {values.kind(value)}, not {values.kind(wanted)}")
+            raise Unusable(f"is {values.describe_kind(value)}, not {values.describe_kind(wanted)}")
         return holds(value, wanted)
 
     return test
 
 
-def _text(holds: Callable[[str, str], bool]) -> Test:
+def _make_text_operator(holds: Callable[[str, str], bool]) -> Operator:
     def test(value: Any, wanted: Any) -> bool:
         if not isinstance(value, str | int | float) or isinstance(value, bool):
-            raise Unusable(f"is {values.kind(value)}, not text")
-        return holds(_folded(value), _folded(wanted))
+            raise Unusable(f"is {values.describe_kind(value)}, not text")
+        return holds(_fold_value(value), _fold_value(wanted))
 
     return test
 
 
-def _folded(value: Any) -> str:
-    return values.folded(value if isinstance(value, str) else paths.shown(value))
+def _fold_value(value: Any) -> str:
+    return values.fold_text(value if isinstance(value, str) else paths.shown(value))
 
 
-def _contains(value: Any, wanted: Any) -> bool:
+def _is_contained(value: Any, wanted: Any) -> bool:
     if isinstance(value, list | tuple):
         if len(value) > values.MAX_MEMBERS:
             raise Unusable(f"is too long to be searched: {len(value):,} items")
-        return any(values.alike(item, wanted) for item in value)
-    return _text(str.__contains__)(value, wanted)
+        return any(values.is_alike(item, wanted) for item in value)
+    return _make_text_operator(str.__contains__)(value, wanted)
 
 
-TESTS: dict[str, Test] = {
-    "equals": values.alike,
-    "not_equals": lambda value, wanted: not values.alike(value, wanted),
-    "gt": _order(lambda value, wanted: bool(value > wanted)),
-    "gte": _order(lambda value, wanted: bool(value >= wanted)),
-    "lt": _order(lambda value, wanted: bool(value < wanted)),
-    "lte": _order(lambda value, wanted: bool(value <= wanted)),
-    "in": lambda value, wanted: any(values.alike(value, item) for item in wanted),
-    "contains": _contains,
-    "startsWith": _text(str.startswith),
-    "endsWith": _text(str.endswith),
+OPERATORS: dict[str, Operator] = {
+    "equals": values.is_alike,
+    "not_equals": lambda value, wanted: not values.is_alike(value, wanted),
+    "gt": _make_order(lambda value, wanted: bool(value > wanted)),
+    "gte": _make_order(lambda value, wanted: bool(value >= wanted)),
+    "lt": _make_order(lambda value, wanted: bool(value < wanted)),
+    "lte": _make_order(lambda value, wanted: bool(value <= wanted)),
+    "in": lambda value, wanted: any(values.is_alike(value, item) for item in wanted),
+    "contains": _is_contained,
+    "startsWith": _make_text_operator(str.startswith),
+    "endsWith": _make_text_operator(str.endswith),
     "exists": lambda value, wanted: (value is not paths.MISSING) is wanted,
 }
 """The operators that need a `var`."""
 LOGIC = ("and", "or", "not", "unless")
-KEYS = ("var", *TESTS, *LOGIC)
+KEYS = ("var", *OPERATORS, *LOGIC)
 
 _SIGNS = {"equals": "=", "not_equals": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
-def checked(form: dict[Any, Any]) -> None:
-    """ConditionError for an unknown operator, one without `var`, or one that says nothing it could be judged by."""
+def check_object(form: dict[Any, Any]) -> None:
+    """Refuses an unknown operator, one without `var`, and an operand of the wrong kind, with ConditionError."""
     for key in form:
         if key not in KEYS:
             known = ", ".join(KEYS)
             raise ConditionError(f"unknown operator `{str(key)[:40]}`; known: {known}")
-    if operators := [key for key in TESTS if key in form]:
+    if operators := [key for key in OPERATORS if key in form]:
         if "var" not in form:
             raise ConditionError(f"`{operators[0]}` needs a `var`: the path of what it looks at")
         for key in operators:
@@ -102,37 +102,37 @@ def _check_wanted(key: str, wanted: Any) -> None:
         raise ConditionError("`exists` must be true or false")
 
 
-def tested(form: dict[Any, Any], slots: Slots, known_roots: Collection[str], place: str) -> list[str]:
-    """The names of what the operators of this object say about its `var`; `place` tells it from other objects."""
+def build_tests(form: dict[Any, Any], reader: DataReader, known_roots: Collection[str]) -> list[Test]:
+    """One test for each operator of this object about its `var`."""
     if "var" not in form:
         return []
-    operators = [key for key in TESTS if key in form]
+    operators = [key for key in OPERATORS if key in form]
     try:
         path = paths.parse(form["var"])
     except paths.PathError as fault:
         raise ConditionError(f"`var`: {fault.message}") from None
-    var = Variable(path, not path or path[0] in known_roots, slots.lookup)
+    var = Variable(path, not path or path[0] in known_roots, reader.lookup)
     for read in var.paths:
-        slots.reads[read] = None
+        reader.add_path(read)
     if not operators:
-        return [slots.name(("var", place), lambda data: values.truth(var.value(data, missing=False)))]
-    return [_test(form, key, var, slots, place) for key in operators]
+        return [lambda data: values.is_truthy(var.value(data, missing=False))]
+    return [_build_test(key, form[key], var) for key in operators]
 
 
-def _test(form: dict[Any, Any], key: str, var: Variable, slots: Slots, place: str) -> str:
-    wanted = form[key]
+def _build_test(key: str, wanted: Any, var: Variable) -> Test:
+    operator = OPERATORS[key]
     missing = key == "exists" or (key in ("equals", "not_equals") and wanted is None)
 
-    def take(data: Any) -> bool:
+    def test(data: Any) -> bool:
         value = var.value(data, missing=missing)
         if key != "exists" and value is paths.MISSING:
             value = None
         try:
-            return TESTS[key](value, wanted)
+            return operator(value, wanted)
         except Unusable as fault:
             raise Unusable(f"`{var.written}` {fault}") from None
 
-    return slots.name((key, place), take)
+    return test
 
 
 class Variable:
@@ -143,12 +143,12 @@ class Variable:
 
     def __init__(self, path: paths.Path, rooted: bool, lookup: Lookup) -> None:
         self._lookup = lookup
-        self.written = named(path)
+        self.written = name_path(path)
         self.paths = [path] if rooted else [("output", *path), ("input", *path)]
         self._rooted = rooted
 
     def value(self, data: Any, *, missing: bool) -> Any:
-        """What stands there; MISSING only if `missing` allows it. Unusable for a missing field."""
+        """The value; MISSING only if `missing` allows it, otherwise Unusable for a missing field."""
         for path in self.paths:
             value = self._lookup(data, path)
             if value is not paths.MISSING:
@@ -160,8 +160,8 @@ class Variable:
         return None
 
 
-def words(form: dict[Any, Any]) -> list[str]:
-    """What the operators of this object say about its `var`, for people."""
+def describe_tests(form: dict[Any, Any]) -> list[str]:
+    """The tests of this object in text for people, such as `output.score > 80`."""
     var = str(form["var"])[:200] if "var" in form else ""
-    told = [f"{var} {_SIGNS.get(key, key)} {paths.shown(form[key])}" for key in TESTS if key in form]
+    told = [f"{var} {_SIGNS.get(key, key)} {paths.shown(form[key])}" for key in OPERATORS if key in form]
     return told or ([var] if var else [])

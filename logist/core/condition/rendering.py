@@ -11,13 +11,13 @@ from logist.core.condition.forms import MAX_DEPTH, MAX_PARTS
 MAX_CHARACTERS = 500
 
 
-def rendered(form: Any) -> str:
-    """Any form as one line of text, also one that is not sound; None is `default`. Raises nothing."""
-    text = _text(form, 0)
+def render_condition(form: Any) -> str:
+    """Any form as one line of text, also an invalid one; None is `default`. Raises nothing."""
+    text = _render_form(form, 0)
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."
 
 
-def _text(form: Any, depth: int) -> str:
+def _render_form(form: Any, depth: int) -> str:
     if form is None:
         return "default"
     if isinstance(form, bool):
@@ -28,28 +28,28 @@ def _text(form: Any, depth: int) -> str:
         return paths.shown(form)
     if depth > MAX_DEPTH:
         return "..."
-    all_of = objects.words(form)
-    all_of += _list(form.get("and", ()), depth)
-    if any_of := _list(form.get("or", ()), depth):
+    all_of = objects.describe_tests(form)
+    all_of += _render_list(form.get("and", ()), depth)
+    if any_of := _render_list(form.get("or", ()), depth):
         either = " or ".join(any_of)
         all_of.append(f"({either})" if all_of or depth else either)
     if "not" in form:
-        all_of.append(f"not ({_text(form['not'], depth + 1)})")
+        all_of.append(f"not ({_render_form(form['not'], depth + 1)})")
     if "unless" in form:
-        all_of.append(f"unless ({_text(form['unless'], depth + 1)})")
+        all_of.append(f"unless ({_render_form(form['unless'], depth + 1)})")
     text = " and ".join(all_of)
     if not text:
         return paths.shown(form) if form else "always"
     return text
 
 
-def _list(forms: Any, depth: int) -> list[str]:
+def _render_list(forms: Any, depth: int) -> list[str]:
     if not isinstance(forms, list | tuple):
         return []
-    return [_part(form, depth + 1) for form in forms[:MAX_PARTS]]
+    return [_render_part(form, depth + 1) for form in forms[:MAX_PARTS]]
 
 
-def _part(form: Any, depth: int) -> str:
-    text = _text(form, depth)
+def _render_part(form: Any, depth: int) -> str:
+    text = _render_form(form, depth)
     several = isinstance(form, dict) and " and " in text and not text.startswith("(")
     return f"({text})" if several else text

@@ -1,4 +1,4 @@
-"""What an expression says, as a tree."""
+"""The syntax tree of an expression."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Function: TypeAlias = Literal["includes", "startsWith", "endsWith"]
 
 
 @dataclass(frozen=True)
-class Read:
-    """What stands at a path."""
+class PathNode:
+    """The value at a path."""
 
     path: paths.Path
     column: int
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantNode:
     """A text, a number, true, false or null (None)."""
 
     value: str | float | bool | None
@@ -28,32 +28,32 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Items:
-    """A list that is written out."""
+class ListNode:
+    """A list literal."""
 
     items: tuple[Node, ...]
     column: int
 
 
 @dataclass(frozen=True)
-class Not:
-    """The opposite of a yes or no."""
+class NotNode:
+    """`!node`."""
 
     node: Node
     column: int
 
 
 @dataclass(frozen=True)
-class Negative:
-    """A number with its sign turned."""
+class NegativeNode:
+    """`-node`."""
 
     node: Node
     column: int
 
 
 @dataclass(frozen=True)
-class Logic:
-    """All of them, or any of them."""
+class LogicNode:
+    """All of the nodes joined by `&&`, or any of them by `||`."""
 
     sign: Literal["&&", "||"]
     nodes: tuple[Node, ...]
@@ -61,8 +61,8 @@ class Logic:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two values side by side."""
+class ComparisonNode:
+    """A comparison of two values."""
 
     sign: ComparisonSign
     left: Node
@@ -71,7 +71,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class ArithmeticNode:
     """Terms from left to right, each with the sign before it (the first has none)."""
 
     first: Node
@@ -80,7 +80,7 @@ class Arithmetic:
 
 
 @dataclass(frozen=True)
-class Member:
+class MembershipNode:
     """`item in holder`."""
 
     item: Node
@@ -89,8 +89,8 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Call:
-    """A function of what stands before the dot."""
+class CallNode:
+    """`holder.function(argument)`."""
 
     function: Function
     holder: Node
@@ -99,7 +99,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChoiceNode:
     """`condition ? yes : no`."""
 
     condition: Node
@@ -109,5 +109,15 @@ class Choice:
 
 
 Node: TypeAlias = (
-    Read | Constant | Items | Not | Negative | Logic | Comparison | Arithmetic | Member | Call | Choice
+    PathNode
+    | ConstantNode
+    | ListNode
+    | NotNode
+    | NegativeNode
+    | LogicNode
+    | ComparisonNode
+    | ArithmeticNode
+    | MembershipNode
+    | CallNode
+    | ChoiceNode
 )

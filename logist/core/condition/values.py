@@ -1,4 +1,4 @@
-"""What conditions make of JSON values: truth, likeness, kinds, and the form in which CEL takes them.
+"""What conditions make of JSON values: truth, likeness, kinds, order and calculation.
 
 Every number is a float here, as in JavaScript: 80 and 80.0 are one number, and 79.5 lies below both.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+from collections.abc import Callable
 from typing import Any
 
 from logist.core import paths
@@ -22,12 +23,14 @@ MAX_MEMBERS = 10_000
 MAX_NESTING = 50
 _WHOLE = 1e21
 """From here on JavaScript writes a number with an exponent."""
+_MAX_QUOTIENT = 2.0**63
+"""Of `%`."""
 _DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", re.ASCII)
 _PREFIXED = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
 _ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
-def kind(value: Any) -> str:
+def describe_kind(value: Any) -> str:
     """The kind of a value, in words."""
     if value is paths.MISSING:
         return "missing"
@@ -45,7 +48,7 @@ def kind(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def truth(value: Any) -> bool:
+def is_truthy(value: Any) -> bool:
     """Truth as in JavaScript: "", 0, NaN, null and false are false; a list or object is true, empty or not."""
     if isinstance(value, list | tuple | dict):
         return True
@@ -54,7 +57,7 @@ def truth(value: Any) -> bool:
     return isinstance(value, str | int | float) and bool(value)
 
 
-def number(value: int | float) -> float:
+def to_float(value: int | float) -> float:
     """The number as a float; one that no float can hold is infinite."""
     try:
         return float(value)
@@ -62,44 +65,46 @@ def number(value: int | float) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def plain(value: Any) -> Any:
-    """The value as CEL takes it: floats for numbers, lists for tuples. Unusable for what is too large or no JSON."""
+def to_plain(value: Any) -> Any:
+    """The value with floats for numbers and lists for tuples. Unusable for what is too large or no JSON."""
     if isinstance(value, list | tuple | dict):
-        return _container(value, [0], 0)
-    return _scalar(value)
+        return _copy_container(value, [0], 0)
+    return _convert_scalar(value)
 
 
-def _container(value: Any, count: list[int], depth: int) -> Any:
+def _copy_container(value: Any, count: list[int], depth: int) -> Any:
     """`count` is the one tally of all members on the way."""
     count[0] += 1
     if count[0] > MAX_MEMBERS or depth > MAX_NESTING:
         raise Unusable("is too large to be compared")
     if isinstance(value, dict):
-        return {_scalar(str(key)): _container(item, count, depth + 1) for key, item in value.items()}
+        return {
+            _convert_scalar(str(key)): _copy_container(item, count, depth + 1) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_container(item, count, depth + 1) for item in value]
-    return _scalar(value)
+        return [_copy_container(item, count, depth + 1) for item in value]
+    return _convert_scalar(value)
 
 
-def _scalar(value: Any) -> Any:
+def _convert_scalar(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        return number(value)
+        return to_float(value)
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
             raise Unusable("is not valid Unicode text")
         return value
-    raise Unusable(f"is {kind(value)}, which is not JSON")
+    raise Unusable(f"is {describe_kind(value)}, which is not JSON")
 
 
-def term(value: Any) -> Any:
+def to_term(value: Any) -> Any:
     """A value to calculate with: a number, or a text for `+` to join."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise Unusable(f"is {kind(value)}, not a number")
+        raise Unusable(f"is {describe_kind(value)}, not a number")
     if isinstance(value, str) and len(value) > MAX_JOINED:
         raise Unusable(f"is too long to be joined: {len(value):,} characters")
-    return plain(value)
+    return to_plain(value)
 
 
 def lookup_of_earlier_versions(data: Any, path: paths.Path) -> Any:
@@ -112,23 +117,23 @@ def lookup_of_earlier_versions(data: Any, path: paths.Path) -> Any:
     return value
 
 
-def _units(text: str) -> bytes:
+def _encode_units(text: str) -> bytes:
     """The text as JavaScript orders and counts it."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def primitive(value: Any) -> Any:
+def to_primitive(value: Any) -> Any:
     """What JavaScript orders in the place of a value: of a list or object, its text."""
-    return joined(value, [0], 0) if isinstance(value, list | tuple | dict) else value
+    return join_as_text(value, [0], 0) if isinstance(value, list | tuple | dict) else value
 
 
-def joined(value: Any, count: list[int], depth: int) -> str:
+def join_as_text(value: Any, count: list[int], depth: int) -> str:
     """The text that JavaScript makes of a value; `count` is the one tally of all members on the way."""
     count[0] += 1
     if count[0] > MAX_MEMBERS or depth > MAX_NESTING:
         raise Unusable("is too large to be compared")
     if isinstance(value, list | tuple):
-        return ",".join("" if item is None else joined(item, count, depth + 1) for item in value)
+        return ",".join("" if item is None else join_as_text(item, count, depth + 1) for item in value)
     if isinstance(value, dict):
         return "[object Object]"
     if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
@@ -141,61 +146,142 @@ def to_number(value: Any) -> float:
     if value is None:
         return 0.0
     if isinstance(value, int | float):
-        return number(value)
+        return to_float(value)
     text = value.strip() if isinstance(value, str) else "none"
     if not text:
         return 0.0
     if len(text) <= MAX_SHOWN and _DECIMAL.fullmatch(text):
         return float(text)
     if len(text) <= MAX_SHOWN and _PREFIXED.fullmatch(text):
-        return number(int(text, 0))
+        return to_float(int(text, 0))
     return math.nan
 
 
-def is_ordered(sign: str, one: str | float, other: str | float) -> bool:
-    """Whether `one SIGN other`; both are text, which is ordered by its UTF-16 units, or both are numbers."""
-    left: Any = _units(one) if isinstance(one, str) else one
-    right: Any = _units(other) if isinstance(other, str) else other
+def is_ordered_in_javascript(sign: str, one: Any, other: Any) -> bool:
+    """Whether `one SIGN other` for primitives: text is ordered by its UTF-16 units, all else as numbers.
+
+    Unusable where JavaScript makes no number of a text: it says false, under a `!` too.
+    """
+    if isinstance(one, str) and isinstance(other, str):
+        return bool(_ORDERS[sign](_encode_units(one), _encode_units(other)))
+    left, right = to_number(one), to_number(other)
+    for value, number_of in ((one, left), (other, right)):
+        if isinstance(value, str) and math.isnan(number_of):
+            raise Unusable
     return bool(_ORDERS[sign](left, right))
 
 
-def folded(text: str) -> str:
+def is_ordered(sign: str, one: Any, other: Any) -> bool:
+    """Whether `one SIGN other` for plain values of one kind: numbers, texts, or true and false. Unusable for others."""
+    for kind_of_both in (float, str, bool):
+        if isinstance(one, kind_of_both) and isinstance(other, kind_of_both):
+            return bool(_ORDERS[sign](one, other))
+    raise Unusable
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two plain values are equal; values of different kinds are not, and NaN equals nothing."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_equal(value, other[key]) for key, value in one.items())
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other  # for Python, True equals 1.0
+    return bool(one == other)
+
+
+def is_member(item: Any, holder: Any) -> bool:
+    """Whether a plain value is an item of a list, or a key of an object."""
+    if isinstance(holder, list):
+        return any(is_equal(item, member) for member in holder)
+    if isinstance(holder, dict) and isinstance(item, str | float | bool):
+        return isinstance(item, str) and item in holder
+    raise Unusable
+
+
+def call_function(function: str, holder: Any, argument: Any) -> bool:
+    """`holder.function(argument)` for plain values: `includes`, `startsWith` or `endsWith`."""
+    if function == "includes" and isinstance(holder, list):
+        return is_member(argument, holder)
+    if not isinstance(holder, str) or not isinstance(argument, str):
+        raise Unusable
+    if function == "includes":
+        return argument in holder
+    return holder.startswith(argument) if function == "startsWith" else holder.endswith(argument)
+
+
+def calculate(sign: str, one: Any, other: Any) -> Any:
+    """`one SIGN other` for plain values: numbers, or two texts or two lists that `+` joins. Unusable for others."""
+    if isinstance(one, float) and isinstance(other, float):
+        return _CALCULATIONS[sign](one, other)
+    if sign == "+" and isinstance(one, str) and isinstance(other, str):
+        return one + other
+    if sign == "+" and isinstance(one, list) and isinstance(other, list):
+        return one + other
+    raise Unusable
+
+
+def _divide(one: float, other: float) -> float:
+    """Division by zero as in JavaScript; Python raises an exception."""
+    if other:
+        return one / other
+    return math.nan if not one or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1, other)
+
+
+def _take_remainder(one: float, other: float) -> float:
+    """The remainder, with the sign of `one`; Unusable if its quotient is not finite or very large."""
+    quotient = _divide(one, other)
+    if not abs(quotient) < _MAX_QUOTIENT:
+        raise Unusable
+    return one - other * float(math.trunc(quotient))
+
+
+_CALCULATIONS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _divide,
+    "%": _take_remainder,
+}
+
+
+def fold_text(text: str) -> str:
     """The text as words are compared: without case, and without space around or doubled."""
     return " ".join(text.split()).casefold()
 
 
-def alike(one: Any, other: Any) -> bool:
+def is_alike(one: Any, other: Any) -> bool:
     """Whether two values are the same to a person who writes labels.
 
     Texts are compared without case and surrounding space; a text is like the number it spells, and like
     true (false) if it says true or yes (false or no); everything else has to be equal.
     """
     if isinstance(one, str) and isinstance(other, str):
-        return folded(one) == folded(other)
+        return fold_text(one) == fold_text(other)
     if isinstance(one, str) or isinstance(other, str):
         text, value = (one, other) if isinstance(one, str) else (other, one)
-        return _spells(folded(text), value)
+        return _is_spelled(fold_text(text), value)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(alike, one, other))
+        return len(one) == len(other) and all(map(is_alike, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(is_alike(one[key], other[key]) for key in one)
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     return bool(one == other)
 
 
-def _spells(text: str, value: Any) -> bool:
+def _is_spelled(text: str, value: Any) -> bool:
     if isinstance(value, bool):
         return text in (("true", "yes") if value else ("false", "no"))
     if not isinstance(value, int | float) or len(text) > MAX_SHOWN:
         return False
     try:
-        return float(text) == number(value)
+        return float(text) == to_float(value)
     except ValueError:
         return False
 
 
-def short(value: Any) -> Any:
+def shorten(value: Any) -> Any:
     """The value as a verdict keeps it: itself if it is JSON and small, else a text that is cut."""
     if value is None or isinstance(value, bool):
         return value
@@ -208,16 +294,18 @@ def short(value: Any) -> Any:
     if not isinstance(value, list | tuple | dict):
         return value if isinstance(value, int | float) and len(text) <= MAX_SHOWN else text
     if text[0] not in "[{":
-        return f"{kind(value)} that is not JSON"
+        return f"{describe_kind(value)} that is not JSON"
     if len(text) <= MAX_SHOWN:
-        return _small(value)
-    return f"{kind(value)} of {len(value):,}: {text}".encode("utf-8", "backslashreplace").decode("utf-8")
+        return _shorten_members(value)
+    return f"{describe_kind(value)} of {len(value):,}: {text}".encode("utf-8", "backslashreplace").decode(
+        "utf-8"
+    )
 
 
-def _small(value: Any) -> Any:
+def _shorten_members(value: Any) -> Any:
     """A copy of a container whose JSON is known to be short, hence flat enough to walk."""
     if isinstance(value, dict):
-        return {short(str(key)): _small(item) for key, item in value.items()}
+        return {shorten(str(key)): _shorten_members(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_small(item) for item in value]
-    return short(value)
+        return [_shorten_members(item) for item in value]
+    return shorten(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from logist.core.condition import rendered
+from logist.core.condition import render_condition
 from logist.core.model import END
 from logist.core.workflow.form import BranchForm, StepForm
 from logist.core.workflow.places import Place, problem
@@ -44,7 +44,7 @@ def agreed(
         left.remove(found)
         conditions.append(found.condition)
     for branch in left:
-        condition = rendered(branch.condition)
+        condition = render_condition(branch.condition)
         differ(f"the config has a branch to `{branch.target_step_id}` on `{condition}`, the diagram has none")
     firm = [condition for condition in conditions if condition is not None]
     told = [branch.condition for branch in branches if branch.condition is not None]
@@ -62,7 +62,7 @@ def _is_for(branch: BranchForm, target: str, label: str | None) -> bool:
         return label is None or is_default_word(label)
     if label is None:
         return True
-    return _plain(label) == _plain(rendered(branch.condition)) or label.replace(" ", "").isalpha()
+    return _plain(label) == _plain(render_condition(branch.condition)) or label.replace(" ", "").isalpha()
 
 
 def _plain(text: str) -> str:

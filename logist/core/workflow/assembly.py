@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from logist.core.condition import rendered
+from logist.core.condition import render_condition
 from logist.core.model import END, Edge, Step, Workflow
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.places import Place, Places, Read, meant, problem
@@ -60,7 +60,7 @@ class Assembly:
     ) -> None:
         """An edge; its target may be read later."""
         if label is None and condition is not None:
-            label = rendered(condition).strip() or None
+            label = render_condition(condition).strip() or None
         self.edges.append(Edge(source=source, target=target, label=label, condition=condition))
         self.edge_places.append(place)
 

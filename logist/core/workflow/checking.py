@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from logist.core import paths
-from logist.core.condition import ROOTS, ConditionError, compiled
+from logist.core.condition import ROOTS, ConditionError, compile_condition
 from logist.core.ids import is_job_id
 from logist.core.model import Step, StepType, Workflow
 from logist.core.workflow import graph_checks, roots
@@ -220,7 +220,7 @@ def _assignee(step: Step, name: str, places: Places) -> Iterator[Problem]:
 
 def _condition(form: Any, names: Collection[str], place: Place, step_id: str) -> Iterator[Problem]:
     try:
-        compiled(form, names)
+        compile_condition(form, names)
     except ConditionError as error:
         text = f" `{form}`" if isinstance(form, str) and len(form) <= 100 else ""
         column = f", column {error.column}" if error.column else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from logist.core import data, paths
-from logist.core.condition import Condition, ConditionError, compiled, rendered
+from logist.core.condition import Condition, ConditionError, compile_condition, render_condition
 from logist.core.model import END, MAX_DEPTH, JsonObject, Step, StepType, Workflow
 from logist.core.workflow import roots
 from logist.core.workflow.composing import composed
@@ -142,7 +142,9 @@ class _Walk:
         try:
             key = (repr(form), names)
             if key not in self.compiled:
-                self.compiled[key] = compiled(form, names)
+                self.compiled[key] = compile_condition(form, names)
             return self.compiled[key].judge(known).taken
         except ConditionError as error:
-            raise InvalidFile(f"the condition `{rendered(form)}` can't be read: {error.message}") from error
+            raise InvalidFile(
+                f"the condition `{render_condition(form)}` can't be read: {error.message}"
+            ) from error

@@ -1,0 +1,295 @@
+"""Builds the functions that evaluate an expression: one for each node of its tree, from the data to a value.
+
+A node is used as a yes or no (`build_test`), as a value (`build_value`) or as part of a calculation (`build_term`).
+What no data could decide is refused while building; a function that was built raises nothing but Unusable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+from logist.core import paths
+from logist.core.condition import tree, values
+from logist.core.condition.fault import ConditionError, Unusable
+
+Lookup: TypeAlias = Callable[[Any, paths.Path], Any]
+"""From the data and a path to the value there, or MISSING."""
+Evaluate: TypeAlias = Callable[[Any], Any]
+"""From the data to a value; raises Unusable."""
+Test: TypeAlias = Callable[[Any], bool]
+"""Whether the data meets a condition; raises Unusable."""
+
+MAX_READS = 1_000
+"""How often one condition may read from the data, which bounds the time of a judgement and the length of its record."""
+
+_YES_OR_NO = tree.ComparisonNode | tree.MembershipNode | tree.CallNode | tree.NotNode
+
+
+class DataReader:
+    """How a condition reads the data, and every path that it reads."""
+
+    def __init__(self, *, javascript: bool = True) -> None:
+        self.javascript = javascript
+        self.lookup: Lookup = paths.lookup if javascript else values.lookup_of_earlier_versions
+        self.paths: dict[paths.Path, None] = {}
+        """In the order in which the condition names them."""
+        self._reads = 0
+
+    def add_path(self, path: paths.Path) -> None:
+        """Notes that the condition reads this path. ConditionError if it reads too much."""
+        self._reads += 1
+        if self._reads > MAX_READS:
+            raise ConditionError(f"the condition looks at too much: at most {MAX_READS:,} values")
+        self.paths[path] = None
+
+    def build_read(self, path: paths.Path, convert: Callable[[Any], Any]) -> Evaluate:
+        """Reads the value at a path and converts it; a missing one is Unusable."""
+        self.add_path(path)
+        lookup = self.lookup
+
+        def evaluate(data: Any) -> Any:
+            value = lookup(data, path)
+            if value is paths.MISSING:
+                raise Unusable(f"`{name_path(path)}` is missing")
+            try:
+                return convert(value)
+            except Unusable as fault:
+                raise Unusable(f"`{name_path(path)}` {fault}") from None
+
+        return evaluate
+
+    def build_null_test(self, path: paths.Path) -> Test:
+        """Whether the value is null or missing."""
+        self.add_path(path)
+        lookup = self.lookup
+        return lambda data: lookup(data, path) in (None, paths.MISSING)
+
+    def build_truth_test(self, path: paths.Path) -> Test:
+        """Whether there is a value that counts as true; a missing one does not."""
+        self.add_path(path)
+        lookup = self.lookup
+        return lambda data: values.is_truthy(lookup(data, path))
+
+
+def build_test(node: tree.Node, reader: DataReader) -> Test:
+    """Whether the node holds. ConditionError for what is no yes or no."""
+    match node:
+        case tree.PathNode():
+            return reader.build_read(node.path, values.is_truthy)
+        case tree.ConstantNode(value=bool() as constant):
+            return lambda data: constant
+        case tree.NotNode():
+            return negate(build_test(node.node, reader))
+        case tree.LogicNode():
+            return join_tests(node.sign, [build_test(part, reader) for part in node.nodes])
+        case tree.ChoiceNode():
+            return _build_choice(node, build_test, reader)
+        case tree.ComparisonNode():
+            return _build_comparison(node, reader)
+        case tree.MembershipNode():
+            item, holder = build_value(node.item, reader), build_value(node.holder, reader)
+            return lambda data: values.is_member(item(data), holder(data))
+        case tree.CallNode():
+            return _build_call(node, reader)
+    raise ConditionError(f"{_describe_node(node)} is no yes or no: compare it, as in `... > 0`", node.column)
+
+
+def build_value(node: tree.Node, reader: DataReader) -> Evaluate:
+    """The value of the node."""
+    match node:
+        case tree.PathNode():
+            return reader.build_read(node.path, values.to_plain)
+        case tree.ConstantNode():
+            constant = _check_text(node)
+            return lambda data: constant
+        case tree.ListNode():
+            items = [build_value(item, reader) for item in node.items]
+            return lambda data: [item(data) for item in items]
+        case tree.NegativeNode():
+            number = build_term(node.node, reader)
+            _refuse_lists(node.column, node.node)
+            return lambda data: values.calculate("-", -0.0, number(data))
+        case tree.ArithmeticNode():
+            return _build_arithmetic(node, reader)
+        case tree.ChoiceNode():
+            return _build_choice(node, build_value, reader)
+        case tree.LogicNode():
+            return _build_default(node, reader)
+    return build_test(node, reader)
+
+
+def build_term(node: tree.Node, reader: DataReader) -> Evaluate:
+    """The value of the node, to calculate with."""
+    if isinstance(node, tree.PathNode):
+        return reader.build_read(node.path, values.to_term)
+    constant = isinstance(node, tree.ConstantNode) and (node.value is None or isinstance(node.value, bool))
+    if constant or isinstance(node, tree.ListNode | _YES_OR_NO):
+        raise ConditionError("only numbers and texts are calculated with", node.column)
+    return build_value(node, reader)
+
+
+def negate(test: Test) -> Test:
+    """Whether the test does not hold."""
+    return lambda data: not test(data)
+
+
+def join_tests(sign: Literal["&&", "||"], tests: Sequence[Test]) -> Test:
+    """Whether all of the tests hold, or any of them.
+
+    One test that decides the result is enough: then it does not matter that another, also one before it, is Unusable.
+    """
+    if len(tests) == 1:
+        return tests[0]
+    decisive = sign == "||"
+
+    def test_together(data: Any) -> bool:
+        first_fault: Unusable | None = None
+        for test in tests:
+            try:
+                if test(data) is decisive:
+                    return decisive
+            except Unusable as fault:
+                first_fault = first_fault or fault
+        if first_fault is not None:
+            raise first_fault
+        return not decisive
+
+    return test_together
+
+
+def _build_choice(
+    node: tree.ChoiceNode, build: Callable[[tree.Node, DataReader], Evaluate], reader: DataReader
+) -> Evaluate:
+    condition = build_test(node.condition, reader)
+    yes, no = build(node.yes, reader), build(node.no, reader)
+    return lambda data: yes(data) if condition(data) else no(data)
+
+
+def _build_comparison(node: tree.ComparisonNode, reader: DataReader) -> Test:
+    for one, other in ((node.left, node.right), (node.right, node.left)):
+        if not isinstance(other, tree.ConstantNode) or other.value is not None:
+            continue
+        if node.sign not in ("==", "!="):
+            raise ConditionError("null is neither more nor less than anything", node.column)
+        if isinstance(one, tree.PathNode):
+            is_null = reader.build_null_test(one.path)
+            return is_null if node.sign == "==" else negate(is_null)
+    if node.sign not in ("==", "!="):
+        return _build_order(node, reader)
+    left, right = build_value(node.left, reader), build_value(node.right, reader)
+    if node.sign == "==":
+        return lambda data: values.is_equal(left(data), right(data))
+    return lambda data: not values.is_equal(left(data), right(data))
+
+
+def _build_order(node: tree.ComparisonNode, reader: DataReader) -> Test:
+    """A path or constant is converted as JavaScript does; what is calculated must be of one kind, as is all of earlier versions."""
+    sign = node.sign
+    if reader.javascript and _is_operand(node.left) and _is_operand(node.right):
+        left, right = _build_operand(node.left, reader), _build_operand(node.right, reader)
+        return lambda data: values.is_ordered_in_javascript(sign, left(data), right(data))
+    left, right = build_value(node.left, reader), build_value(node.right, reader)
+    _refuse_lists(node.column, node.left, node.right)
+    return lambda data: values.is_ordered(sign, left(data), right(data))
+
+
+def _is_operand(node: tree.Node) -> bool:
+    """Whether the node is a path or a constant, also one with a minus."""
+    constant = node.node if isinstance(node, tree.NegativeNode) else node
+    return isinstance(node, tree.PathNode) or isinstance(constant, tree.ConstantNode)
+
+
+def _build_operand(node: tree.Node, reader: DataReader) -> Evaluate:
+    if isinstance(node, tree.PathNode):
+        return reader.build_read(node.path, values.to_primitive)
+    if isinstance(node, tree.NegativeNode):
+        assert isinstance(node.node, tree.ConstantNode)
+        number = -values.to_number(_check_text(node.node))
+        return lambda data: number
+    return build_value(node, reader)
+
+
+def _build_call(node: tree.CallNode, reader: DataReader) -> Test:
+    argument, function, holder = build_value(node.argument, reader), node.function, node.holder
+    if isinstance(holder, tree.ListNode) and function == "includes":
+        items = build_value(holder, reader)
+        return lambda data: values.is_member(argument(data), items(data))
+    is_text = isinstance(holder, tree.ConstantNode) and isinstance(holder.value, str)
+    if not is_text and not isinstance(holder, tree.PathNode):
+        raise ConditionError(f"`.{function}(...)` is a function of a path, a list or a text", node.column)
+    value = build_value(holder, reader)
+    _refuse_lists(node.column, node.argument)
+    return lambda data: values.call_function(function, value(data), argument(data))
+
+
+def _build_arithmetic(node: tree.ArithmeticNode, reader: DataReader) -> Evaluate:
+    first = build_term(node.first, reader)
+    rest = [(sign, build_term(part, reader)) for sign, part in node.rest]
+    if any(sign != "+" for sign, _ in rest):
+        _refuse_lists(node.column, node)
+
+    def evaluate(data: Any) -> Any:
+        result = first(data)
+        for sign, term in rest:
+            result = values.calculate(sign, result, term(data))
+        return result
+
+    return evaluate
+
+
+def _build_default(node: tree.LogicNode, reader: DataReader) -> Evaluate:
+    """`output.score || 0` is the first value that counts as true, else the last."""
+    if all(isinstance(part, _YES_OR_NO) for part in node.nodes):
+        return build_test(node, reader)
+    *first, last = node.nodes
+    if node.sign == "&&" or not all(isinstance(part, tree.PathNode) for part in first):
+        raise ConditionError(f"`{node.sign}` joins what is true or false", node.column)
+    candidates = [
+        (reader.build_truth_test(part.path), build_value(part, reader))
+        for part in first
+        if isinstance(part, tree.PathNode)
+    ]
+    default = build_value(last, reader)
+
+    def evaluate(data: Any) -> Any:
+        for is_truthy, value in candidates:
+            if is_truthy(data):
+                return value(data)
+        return default(data)
+
+    return evaluate
+
+
+def _refuse_lists(column: int, *nodes: tree.Node) -> None:
+    if any(map(_is_list, nodes)):
+        raise ConditionError("the condition compares or calculates with what it can't", column)
+
+
+def _is_list(node: tree.Node) -> bool:
+    """Whether the node is a list whatever the data."""
+    match node:
+        case tree.ListNode():
+            return True
+        case tree.ChoiceNode():
+            return _is_list(node.yes) and _is_list(node.no)
+        case tree.ArithmeticNode():
+            return _is_list(node.first) or any(_is_list(part) for _, part in node.rest)
+    return False
+
+
+def _check_text(node: tree.ConstantNode) -> str | float | bool | None:
+    if isinstance(node.value, str) and any("\ud800" <= letter <= "\udfff" for letter in node.value):
+        raise ConditionError("the text is not valid Unicode", node.column)
+    return node.value
+
+
+def _describe_node(node: tree.Node) -> str:
+    if isinstance(node, tree.ConstantNode):
+        return "null" if node.value is None else "a text" if isinstance(node.value, str) else "a number"
+    return "a list" if isinstance(node, tree.ListNode) else "a number"
+
+
+def name_path(path: paths.Path) -> str:
+    """A path for a message, cut where it is very long."""
+    return paths.written(path)[:200]

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 from logs import ENTRY, OTHERS, Logist, Rewrite, lines, write_history
 from measure import LOGIST, clean_environment, table
 
-from logist.core import fold
+from logist.core.history import fold
 from logist.core.model import Interaction, JobSpec, Request
-from logist.jobs.create import create
-from logist.jobs.session import dump, dump_state, interaction_of, state_of
+from logist.jobs.base.create import create
+from logist.jobs.base.session import dump, dump_state, interaction_of, state_of
 from logist.store import REPLACE_BELOW, filesystem_type
 from logist.workspace.git import Git
 from tests.jobs.bench import Bench, answer, command

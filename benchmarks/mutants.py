@@ -31,17 +31,27 @@ from coverage import CoverageData
 ROOT = Path(__file__).resolve().parent.parent
 AREAS = {
     "state machine": [
-        "core/machine.py",
-        "core/targets.py",
-        "core/routing.py",
-        "core/steward.py",
-        "core/fold.py",
+        "core/machine/machine.py",
+        "core/machine/targets.py",
+        "core/machine/routing.py",
+        "core/machine/steward.py",
+        "core/history/fold.py",
     ],
-    "answers": ["core/exit_command.py", "core/outermost.py", "core/sections/*.py", "core/step.py"],
-    "replay": ["core/replay.py", "core/rejudged.py", "core/old_entry.py", "core/drift.py"],
+    "answers": [
+        "core/answer/exit_command.py",
+        "core/text/outermost.py",
+        "core/sections/*.py",
+        "core/step/step.py",
+    ],
+    "replay": [
+        "core/replay/replay.py",
+        "core/replay/rejudged.py",
+        "core/replay/old_entry.py",
+        "core/replay/drift.py",
+    ],
     "store": ["store/history.py", "store/entries.py", "store/segments.py", "store/proof.py", "store/lock.py"],
-    "permissions": ["core/permissions.py", "core/tools.py"],
-    "limits": ["core/limits.py", "core/plan.py", "core/money.py", "core/budget.py"],
+    "permissions": ["core/permissions/permissions.py", "core/permissions/tools.py"],
+    "limits": ["core/machine/limits.py", "core/step/plan.py", "core/money/money.py", "core/prompt/budget.py"],
     "conditions": ["core/condition/*.py"],
 }
 

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from measure import LOGIST, clean_environment, table
 
 from logist.core.model import Kind
-from logist.jobs import deciding
-from logist.jobs.session import dump
+from logist.jobs.base.session import dump
+from logist.jobs.steward import deciding
 from logist.store.entries import CLOSING, header_line, seal
 from tests.jobs.bench import Bench, answer, command
 

@@ -20,7 +20,7 @@ from measure import table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from logist.jobs.session import changing, dump
+from logist.jobs.base.session import changing, dump
 from logist.workspace.git import Git
 from tests.jobs.bench import Bench, answer, command
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from logist.core.model import MAX_DEPTH, MAX_ITEMS, Step
-from logist.core.workflow import form, problem
+from logist.core.text import problem
+from logist.core.workflow import form
 from logist.resources import resource
 from tests.support import ROOT, Ran, RunLogist
 

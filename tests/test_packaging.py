@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from logist.jobs.workspace_code import LOGIST
+from logist.jobs.setup.workspace_code import LOGIST
 from tests.support import ROOT
 
 ANSWER = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from logist.agents.protocol import CodePaths, Work
 from logist.agents.sandbox import Confinement
 from logist.store import JobDir
-from logist.workspace import beneath, removal
+from logist.workspace.files import beneath, removal
 
 RUN = "run"
 """Beneath `inflight/`, so it goes when the ask is recorded."""

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.model import EVERYTHING, Call, JsonObject, Model, Permissions, Reply, Request
-from logist.core.prompt import SEPARATOR
+from logist.core.prompt.prompt import SEPARATOR
 
-COURIER = "logist.agents.courier"
+COURIER = "logist.agents.courier.process"
 """The module that a courier's process runs."""
 GRACE = 3.0
 """Seconds that one who is told to end still listens: the end of an answer may have come already."""

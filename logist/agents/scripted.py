@@ -16,9 +16,9 @@ from pydantic import Field
 
 from logist import documents
 from logist.agents.protocol import Ask
-from logist.core.exit_command import clean
+from logist.core.answer.exit_command import clean
 from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
-from logist.core.old_entry import answer_of, log_entry
+from logist.core.replay.old_entry import answer_of, log_entry
 from logist.errors import Damaged, InvalidFile, Refused
 from logist.store import history, segments
 from logist.store.entries import read_header

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from fractions import Fraction
 
-from logist.core import exit_command, money
-from logist.core.amounts import MICROCENTS
+from logist.core.answer import exit_command
 from logist.core.model import Kind, Usage
+from logist.core.money import money
+from logist.core.money.amounts import MICROCENTS
 from logist.errors import UsageError
-from logist.jobs import looking
-from logist.jobs.project import Project
+from logist.jobs.base import looking
+from logist.jobs.base.project import Project
 from logist.jobs.stepping import Answer
 
 LONGEST = 16 << 20

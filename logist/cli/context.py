@@ -7,16 +7,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from logist.cli import render
 from logist.cli.options import here, job_id, utf8
-from logist.cli.output import Diagnostic
+from logist.cli.show import render
+from logist.cli.show.output import Diagnostic
 from logist.cli.stops import stopping
 from logist.config.coven import PERMISSIONS
 from logist.config.environment import Environment, layers
 from logist.config.settings import Loaded, Settings, load_settings
 from logist.config.trust import Trust, read_trust
 from logist.errors import InvalidFile, UsageError
-from logist.jobs.project import SCRIPTED, Clock, Project
+from logist.jobs.base.project import SCRIPTED, Clock, Project
 from logist.resources import resource
 from logist.roles import LoadedRole, Roles, load_roles
 from logist.store import JobDir, require_local

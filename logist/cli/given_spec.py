@@ -12,8 +12,8 @@ from typing import Any
 
 from logist import documents
 from logist.cli.options import utf8
-from logist.core.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.model import JobSpec
+from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import InvalidFile, UsageError
 
 PROMPT_FILES = (".md", ".txt")

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from logist.cli.output import Diagnostic, Line, Span
+from logist.cli.show.output import Diagnostic, Line, Span
 from logist.config.environment import Environment
-from logist.core.amounts import counted
+from logist.core.money.amounts import counted
 from logist.errors import InvalidFile, ReplayDiffers, UsageError
 
 if TYPE_CHECKING:
-    from logist.core.replay import Prompts
-    from logist.jobs.replay_report import Junit, Totals
-    from logist.jobs.replaying import Replayed
+    from logist.core.replay.replay import Prompts
+    from logist.jobs.archive.replay_report import Junit, Totals
+    from logist.jobs.archive.replaying import Replayed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,7 +59,7 @@ def prompts_of(environment: Environment, jobs_dir: str | None, choice: str) -> P
     if choice == "accept":
         return None
     from logist.cli.checkup.surroundings import surroundings
-    from logist.jobs.drifting import prompts
+    from logist.jobs.archive.drifting import prompts
 
     try:
         project = surroundings(environment, jobs_dir, strict=True)
@@ -143,7 +143,7 @@ def outcome_of(found: Replayed, *, prompts: bool, rules: bool) -> tuple[int, tup
 
 def outcome(totals: Totals, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
     """The exit code of many, and what it stands for: what can't be read comes before what differs."""
-    from logist.jobs.archives import exit_code
+    from logist.jobs.archive.archives import exit_code
 
     of = f"of {counted(totals.histories, 'history')}"
     drift = totals.drift if prompts else 0

@@ -218,7 +218,7 @@ def complete_tag(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 def complete_assignee(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The people that jobs wait for."""
-    from logist.cli.glance import assignee
+    from logist.cli.show.glance import assignee
 
     names = (assignee(each.state or {}) for each in glances(_jobs_dir(ctx)))
     return _fitting((name for name in names if name), incomplete)

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 import click
 
-from logist.cli import render
-from logist.cli.output import stop_code
+from logist.cli.show import render
+from logist.cli.show.output import stop_code
 
 
 class _Stop:

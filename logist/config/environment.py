@@ -154,7 +154,7 @@ class Environment:
 
     def named_secrets(self, *named: str) -> dict[str, str]:
         """The same, each with the variable that holds it."""
-        from logist.core.secret_names import secrets_of  # noqa: PLC0415 - `job list` needs none
+        from logist.core.secrets.secret_names import secrets_of  # noqa: PLC0415 - `job list` needs none
 
         return {
             secret: name

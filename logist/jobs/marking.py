@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from logist.core import data, decisions, template
+from logist.core import template
 from logist.core.drawing.marks import Child, Mark, Standing
+from logist.core.machine import decisions
 from logist.core.model import (
     END,
     HALTED,
@@ -27,6 +28,7 @@ from logist.core.model import (
     StuckKind,
     Workflow,
 )
+from logist.core.template import data
 
 LONGEST = 60
 """Characters of what is said beside a step or a child."""

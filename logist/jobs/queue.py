@@ -8,16 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from logist.core import advice, steward
+from logist.core.machine import advice, steward
 from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
 from logist.errors import Busy, LogistError
-from logist.jobs import family
-from logist.jobs.deciding import decide
-from logist.jobs.planning import Choice
-from logist.jobs.project import Project
-from logist.jobs.result import Result
-from logist.jobs.session import load, read_current_state
+from logist.jobs.base import family
+from logist.jobs.base.project import Project
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import load, read_current_state
 from logist.jobs.stepping import do_step, provider_is_out
+from logist.jobs.steward.deciding import decide
+from logist.jobs.turn.planning import Choice
 from logist.store import JobDir, list_jobs
 
 READY = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})

@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from logist.agents.protocol import LITELLM
-from logist.core import exit_command, fold, limits, step, steward
-from logist.core.limits import Halt
-from logist.core.machine import exit_code
+from logist.core.answer import exit_command
+from logist.core.history import fold
+from logist.core.machine import limits, steward
+from logist.core.machine.limits import Halt
+from logist.core.machine.machine import exit_code
+from logist.core.machine.steward import next_command
 from logist.core.model import (
     Actor,
     EffectiveSpec,
@@ -21,30 +24,20 @@ from logist.core.model import (
     Steward,
     Usage,
 )
-from logist.core.step import Idle, StepPlan
-from logist.core.steward import next_command
+from logist.core.step import step
+from logist.core.step.step import Idle, StepPlan
 from logist.errors import Busy, Refused
-from logist.jobs import (
-    asking,
-    deciding,
-    doubt,
-    family,
-    gathering,
-    merging,
-    observing,
-    planning,
-    resuming,
-    settling,
-    sharing,
-    spawning,
-    workspace_setup,
-)
-from logist.jobs.observing import Answered as Judged
-from logist.jobs.planning import Choice
-from logist.jobs.project import Project
-from logist.jobs.result import Result
-from logist.jobs.session import Session, changing, load
-from logist.jobs.sharing import Prepared
+from logist.jobs.base import family
+from logist.jobs.base.project import Project
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import Session, changing, load
+from logist.jobs.children import gathering, sharing, spawning
+from logist.jobs.children.sharing import Prepared
+from logist.jobs.setup import workspace_setup
+from logist.jobs.steward import deciding, merging
+from logist.jobs.turn import asking, doubt, observing, planning, resuming, settling
+from logist.jobs.turn.observing import Answered as Judged
+from logist.jobs.turn.planning import Choice
 
 PROVIDER = 6
 MOST_TRIES = 3

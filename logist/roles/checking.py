@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from logist.core.answer.output_schema import schema_fault
 from logist.core.model import Permission, Role
-from logist.core.output_schema import schema_fault
 from logist.documents import Document, checked, faults, nearest
 from logist.errors import InvalidFile
 from logist.resources import schema

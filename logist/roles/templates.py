@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from logist.core import data, role_template, template
-from logist.core.workflow.problem import Problem
+from logist.core import template
+from logist.core.prompt import role_template
+from logist.core.template import data
+from logist.core.text.problem import Problem
 
 KNOWN = frozenset(
     {*role_template.NAMES, *data.FIELDS, "input", "output", "steps", "parentId", "aggregatedResults"}

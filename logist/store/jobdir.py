@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logist.core.ids import JOB_ID_PATTERN, is_job_id
+from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.regular_files import MOST
 from logist.store import files, flushing, history, inflight, proof, restoring

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from logist.core.ids import is_job_id
+from logist.core.text.ids import is_job_id
 from logist.errors import StorageError, UsageError
 from logist.regular_files import READING, read_regular
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
-from logist.core.ids import is_commit
+from logist.core.text.ids import is_commit
 from logist.store import files
 
 _MOST = 4096

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from logist.errors import UsageError
-from logist.jobs import archives
-from logist.jobs.archives import HISTORY, Archive
+from logist.jobs.archive import archives
+from logist.jobs.archive.archives import HISTORY, Archive
 from logist.testing.replayed import Replay, prompts
 
 

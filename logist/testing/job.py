@@ -17,13 +17,16 @@ from logist.config.settings import CONFIG_FILE, load_settings
 from logist.config.trust import Trust
 from logist.core.model import Interaction, JobSpec, Kind, State, Status
 from logist.errors import UsageError
-from logist.jobs import deciding, exporting, looking, queue, replaying
-from logist.jobs.create import create
-from logist.jobs.planning import Choice
-from logist.jobs.project import SCRIPTED, Clock, Project
-from logist.jobs.result import Result
-from logist.jobs.session import load
+from logist.jobs import queue
+from logist.jobs.archive import exporting, replaying
+from logist.jobs.base import looking
+from logist.jobs.base.create import create
+from logist.jobs.base.project import SCRIPTED, Clock, Project
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import load
 from logist.jobs.stepping import Answer, do_step, poststep
+from logist.jobs.steward import deciding
+from logist.jobs.turn.planning import Choice
 from logist.resources import resource
 from logist.roles import load_roles
 from logist.testing.offline import offline

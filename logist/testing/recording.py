@@ -12,20 +12,22 @@ from pathlib import Path
 import pytest
 
 from logist.cli import context
-from logist.cli.render import clean
+from logist.cli.show.render import clean
 from logist.config.environment import Environment
-from logist.core import fold
-from logist.core.amounts import counted, dollars
+from logist.core.history import fold
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind
+from logist.core.money.amounts import counted, dollars
 from logist.errors import LogistError
-from logist.jobs import deciding, editing, exporting, fixtures, mending, switching
-from logist.jobs.archives import HISTORY, Archive
-from logist.jobs.create import Child, create
-from logist.jobs.planning import Choice
-from logist.jobs.project import Project
-from logist.jobs.result import Result
-from logist.jobs.session import load
+from logist.jobs.archive import exporting, fixtures
+from logist.jobs.archive.archives import HISTORY, Archive
+from logist.jobs.base.create import Child, create
+from logist.jobs.base.project import Project
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import load
+from logist.jobs.doctor import mending
 from logist.jobs.stepping import Answer, do_step, poststep
+from logist.jobs.steward import deciding, editing, switching
+from logist.jobs.turn.planning import Choice
 from logist.store import files
 from logist.testing.replayed import DiffersError, Replay
 from logist.workspace import Workspace

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from logist.cli.render import clean
 from logist.cli.replayed import prompts_of
+from logist.cli.show.render import clean
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
-from logist.core.replay import Prompts
+from logist.core.replay.replay import Prompts
 from logist.errors import LogistError
-from logist.jobs.archives import Archive
-from logist.jobs.replay_report import lines, verdict
-from logist.jobs.replaying import Replayed, replay_archive
+from logist.jobs.archive.archives import Archive
+from logist.jobs.archive.replay_report import lines, verdict
+from logist.jobs.archive.replaying import Replayed, replay_archive
 from logist.resources import schema
 from logist.testing.offline import offline
 

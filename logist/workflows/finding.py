@@ -10,11 +10,11 @@ from pathlib import Path
 from shlex import quote
 
 from logist.core.model import Workflow
+from logist.core.text.problem import Problem
 from logist.core.workflow.checking import Around, check
 from logist.core.workflow.linting import lint
 from logist.core.workflow.nesting import nested
 from logist.core.workflow.places import Places, Read, meant
-from logist.core.workflow.problem import Problem
 from logist.errors import UsageError
 from logist.workflows.reading import SUFFIXES, readings
 

@@ -11,9 +11,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from logist.core.text.problem import Problem
 from logist.core.workflow.migrating import Migrated, migrate_json, migrate_mermaid
 from logist.core.workflow.mixed import mixed, refusal
-from logist.core.workflow.problem import Problem
 from logist.documents import parse
 from logist.errors import InvalidFile
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from logist.core import mermaid
+from logist.core.text.problem import Problem
 from logist.core.workflow import exporting
 from logist.core.workflow.foreign import is_foreign
 from logist.core.workflow.listed import read_listed
 from logist.core.workflow.markdown import Block, page
 from logist.core.workflow.parsing import read_mermaid
 from logist.core.workflow.places import Read
-from logist.core.workflow.problem import Problem
 from logist.core.workflow.twins import blanked, twins
 from logist.documents import MAX_BYTES, Document, content, parse
 from logist.errors import InvalidFile

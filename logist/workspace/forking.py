@@ -6,9 +6,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from logist.errors import Damaged, StorageError
-from logist.workspace import objects, packs, repository
+from logist.workspace.checkpoint import objects, packs, repository
 from logist.workspace.git import Git
-from logist.workspace.merging import COPYING
+from logist.workspace.merge.children import COPYING
 from logist.workspace.workspace import Workspace
 
 FROM_BACKUP = "put the git directory of the job back from a backup"

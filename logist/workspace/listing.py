@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from logist.workspace import beneath, names
-from logist.workspace.scan import UNREADABLE, Rules, scan
+from logist.workspace.checkpoint.scan import UNREADABLE, Rules, scan
+from logist.workspace.files import beneath, names
 
 
 @dataclass(frozen=True)

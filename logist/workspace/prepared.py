@@ -17,15 +17,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from logist.core.caches import VOLATILE_CACHES
-from logist.core.lock_files import choose_lock_files
+from logist.core.text.caches import VOLATILE_CACHES
+from logist.core.text.lock_files import choose_lock_files
 from logist.errors import StorageError
-from logist.workspace import baseline, beneath, context, names, removal, undoing
+from logist.workspace import context
+from logist.workspace.checkpoint import baseline, undoing
+from logist.workspace.checkpoint.objects import Tree
+from logist.workspace.checkpoint.scan import CACHE, Rules, scan, scan_whole
+from logist.workspace.checkpoint.snapshot import Snapshot
 from logist.workspace.context.walking import ignored
+from logist.workspace.files import beneath, names, removal
 from logist.workspace.git import Git
-from logist.workspace.objects import Tree
-from logist.workspace.scan import CACHE, Rules, scan, scan_whole
-from logist.workspace.snapshot import Snapshot
 
 STAGING = "logist-setup"
 """Beside the repository: copies are moved into the workspace when they are complete."""

@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from logist.errors import StorageError, UsageError
-from logist.workspace import beneath, names, repository
+from logist.workspace.checkpoint import repository
+from logist.workspace.checkpoint.objects import BRANCH
+from logist.workspace.files import beneath, names
 from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
-from logist.workspace.objects import BRANCH
 
 MAKING = "logist-making"
 MAIN = "refs/heads/main"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import stat
 
-from logist.workspace import beneath, objects, repository
+from logist.workspace.checkpoint import objects, repository
+from logist.workspace.files import beneath
+from logist.workspace.files.removal import remove_tree
 from logist.workspace.git import Git
-from logist.workspace.removal import remove_tree
 
 PLANTED = (b"hooks", b"config", b"config.worktree", b"commondir", b"worktrees", b"modules")
 """What can make git run programs, or lead it elsewhere."""

@@ -9,39 +9,32 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
-from logist.core.caches import DEFAULT_CACHES
 from logist.core.model import Change, Evidence
-from logist.core.prompt import FileText, Relevant
+from logist.core.prompt.prompt import FileText, Relevant
 from logist.core.relevance import Task
+from logist.core.text.caches import DEFAULT_CACHES
 from logist.errors import Damaged, StorageError, storage_advice
-from logist.workspace import (
+from logist.workspace import context, listing, prepared, source, throwaway
+from logist.workspace.checkpoint import (
     baseline,
-    beneath,
     changes,
     checkpoint,
-    context,
-    copying,
     leftovers,
-    listing,
-    merging,
-    names,
     objects,
     packs,
     patching,
-    prepared,
-    reading,
     repository,
     restore,
     snapshot,
-    source,
-    throwaway,
     undoing,
 )
-from logist.workspace.baseline import Baseline
+from logist.workspace.checkpoint.baseline import Baseline
+from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Rules, Unstored, scan
+from logist.workspace.checkpoint.snapshot import Reading, Snapshot
+from logist.workspace.files import beneath, copying, names, reading
 from logist.workspace.git import GIT_PATH, Git
 from logist.workspace.listing import Listing
-from logist.workspace.scan import CACHE, DIRECTORY_MODE, Rules, Unstored, scan
-from logist.workspace.snapshot import Reading, Snapshot
+from logist.workspace.merge import children as merging
 
 OFFENCES = 100
 """Of what an agent changed and may not: the rest is counted, and undone as well."""

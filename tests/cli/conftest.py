@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.jobs import replaying
+from logist.jobs.archive import replaying
 from logist.resources import schema
 from logist.store import JobDir
 from tests.cli.desk import Desk

@@ -16,12 +16,12 @@ import pytest
 from logist.cli.checkup.surroundings import surroundings
 from logist.config.environment import Environment
 from logist.core.model import JobSpec, Reply, Usage
-from logist.core.step import StepPlan
-from logist.jobs import asking
-from logist.jobs.create import create
-from logist.jobs.planning import Choice, preview
-from logist.jobs.project import Clock, Project
-from logist.jobs.session import changing
+from logist.core.step.step import StepPlan
+from logist.jobs.base.create import create
+from logist.jobs.base.project import Clock, Project
+from logist.jobs.base.session import changing
+from logist.jobs.turn import asking
+from logist.jobs.turn.planning import Choice, preview
 from logist.store import JobDir
 from logist.store.settled import checksum
 from tests import support

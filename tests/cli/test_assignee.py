@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from logist.core.flowing import ASSIGNEE
+from logist.core.history.flowing import ASSIGNEE
 from logist.core.model import State
-from logist.jobs import archives
+from logist.jobs.archive import archives
 from tests import support
 from tests.cli.desk import Desk, answer, command
 from tests.cli.test_completion import completed

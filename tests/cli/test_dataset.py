@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
-from logist.core import dataset
+from logist.core.history import dataset
 from logist.resources import resource
 from tests.cli.desk import Desk, answer, command
 from tests.cli.test_json import schemas

@@ -87,7 +87,7 @@ def test_the_end_is_the_end(approvable: Desk, verb: str, ended: str) -> None:
 
 
 def test_the_help_of_a_note_says_who_reads_it(desk: Desk) -> None:
-    from logist.core.fold import NOTED
+    from logist.core.history.fold import NOTED
 
     kinds = [
         *("activate", "approve", "reject", "suspend", "resume", "cancel", "fail"),

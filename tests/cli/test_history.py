@@ -7,7 +7,7 @@ import json
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from logist.cli.view import entry_lines
+from logist.cli.show.view import entry_lines
 from tests.cli.desk import Desk, answer, command
 
 

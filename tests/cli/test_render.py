@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from logist.cli import glance, render
-from logist.cli.output import Span
-from logist.core import advice, amounts
+from logist.cli.show import glance, render
+from logist.cli.show.output import Span
+from logist.core.machine import advice
 from logist.core.model import Status
+from logist.core.money import amounts
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from logist.agents import sandbox
 from logist.agents.sandbox import processes
 from logist.cli import context
-from logist.cli.run import Left
+from logist.cli.commands.run import Left
 from logist.config.environment import Environment
 from tests import support
 from tests.cli.desk import Desk, answer

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from logist.cli.job import standing
-from logist.cli.job.following import Followed
-from logist.core import advice
+from logist.cli.show import standing
+from logist.cli.show.following import Followed
+from logist.core.machine import advice
 from logist.core.model import Edge, EffectiveSpec, State, Status, Step, Workflow
 from logist.jobs.marking import Told, Way
 from logist.store import JobDir

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.cli import render
-from logist.cli.bars import Bar, Piece, bars, cells
-from logist.cli.output import Span
-from logist.cli.stats import FORMULA, _percent, _plain, _tokens
-from logist.core.measures import BY
-from logist.core.statistics import Table
+from logist.cli.commands.stats import FORMULA, _percent, _plain, _tokens
+from logist.cli.show import render
+from logist.cli.show.bars import Bar, Piece, bars, cells
+from logist.cli.show.output import Span
+from logist.core.history.measures import BY
+from logist.core.history.statistics import Table
 from logist.errors import Damaged, Refused, Stopped
-from logist.jobs import archives
-from logist.jobs.statistics import Gathered, gather
+from logist.jobs.archive import archives
+from logist.jobs.archive.statistics import Gathered, gather
 from logist.store.entries import CLOSING, header_line, seal
 from tests.cli.desk import Desk, answer, command
 from tests.support import ROOT, Ran

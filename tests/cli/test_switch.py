@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from logist.cli import glance, render
-from logist.cli.output import Span
+from logist.cli.show import glance, render
+from logist.cli.show.output import Span
 from logist.core.model.spec import Role
 from logist.resources import resource
 from logist.roles import load_roles

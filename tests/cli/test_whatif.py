@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from logist.core.answer_faults import faults
+from logist.core.answer.answer_faults import faults
 from logist.core.whatif import KEYS
 from logist.errors import InvalidFile
-from logist.jobs import trial_schema
+from logist.jobs.archive import trial_schema
 from logist.resources import resource
 from tests import support
 from tests.cli.desk import Desk

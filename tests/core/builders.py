@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from logist.core import fold, step, steward
+from logist.core.history import fold
+from logist.core.machine import steward
 from logist.core.model import (
     Actor,
     EffectiveSpec,
@@ -28,7 +29,8 @@ from logist.core.model import (
     StuckKind,
     Usage,
 )
-from logist.core.step import Outcome
+from logist.core.step import step
+from logist.core.step.step import Outcome
 from logist.resources import resource
 
 SCHEMA: JsonObject = json.loads(resource("schemas", "llm-chat-schema.json").read_text("utf-8"))

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core import budget, pieces, step
-from logist.core.budget import Budget, Fitted
-from logist.core.limits import Halt
+from logist.core.machine.limits import Halt
 from logist.core.model import ExitAction, Last, Model, Phase, State
-from logist.core.pieces import Piece
-from logist.core.prompt import FileText, Given
+from logist.core.prompt import budget, pieces
+from logist.core.prompt.budget import Budget, Fitted
+from logist.core.prompt.pieces import Piece
+from logist.core.prompt.prompt import FileText, Given
 from logist.core.relevance.tree import tree
+from logist.core.step import step
 from logist.errors import InvalidFile
 from tests.core.builders import MODEL, WORKER, spec, state
 from tests.support import examples

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from logist.core.ids import JOB_ID_PATTERN
 from logist.core.model import ExitAction
+from logist.core.text.ids import JOB_ID_PATTERN
 
 PATH = Path(__file__).parents[2] / "schemas" / "llm-chat-schema.json"
 SCHEMA = json.loads(PATH.read_text(encoding="utf-8"))

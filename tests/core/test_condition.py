@@ -9,7 +9,7 @@ import pytest
 
 from logist.core import condition
 from logist.core.condition import ROOTS, ConditionError, ConditionVerdict, compile_condition, render_condition
-from logist.core.paths import written
+from logist.core.text.paths import written
 from tests import support
 
 NAN = float("nan")

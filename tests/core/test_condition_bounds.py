@@ -23,7 +23,7 @@ from logist.core.condition import (
     render_condition,
 )
 from logist.core.condition import find_paths as condition_paths
-from logist.core.paths import written
+from logist.core.text.paths import written
 from tests.support import examples
 
 fuzz = settings(deadline=None, database=None, max_examples=examples(150))

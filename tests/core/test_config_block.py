@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from logist.core.mermaid.graph import Entry
 from logist.core.workflow.config_block import entries
-from logist.core.workflow.graph import Entry
 
 BEGIN, END = "%% === WORKFLOW_CONFIG ===\n", "%% === END_CONFIG ===\n"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from logist.core import data
+from logist.core.template import data
 from tests.core.builders import spec, state
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from logist.core import routing
-from logist.core.decisions import decision_line, fallback_reason
+from logist.core.machine import routing
+from logist.core.machine.decisions import decision_line, fallback_reason
 from logist.core.model import JsonObject
 from tests.core.test_routing import THREE, facts, flow
 

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from logist import __version__
-from logist.core.difference import ANSWER, LONGEST, SHOWN, Difference, cause, difference, lines
-from logist.core.drift_causes import schema_hash
 from logist.core.model import Interaction, JsonObject
-from logist.core.replay import differences
+from logist.core.replay.difference import ANSWER, LONGEST, SHOWN, Difference, cause, difference, lines
+from logist.core.replay.drift_causes import schema_hash
+from logist.core.replay.replay import differences
 from tests.core.builders import SCHEMA, Recorder, command
 
 

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from logist.core import archived, line_diff, step
-from logist.core.drift import Drift, compared, drifts, settings_differ
-from logist.core.drift_causes import Today, schema_hash
-from logist.core.limits import Halt
+from logist.core.machine.limits import Halt
 from logist.core.model import (
     Actor,
     Change,
@@ -30,8 +27,13 @@ from logist.core.model import (
     Step,
     Workflow,
 )
-from logist.core.prompt import FileText, Given, Relevant
-from logist.core.redact import redact
+from logist.core.prompt import archived
+from logist.core.prompt.prompt import FileText, Given, Relevant
+from logist.core.replay.drift import Drift, compared, drifts, settings_differ
+from logist.core.replay.drift_causes import Today, schema_hash
+from logist.core.secrets.redact import redact
+from logist.core.step import step
+from logist.core.text import line_diff
 from tests.core.builders import MODEL, SCHEMA, spec, state
 
 SECRET = "correct-horse-battery"
@@ -291,7 +293,7 @@ def test_a_rule_of_logists_own_that_has_changed(
 ) -> None:
     one, before = spec(), state()
     entry = asked(one, before, metadata={"logist": version})
-    monkeypatch.setattr("logist.core.prompt.CONTRACT", "Answer in JSON.")
+    monkeypatch.setattr("logist.core.prompt.prompt.CONTRACT", "Answer in JSON.")
     assert causes(drifts(one, before, entry, today())) == {"contract changed": cause}
 
 
@@ -310,7 +312,7 @@ def test_a_rule_that_is_new_and_one_that_is_gone(monkeypatch: pytest.MonkeyPatch
 def test_the_same_parts_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
     one, before = spec(), state(note="Go on.")
     entry = asked(one, before)
-    monkeypatch.setattr("logist.core.prompt.JOINT", "\n")
+    monkeypatch.setattr("logist.core.prompt.prompt.JOINT", "\n")
     (drift,) = drifts(one, before, entry, today())
     assert (drift.source, drift.change) == ("", "changed")
     assert "how the parts are put together" in drift.cause

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core.evidence import unnamed_changes
+from logist.core.answer.evidence import unnamed_changes
 from logist.core.model import Change
 
 

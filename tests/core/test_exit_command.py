@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core.exit_command import Verdict, clean, decode, judge
+from logist.core.answer.exit_command import Verdict, clean, decode, judge
 from logist.core.model import ExitAction
-from logist.core.prompt import CONTRACT
+from logist.core.prompt.prompt import CONTRACT
 from tests.support import examples
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from logist.core.exit_command import MAX_CHARACTERS, Verdict, decode, judge
+from logist.core.answer.exit_command import MAX_CHARACTERS, Verdict, decode, judge
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "schemas" / "llm-chat-schema.json").read_text(encoding="utf-8")

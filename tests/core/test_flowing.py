@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from logist.core import flowing, fold
+from logist.core.history import flowing, fold
 from logist.core.model import (
     Actor,
     Doer,

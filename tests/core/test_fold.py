@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core import fold, replay
+from logist.core.history import fold
+from logist.core.history.spec_hash import spec_hash
 from logist.core.model import (
     Actor,
     Interaction,
@@ -21,7 +22,7 @@ from logist.core.model import (
     Status,
     Usage,
 )
-from logist.core.spec_hash import spec_hash
+from logist.core.replay import replay
 from tests.core.builders import Recorder, command, spec, whole_history
 from tests.support import ROOT
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from logist.core import fold, newer, replay, step
+from logist.core.history import fold, newer
 from logist.core.model import (
     FORMAT,
     Actor,
@@ -28,6 +28,8 @@ from logist.core.model import (
     Usage,
     Word,
 )
+from logist.core.replay import replay
+from logist.core.step import step
 from logist.errors import Refused
 from tests.core.builders import SCHEMA, Recorder, command, whole_history
 

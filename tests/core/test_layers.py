@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from logist.core.layers import BASE, SEPARATOR, Layer, flat, joined, role_block, step_layer
+from logist.core.text.layers import BASE, SEPARATOR, Layer, flat, joined, role_block, step_layer
 
 CONTEXT = "## Task Context\n**Title:** T\n**Summary:** N/A\n**Tags:** None\n**Additional Info:** None"
 

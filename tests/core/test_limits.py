@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from logist.core import limits, totals
-from logist.core.limits import Shared, halted_above, program_allowance
+from logist.core.machine import limits
+from logist.core.machine.limits import Shared, halted_above, program_allowance
 from logist.core.model import Limits, Status, Totals
+from logist.core.money import totals
 from tests.core.builders import spec
 
 CENT = 1_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logist.core.lock_files import choose_lock_files
+from logist.core.text.lock_files import choose_lock_files
 
 
 def test_a_lock_file_decides_and_a_manifest_only_where_there_is_none() -> None:

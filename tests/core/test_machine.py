@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from logist.core import advice, machine
-from logist.core.event import Action, Event, Who
-from logist.core.machine import TABLE, Row, Situation, exit_code, next_place
+from logist.core.machine import advice, machine
+from logist.core.machine.event import Action, Event, Who
+from logist.core.machine.machine import TABLE, Row, Situation, exit_code, next_place
 from logist.core.model import (
     HALTED,
     TERMINAL,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from logist.core import advice, fold, merging, steward
+from logist.core.history import fold, merging
+from logist.core.machine import advice, steward
 from logist.core.model import Actor, EffectiveSpec, Interaction, Kind, Place, State, Status
 from logist.errors import Refused
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from logist.core import model
-from logist.core.fold import fold
+from logist.core.history.fold import fold
 from logist.core.model import (
     HALTED,
     TERMINAL,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.core.model import Model
-from logist.core.money import cost_of, dollars, fit_output, join, split, worst_case
+from logist.core.money.money import cost_of, dollars, fit_output, join, split, worst_case
 
 CENT = 1_000_000
 fuzz = settings(deadline=None, database=None)

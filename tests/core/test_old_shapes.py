@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import settings as settings_
 from hypothesis import strategies as st
 
-from logist.core import replay
 from logist.core.model import Interaction, Kind, Phase, Status
-from logist.core.old_entry import answer_of
-from logist.core.old_shapes import MORE, MOST_NOTES, NOBODY, Notes, interactions, survey
+from logist.core.replay import replay
+from logist.core.replay.old_entry import answer_of
+from logist.core.replay.old_shapes import MORE, MOST_NOTES, NOBODY, Notes, interactions, survey
 from logist.errors import Damaged
 from logist.resources import schema
 from tests.support import examples

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from logist.core import prompt, routing, step
+from logist.core.machine import routing
+from logist.core.machine.rules import TODAY, Rules
 from logist.core.model import Edge, JsonObject, Phase, Status, Step, StepType, StuckKind, Workflow
-from logist.core.rules import TODAY, Rules
+from logist.core.prompt import prompt
+from logist.core.step import step
 from tests.core.builders import SCHEMA, command, observed, reply, spec, state
 
 

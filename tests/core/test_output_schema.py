@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from logist.core import output_schema, prompt, step
+from logist.core.answer import output_schema
+from logist.core.machine.rules import TODAY, Rule
 from logist.core.model import JsonObject, Phase, Role, Status, StuckKind
-from logist.core.rules import TODAY, Rule
+from logist.core.prompt import prompt
+from logist.core.step import step
 from logist.errors import Refused
 from logist.resources import resource, schema
 from logist.roles.checking import OUTPUT_SCHEMAS

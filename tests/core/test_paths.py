@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core import paths
-from logist.core.paths import MISSING, PathError, lookup, parse, written
+from logist.core.text import paths
+from logist.core.text.paths import MISSING, PathError, lookup, parse, written
 from tests.support import examples
 
 fuzz = settings(deadline=None, database=None, max_examples=examples(100))

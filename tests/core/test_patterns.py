@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from logist.core.patterns import Gate, Patterns, excluding, parse
+from logist.core.text.patterns import Gate, Patterns, excluding, parse
 
 MATCHES = [
     ("build", ["build", "src/build", "build/x", "a/build/b"], ["builds", "rebuild", "build.py"]),

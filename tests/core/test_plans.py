@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core import plans
+from logist.core.answer import plans
 
 PLAN = {
     "goal": "The parser refuses\na second Host line.",

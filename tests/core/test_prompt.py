@@ -11,11 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core import prompt
 from logist.core.model import Change, ExitAction, Last, Part, Permissions, Phase, Role, State, Status
-from logist.core.prompt import JOINT, SEPARATOR, FileText, Given, Piece, assemble, system_pieces, user_pieces
-from logist.core.redact import redact
+from logist.core.prompt import prompt
+from logist.core.prompt.prompt import (
+    JOINT,
+    SEPARATOR,
+    FileText,
+    Given,
+    Piece,
+    assemble,
+    system_pieces,
+    user_pieces,
+)
 from logist.core.review import reviewer_pieces
+from logist.core.secrets.redact import redact
 from tests.core.builders import WORKER, spec, state
 
 Redact = Callable[[str], tuple[str, int]]

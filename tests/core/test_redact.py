@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core.redact import redact
+from logist.core.secrets.redact import redact
 
 # Put together here, so that no scanner takes this file for a leak.
 LETTERS = "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW"

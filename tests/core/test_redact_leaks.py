@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core import leaks
-from logist.core.leaks import Leak
+from logist.core.secrets import leaks
+from logist.core.secrets.leaks import Leak
 
 SECRET = "hunter2-hunter2-hunter2"
 FILL = "a line of forty characters, or about so\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core.secret_names import secrets_of
+from logist.core.secrets.secret_names import secrets_of
 
 VALUE = "s3cr3t-of-the-house"
 

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from logist.core import secrets_table
-from logist.core.redact import REDACTED, found, redact
+from logist.core.secrets import secrets_table
+from logist.core.secrets.redact import REDACTED, found, redact
 
 # Put together here, so that no scanner takes this file for a leak. `<a>` ... stand for the runs below.
 RUNS = {

@@ -19,7 +19,7 @@ from logist.core.model import (
     StepType,
     Workflow,
 )
-from logist.core.replay import differences
+from logist.core.replay.replay import differences
 from tests.core.builders import SCHEMA, Recorder, command
 from tests.core.test_whatif import Recorded, fan_out, flow, gathered
 

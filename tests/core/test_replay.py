@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from logist.core.difference import Difference
 from logist.core.model import (
     ErrorKind,
     Interaction,
@@ -22,7 +21,8 @@ from logist.core.model import (
     StuckKind,
     TransportError,
 )
-from logist.core.replay import differences
+from logist.core.replay.difference import Difference
+from logist.core.replay.replay import differences
 from tests.core.builders import SCHEMA, Recorder, command, whole_history
 from tests.support import ROOT
 
@@ -250,7 +250,7 @@ class TestRules:
 OFFLINE = """
 import json, sys
 from logist.core.model import Interaction
-from logist.core.replay import differences
+from logist.core.replay.replay import differences
 
 schema, *histories = json.loads(sys.stdin.read())
 for history in histories:  # the first time round, jsonschema loads what it needs

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core import review, step, steward
+from logist.core import review
+from logist.core.machine import steward
 from logist.core.model import (
     CHECKS,
     Approval,
@@ -28,6 +29,7 @@ from logist.core.model import (
     Status,
     StuckKind,
 )
+from logist.core.step import step
 from logist.errors import Refused
 from logist.resources import schema
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from logist.core import context, instructing, pieces, role_template, step
-from logist.core.limits import Halt
+from logist.core.machine.limits import Halt
 from logist.core.model import ContextPart, EffectiveSpec, Phase, Request, Role, Step, Workflow
-from logist.core.prompt import FileText, Given, Relevant
-from logist.core.redact import redact
+from logist.core.prompt import context, pieces, role_template
+from logist.core.prompt.prompt import FileText, Given, Relevant
+from logist.core.secrets.redact import redact
+from logist.core.step import instructing, step
 from tests.core.builders import MODEL, spec, state
 
 IMPLEMENT = """\

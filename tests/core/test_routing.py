@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core import routing
-from logist.core.event import Onward
+from logist.core.machine import routing
+from logist.core.machine.event import Onward
+from logist.core.machine.routing import Facts, Routed
 from logist.core.model import Edge, JsonObject, Step, StepType, Workflow
-from logist.core.routing import Facts, Routed
 
 
 def flow(*edges: tuple[str, str, Any], decisions: str = "D", **fields: JsonObject) -> Workflow:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core.exit_command import MAX_CHARACTERS, ExitCommand, Verdict
-from logist.core.layers import BASE
+from logist.core.answer.exit_command import MAX_CHARACTERS, ExitCommand, Verdict
 from logist.core.model import ExitAction
 from logist.core.sections import NextAction, Sections, Status, action, judged, read
+from logist.core.text.layers import BASE
 from tests.support import ROOT, examples
 
 SCHEMA = json.loads((ROOT / "schemas" / "llm-chat-schema.json").read_text(encoding="utf-8"))

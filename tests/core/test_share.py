@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logist.core.exit_command import judge
+from logist.core.answer.exit_command import judge
 from logist.core.model import JsonObject
 from logist.core.share import Private, Replacing, changed, leaks, texts
 from logist.core.share.standins import StandIns

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core import fold, runs, statistics
-from logist.core.measures import BY, MEASURES, Ended
-from logist.core.statistics import OTHERS, Key, Table, Tally
+from logist.core.history import fold, runs, statistics
+from logist.core.history.measures import BY, MEASURES, Ended
+from logist.core.history.statistics import OTHERS, Key, Table, Tally
 from tests.core import builders
 from tests.support import examples
 

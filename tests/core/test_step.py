@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logist.core import exit_command, limits, money, step
-from logist.core.event import Action, Event, Who
-from logist.core.limits import Halt
-from logist.core.machine import next_place
+from logist.core.answer import exit_command
+from logist.core.machine import limits
+from logist.core.machine.event import Action, Event, Who
+from logist.core.machine.limits import Halt
+from logist.core.machine.machine import next_place
 from logist.core.model import (
     EVERYTHING,
     EffectiveSpec,
@@ -30,8 +31,10 @@ from logist.core.model import (
     Totals,
     TransportError,
 )
-from logist.core.prompt import FileText, Given
-from logist.core.step import Bounds, Outcome, StepPlan
+from logist.core.money import money
+from logist.core.prompt.prompt import FileText, Given
+from logist.core.step import step
+from logist.core.step.step import Bounds, Outcome, StepPlan
 from logist.errors import Refused
 from tests.core.builders import (
     MODEL,

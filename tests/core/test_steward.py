@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core import steward
-from logist.core.event import Action
+from logist.core.machine import steward
+from logist.core.machine.event import Action
 from logist.core.model import JsonObject, Kind, Phase, Place, Status, StuckKind
 from logist.errors import Refused, UsageError
 from tests.core.builders import spec, stuck

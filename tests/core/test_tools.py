@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from logist.core.model import EVERYTHING, Permission, Permissions
-from logist.core.tools import TOOLS, Tool, function, offered
+from logist.core.permissions.tools import TOOLS, Tool, function, offered
 
 NEEDS = {
     "read_file": {"read_files"},

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.config.sections import APPROVAL_OF_MODE
-from logist.core import fold, replay, review, steward
+from logist.core import review
+from logist.core.history import fold
+from logist.core.machine import steward
 from logist.core.model import (
     Actor,
     Approval,
@@ -33,7 +35,8 @@ from logist.core.model import (
     Usage,
     Workflow,
 )
-from logist.core.step import Outcome
+from logist.core.replay import replay
+from logist.core.step.step import Outcome
 from logist.core.whatif import KEYS, Rules, Run, named, read_permissions, read_settings, run
 from logist.core.whatif.rules import BROUGHT
 from logist.errors import Damaged, LogistError, UsageError

@@ -15,13 +15,14 @@ from logist.config.layering import merged
 from logist.config.settings import Settings
 from logist.config.trust import Trust
 from logist.core.model import Interaction, JobSpec, State
-from logist.jobs import looking, queue
-from logist.jobs.create import create
-from logist.jobs.planning import Choice
-from logist.jobs.project import Clock, Project
-from logist.jobs.result import Result
-from logist.jobs.session import load
+from logist.jobs import queue
+from logist.jobs.base import looking
+from logist.jobs.base.create import create
+from logist.jobs.base.project import Clock, Project
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import load
 from logist.jobs.stepping import Answer, do_step, poststep
+from logist.jobs.turn.planning import Choice
 from logist.resources import resource
 from logist.roles import load_roles
 from logist.store import list_jobs

@@ -9,7 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from logist.jobs import drifting, looking, replaying
+from logist.jobs.archive import drifting, replaying
+from logist.jobs.base import looking
 from logist.store import list_jobs
 from tests.jobs.bench import Bench, Json
 

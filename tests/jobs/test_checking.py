@@ -15,8 +15,8 @@ from logist.agents import checks
 from logist.config.settings import Settings
 from logist.core.model import Kind, Status
 from logist.errors import Stopped
-from logist.jobs import checking
-from logist.jobs.deciding import decide
+from logist.jobs.steward.deciding import decide
+from logist.jobs.turn import checking
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_recovery import left_in_flight, response

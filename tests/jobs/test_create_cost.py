@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from logist.workspace import Workspace, checkpoint, packs
-from logist.workspace.baseline import Baseline
+from logist.workspace import Workspace
+from logist.workspace.checkpoint import checkpoint, packs
+from logist.workspace.checkpoint.baseline import Baseline
 from tests import support
 from tests.torture.lab import JOB, World, command
 from tests.torture.suite import Skip

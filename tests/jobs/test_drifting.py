@@ -10,14 +10,15 @@ import pytest
 
 from logist import __version__
 from logist.config.environment import Environment
-from logist.core import fold
-from logist.core.drift import Drift
-from logist.core.drift_causes import schema_hash
+from logist.core.history import fold
 from logist.core.model import EVERYTHING, Kind
-from logist.core.replay import differences
-from logist.core.tools import offered
-from logist.jobs import drifting, planning, replaying
-from logist.jobs.planning import Choice
+from logist.core.permissions.tools import offered
+from logist.core.replay.drift import Drift
+from logist.core.replay.drift_causes import schema_hash
+from logist.core.replay.replay import differences
+from logist.jobs.archive import drifting, replaying
+from logist.jobs.turn import planning
+from logist.jobs.turn.planning import Choice
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.jobs.bench import PLAN, Bench, answer, command

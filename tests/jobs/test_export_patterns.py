@@ -15,9 +15,9 @@ import pytest
 from logist.config.sections import RedactRules
 from logist.core.share import Replacing
 from logist.errors import Damaged, Refused, UsageError
-from logist.jobs import archives, drifting, fixtures, replaying
-from logist.jobs.exporting import export
-from logist.jobs.fixtures import Manifest, Moves, Transition
+from logist.jobs.archive import archives, drifting, fixtures, replaying
+from logist.jobs.archive.exporting import export
+from logist.jobs.archive.fixtures import Manifest, Moves, Transition
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, command

@@ -16,8 +16,8 @@ import pytest
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
 from logist.errors import Damaged, LogistError, Refused, ReplayDiffers, UsageError
-from logist.jobs import archives, exporting, fixtures, redacting, replaying
-from logist.jobs.exporting import Exported, export
+from logist.jobs.archive import archives, exporting, fixtures, redacting, replaying
+from logist.jobs.archive.exporting import Exported, export
 from logist.store import JobDir
 from logist.store.entries import CLOSING, header_line, seal
 from tests import support

@@ -10,9 +10,10 @@ import pytest
 
 from logist.core.model import Kind, Status
 from logist.errors import Damaged, LogistError, Refused, UsageError
-from logist.jobs import deciding, looking
-from logist.jobs.forking import Forked, fork
-from logist.jobs.importing import import_history
+from logist.jobs.archive.forking import Forked, fork
+from logist.jobs.archive.importing import import_history
+from logist.jobs.base import looking
+from logist.jobs.steward import deciding
 from logist.store import list_jobs, taking
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command, gave

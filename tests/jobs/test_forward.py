@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from logist.core.history.spec_hash import spec_hash
 from logist.core.model import EffectiveSpec
-from logist.core.spec_hash import spec_hash
 from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command
 from tests.cli.test_json import schemas, validate

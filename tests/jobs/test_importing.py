@@ -13,11 +13,12 @@ import pytest
 from logist.agents.scripted import Scripted
 from logist.core.model import Kind, Status
 from logist.errors import Damaged, LogistError, Refused, UsageError
-from logist.jobs import archives, deciding
-from logist.jobs.archives import Archive
-from logist.jobs.forking import fork
-from logist.jobs.importing import Imported, import_history
-from logist.jobs.replaying import replay_archive, replay_job
+from logist.jobs.archive import archives
+from logist.jobs.archive.archives import Archive
+from logist.jobs.archive.forking import fork
+from logist.jobs.archive.importing import Imported, import_history
+from logist.jobs.archive.replaying import replay_archive, replay_job
+from logist.jobs.steward import deciding
 from logist.resources import schema
 from logist.store import foreign
 from tests import support

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from logist.core.model import JobSpec
-from logist.jobs import mending, specs
+from logist.jobs.base import specs
+from logist.jobs.doctor import mending
 from tests.jobs.conftest import MakeBench
 
 STRICT = {"review": {"mode": "strict", "auto_merge": True}}

@@ -12,7 +12,9 @@ import pytest
 
 from logist.core.model import Actor, Kind, Status, StuckKind
 from logist.errors import Refused
-from logist.jobs import deciding, merging, queue, specs
+from logist.jobs import queue
+from logist.jobs.base import specs
+from logist.jobs.steward import deciding, merging
 from tests import support
 from tests.jobs.bench import Bench, answer, gave
 from tests.support import git

@@ -16,10 +16,10 @@ import pytest
 from logist.config.environment import Environment
 from logist.config.settings import Settings
 from logist.core.model import ErrorKind, Kind, Status
-from logist.core.step import StepPlan
+from logist.core.step.step import StepPlan
 from logist.errors import Busy, InvalidFile, Refused, Stopped
-from logist.jobs.deciding import decide
-from logist.jobs.planning import Choice, preview
+from logist.jobs.steward.deciding import decide
+from logist.jobs.turn.planning import Choice, preview
 from tests import quickly, support
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench

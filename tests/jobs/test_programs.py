@@ -13,14 +13,13 @@ from typing import Any, Literal
 import pytest
 
 from logist.agents import sandbox
+from logist.agents.courier import errand
+from logist.agents.courier.errand import ProgramErrand
 from logist.agents.place import Place
-from logist.agents.programs import errand
-from logist.agents.programs.errand import ProgramErrand
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
 from logist.agents.protocol import Ask
 from logist.config import trust
 from logist.config.settings import load_settings
-from logist.core import money
 from logist.core.model import (
     ErrorKind,
     Model,
@@ -31,9 +30,10 @@ from logist.core.model import (
     StuckKind,
     TransportError,
 )
-from logist.core.step import StepPlan
+from logist.core.money import money
+from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused
-from logist.jobs.planning import Choice, preview
+from logist.jobs.turn.planning import Choice, preview
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_paid import KEY, paid, step_as_process, waiting_for

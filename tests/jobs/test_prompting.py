@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from logist.core.limits import Halt
+from logist.core.machine.limits import Halt
 from logist.core.model import Kind
-from logist.core.step import Idle
-from logist.jobs import drifting, planning, replaying
-from logist.jobs.planning import Choice
+from logist.core.step.step import Idle
+from logist.jobs.archive import drifting, replaying
+from logist.jobs.turn import planning
+from logist.jobs.turn.planning import Choice
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, command

@@ -12,7 +12,7 @@ import pytest
 from logist.core.model import Status
 from logist.errors import Damaged
 from logist.jobs import queue
-from logist.jobs.result import Result
+from logist.jobs.base.result import Result
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, gave

@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 
 from logist.config.settings import Settings
-from logist.core import fold
+from logist.core.history import fold
 from logist.core.model import Kind, Reply, Status, StuckKind, Usage
-from logist.core.step import Idle, StepPlan
+from logist.core.step.step import Idle, StepPlan
 from logist.errors import Damaged, InvalidFile, LogistError, Refused
-from logist.jobs import asking, deciding, editing, health, looking, replaying
-from logist.jobs.deciding import decide, rerun, restep
-from logist.jobs.planning import Choice, preview
-from logist.jobs.session import changing
+from logist.jobs.archive import replaying
+from logist.jobs.base import looking
+from logist.jobs.base.session import changing
+from logist.jobs.doctor import health
 from logist.jobs.stepping import Answer, poststep
+from logist.jobs.steward import deciding, editing
+from logist.jobs.steward.deciding import decide, rerun, restep
+from logist.jobs.turn import asking
+from logist.jobs.turn.planning import Choice, preview
 from logist.store import JobDir, Position
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command
@@ -496,7 +500,7 @@ def test_replay_names_the_first_difference(bench: MakeBench) -> None:
     b.step()
     entries = b.history()
     changed = entries[1].model_copy(update={"state_after": Status.SUCCESS})
-    from logist.core.replay import differences
+    from logist.core.replay.replay import differences
 
     found = list(differences([entries[0], changed, entries[2]], b.project.schema))
     assert found[0].sequence == 2

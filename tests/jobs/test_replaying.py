@@ -14,18 +14,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from logist.core import fold
-from logist.core.difference import Difference
-from logist.core.drift import Drift
+from logist.core.history import fold
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, State, Status
-from logist.core.replay import replay, restep_targets
+from logist.core.replay.difference import Difference
+from logist.core.replay.drift import Drift
+from logist.core.replay.replay import replay, restep_targets
 from logist.core.whatif import Rules
 from logist.errors import Damaged, Stopped, StorageError, UsageError
-from logist.jobs import archives, drifting, replay_report, replaying
-from logist.jobs.archives import Archive
-from logist.jobs.replaying import Replayed, replay_all, replay_archive
-from logist.jobs.session import dump
-from logist.jobs.what_if import try_all
+from logist.jobs.archive import archives, drifting, replay_report, replaying
+from logist.jobs.archive.archives import Archive
+from logist.jobs.archive.replaying import Replayed, replay_all, replay_archive
+from logist.jobs.archive.what_if import try_all
+from logist.jobs.base.session import dump
 from logist.store import JobDir
 from logist.store.entries import CLOSING, header_line, seal
 from tests import support

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from logist.core import replay
+from logist.core.history.spec_hash import spec_hash
 from logist.core.model import JobSpec, Kind, Status, StuckKind
-from logist.core.spec_hash import spec_hash
+from logist.core.replay import replay
 from logist.errors import Refused
-from logist.jobs import specs
-from logist.jobs.deciding import decide
-from logist.jobs.planning import Choice, preview
+from logist.jobs.base import specs
+from logist.jobs.steward.deciding import decide
+from logist.jobs.turn.planning import Choice, preview
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench

@@ -10,8 +10,9 @@ import pytest
 from logist.core.model import JobSpec
 from logist.documents import dumped
 from logist.errors import InvalidFile, UsageError
-from logist.jobs import editing, specs
-from logist.jobs.switching import switch
+from logist.jobs.base import specs
+from logist.jobs.steward import editing
+from logist.jobs.steward.switching import switch
 from logist.roles import load_roles
 from tests.jobs.bench import Bench
 from tests.jobs.conftest import MakeBench

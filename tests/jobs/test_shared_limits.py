@@ -11,21 +11,26 @@ from pathlib import Path
 
 import pytest
 
-from logist.agents import collecting, shared_limits
-from logist.agents.exchange import Errand
+from logist.agents.courier import collecting, shared_limits
+from logist.agents.courier.exchange import Errand
 from logist.agents.place import Place
-from logist.core import steward, totals
-from logist.core.limits import Shared
+from logist.core.machine import steward
+from logist.core.machine.limits import Shared
 from logist.core.model import Call, ErrorKind, Kind, Reply, Status, Totals, Usage
-from logist.core.replay import differences
-from logist.core.step import StepPlan
+from logist.core.money import totals
+from logist.core.replay.replay import differences
+from logist.core.step.step import StepPlan
 from logist.errors import Busy, Refused, Stopped
-from logist.jobs import deciding, editing, looking, mending, queue, replaying, specs
-from logist.jobs.backup import Backup
-from logist.jobs.deciding import decide, rerun, restep
-from logist.jobs.forking import fork
-from logist.jobs.planning import Choice, preview
-from logist.jobs.session import changing
+from logist.jobs import queue
+from logist.jobs.archive import replaying
+from logist.jobs.archive.forking import fork
+from logist.jobs.base import looking, specs
+from logist.jobs.base.session import changing
+from logist.jobs.doctor import mending
+from logist.jobs.doctor.backup import Backup
+from logist.jobs.steward import deciding, editing
+from logist.jobs.steward.deciding import decide, rerun, restep
+from logist.jobs.turn.planning import Choice, preview
 from logist.store import JobDir
 from tests import support
 from tests.jobs.bench import Bench, Json, command, gave

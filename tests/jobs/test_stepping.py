@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from logist.core.model import Kind, Phase, Status, StuckKind, Usage
-from logist.core.step import StepPlan
+from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
-from logist.jobs import deciding, editing
-from logist.jobs.planning import Choice, preview
 from logist.jobs.stepping import Answer, poststep
+from logist.jobs.steward import deciding, editing
+from logist.jobs.turn.planning import Choice, preview
 from tests.jobs.bench import answer, command
 from tests.jobs.conftest import MakeBench
 

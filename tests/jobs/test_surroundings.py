@@ -22,9 +22,9 @@ from logist.core.model import (
     Status,
 )
 from logist.core.model.record import TransportError
-from logist.core.step import StepPlan
-from logist.jobs import planning, surroundings
-from logist.jobs.planning import Choice
+from logist.core.step.step import StepPlan
+from logist.jobs.turn import planning, surroundings
+from logist.jobs.turn.planning import Choice
 from tests import support
 from tests.jobs.bench import Bench, answer, command
 from tests.jobs.conftest import MakeBench

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from logist.core import fold, replay
-from logist.core.fold import SWITCH
+from logist.core.history import fold
+from logist.core.history.fold import SWITCH
 from logist.core.model import EVERYTHING, Interaction, Kind, Phase, Place, State, Status
-from logist.core.step import StepPlan
+from logist.core.replay import replay
+from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
-from logist.jobs import deciding, editing, looking, replaying
-from logist.jobs.planning import Choice, preview
-from logist.jobs.switching import needless, switch
+from logist.jobs.archive import replaying
+from logist.jobs.base import looking
+from logist.jobs.steward import deciding, editing
+from logist.jobs.steward.switching import needless, switch
+from logist.jobs.turn.planning import Choice, preview
 from logist.roles import load_roles, role_hash
 from logist.store.entries import CLOSING, header_line, seal
 from tests.jobs.bench import Bench, answer, command

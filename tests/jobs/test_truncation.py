@@ -12,10 +12,12 @@ import pytest
 
 from logist.core.model import Kind, Status
 from logist.errors import Damaged
-from logist.jobs import deciding, health, looking, mending, merging, truncation
-from logist.jobs.backup import Backup
-from logist.jobs.forking import fork
-from logist.jobs.session import changing, load
+from logist.jobs.archive.forking import fork
+from logist.jobs.base import looking, truncation
+from logist.jobs.base.session import changing, load
+from logist.jobs.doctor import health, mending
+from logist.jobs.doctor.backup import Backup
+from logist.jobs.steward import deciding, merging
 from logist.store import Problem
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command, gave

@@ -10,7 +10,7 @@ import pytest
 from logist.config.settings import Settings
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused, UsageError
-from logist.jobs import deciding, merging
+from logist.jobs.steward import deciding, merging
 from tests import shop, support
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench

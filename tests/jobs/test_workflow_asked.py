@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Phase, Status, StuckKind
-from logist.core.step import StepPlan
+from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile
-from logist.jobs import looking, mending
-from logist.jobs.backup import Backup
-from logist.jobs.deciding import decide
-from logist.jobs.planning import Choice, preview
-from logist.jobs.switching import switch
+from logist.jobs.base import looking
+from logist.jobs.doctor import mending
+from logist.jobs.doctor.backup import Backup
+from logist.jobs.steward.deciding import decide
+from logist.jobs.steward.switching import switch
+from logist.jobs.turn.planning import Choice, preview
 from tests.jobs.bench import PLAN, Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 
@@ -113,7 +114,7 @@ def test_a_job_that_is_too_deep_gives_nothing_away(bench: MakeBench, monkeypatch
     b = bench()
     for number in range(1, 6):
         b.create(f"p{number}", parent=f"p{number - 1}" if number > 1 else None)
-    monkeypatch.setattr("logist.jobs.family.require_wanted", lambda *given: None)
+    monkeypatch.setattr("logist.jobs.base.family.require_wanted", lambda *given: None)
     b.follow("fan-out.yaml", parent="p5", steps={"plan": [gave({"parts": [1]})]})
     b.step()
     assert "workflows are 6 deep, and 5 is the most" in b.step().state.reason

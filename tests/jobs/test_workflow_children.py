@@ -12,9 +12,9 @@ import pytest
 
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused
-from logist.jobs import editing
-from logist.jobs.create import create
-from logist.jobs.deciding import decide, rerun, restep
+from logist.jobs.base.create import create
+from logist.jobs.steward import editing
+from logist.jobs.steward.deciding import decide, rerun, restep
 from tests.jobs.bench import Bench, Json, answer, command, gave
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_recovery import left_in_flight
@@ -94,7 +94,7 @@ def test_a_parent_that_was_killed_while_it_made_them_goes_on(
         return made(project, job_id, *rest, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr("logist.jobs.spawning.create", killed)
+        patched.setattr("logist.jobs.children.spawning.create", killed)
         with pytest.raises(Killed):
             b.step()
     assert (b.state().status, b.children()) == (Status.WAITING, ["j--3-1"])
@@ -214,7 +214,7 @@ def test_a_hundred_items_are_given_away_and_101_are_refused(
     decide(b.project, "j", Kind.RESUBMIT, command={"step": "plan"}, note="At most 100.")
     b.step()
     monkeypatch.setattr(
-        "logist.jobs.spawning.create", lambda *given, **more: None
+        "logist.jobs.children.spawning.create", lambda *given, **more: None
     )  # a hundred jobs take their time
     waiting = b.step()
     assert (waiting.state.status, len(waiting.state.children)) == (Status.WAITING, 100)

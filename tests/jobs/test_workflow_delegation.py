@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logist.core.fold import SWITCH
+from logist.core.history.fold import SWITCH
 from logist.core.model import Role, Status, Step, StepType, Workflow
 from logist.core.workflow.checking import Around, check
 from logist.errors import InvalidFile
-from logist.jobs import flows, spawning
-from logist.jobs.switching import switch
+from logist.jobs.base import flows
+from logist.jobs.children import spawning
+from logist.jobs.steward.switching import switch
 from logist.roles import LoadedRole, Roles
 from tests.jobs.bench import Bench, gave
 from tests.jobs.conftest import MakeBench

@@ -10,9 +10,11 @@ import pytest
 
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused, UsageError
-from logist.jobs import editing, family, queue, stopping
-from logist.jobs.deciding import decide, rerun, restep
-from logist.jobs.project import Project
+from logist.jobs import queue
+from logist.jobs.base import family
+from logist.jobs.base.project import Project
+from logist.jobs.steward import editing, stopping
+from logist.jobs.steward.deciding import decide, rerun, restep
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_workflow_children import COST, given_away, parts, work
@@ -262,8 +264,10 @@ def test_children_that_are_at_work_are_ended_at_the_same_time(
             met.wait()
         ending(project, job_id)
 
-    monkeypatch.setattr("logist.jobs.deciding._is_busy", lambda project, job_id: job_id in children[:2])
-    monkeypatch.setattr("logist.jobs.stopping.end_agent", end_agent)
+    monkeypatch.setattr(
+        "logist.jobs.steward.deciding._is_busy", lambda project, job_id: job_id in children[:2]
+    )
+    monkeypatch.setattr("logist.jobs.steward.stopping.end_agent", end_agent)
     decide(b.project, "j", Kind.CANCEL)
     assert {b.state(child).status for child in children} == {Status.CANCELED}
 

@@ -10,12 +10,14 @@ import pytest
 
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused, StorageError
-from logist.jobs import looking, queue, replaying
-from logist.jobs.deciding import decide, rerun, restep
-from logist.jobs.planning import Choice, preview
-from logist.jobs.result import Result
-from logist.jobs.session import Session
-from logist.jobs.switching import switch
+from logist.jobs import queue
+from logist.jobs.archive import replaying
+from logist.jobs.base import looking
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import Session
+from logist.jobs.steward.deciding import decide, rerun, restep
+from logist.jobs.steward.switching import switch
+from logist.jobs.turn.planning import Choice, preview
 from logist.store import JobDir
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
@@ -59,13 +61,13 @@ def test_a_restep_after_the_jobs_were_made_leaves_them_alone(bench: MakeBench) -
 def ended(b: Bench) -> None:
     """The parent ended, and was killed before it could tell its children."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("logist.jobs.deciding.dismiss", lambda *given: None)
+        patched.setattr("logist.jobs.steward.deciding.dismiss", lambda *given: None)
         decide(b.project, "j", Kind.CANCEL)
 
 
 def went_back(b: Bench) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("logist.jobs.deciding.dismiss", lambda *given: None)
+        patched.setattr("logist.jobs.steward.deciding.dismiss", lambda *given: None)
         restep(b.project, "j", 3)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Status
-from logist.core.replay import differences
+from logist.core.replay.replay import differences
 from logist.workflows.reading import readings
 from tests.jobs.bench import Bench, Json, gave
 from tests.jobs.conftest import MakeBench

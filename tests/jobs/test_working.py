@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from logist.cli.view import entry_lines
+from logist.cli.show.view import entry_lines
 from logist.core.model import EVERYTHING, ErrorKind, Kind, Permissions, Role, Status, StuckKind
-from logist.jobs.deciding import decide
+from logist.jobs.steward.deciding import decide
 from logist.roles import LoadedRole
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench

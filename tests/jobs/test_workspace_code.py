@@ -13,8 +13,8 @@ import pytest
 
 from logist.config.environment import Environment
 from logist.core.model import Permissions
-from logist.jobs import asking
-from logist.jobs.session import changing
+from logist.jobs.base.session import changing
+from logist.jobs.turn import asking
 from tests.jobs.bench import Bench, Json, answer
 from tests.jobs.conftest import MakeBench
 

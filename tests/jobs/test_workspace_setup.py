@@ -15,10 +15,11 @@ import pytest
 from logist.config.environment import Environment
 from logist.core.model import Check, Kind, Status
 from logist.errors import InvalidFile, SetupFailed, Stopped
-from logist.jobs import asking, setup_cache, workspace_setup
-from logist.jobs.deciding import decide, rerun, restep
-from logist.jobs.forking import fork
-from logist.jobs.session import changing
+from logist.jobs.archive.forking import fork
+from logist.jobs.base.session import changing
+from logist.jobs.setup import setup_cache, workspace_setup
+from logist.jobs.steward.deciding import decide, rerun, restep
+from logist.jobs.turn import asking
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_recovery import left_in_flight, response

@@ -72,7 +72,7 @@ class Tree:
 
 
 def module_name(path: str) -> str:
-    """`logist.core.fold` for logist/core/fold.py, `logist.core` for its __init__.py."""
+    """`logist.core.history.fold` for logist/core/history/fold.py, `logist.core` for its __init__.py."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from logist.jobs import fixtures
-from logist.jobs.archives import one
+from logist.jobs.archive import fixtures
+from logist.jobs.archive.archives import one
 from logist.testing import LogistJob, answer, recording
 from logist.testing.job import make, scripted
 from tests.plugin.conftest import Run, changed, recorded

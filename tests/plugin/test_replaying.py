@@ -102,7 +102,7 @@ def test_no_socket_is_made_while_it_replays(
 ) -> None:
     import socket
 
-    from logist.core import replay
+    from logist.core.replay import replay
 
     rule = replay.judge
 

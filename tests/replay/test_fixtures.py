@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.jobs import archives, replaying
+from logist.jobs.archive import archives, replaying
 from logist.resources import resource
 from tests import support
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from logist.core.drift import Drift, drifts
-from logist.core.drift_causes import Today
 from logist.core.model import EffectiveSpec, Interaction, Kind, Phase, State
-from logist.core.replay import replay, restep_targets
-from logist.jobs import archives
+from logist.core.replay.drift import Drift, drifts
+from logist.core.replay.drift_causes import Today
+from logist.core.replay.replay import replay, restep_targets
+from logist.jobs.archive import archives
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.replay.test_fixtures import RECORDED, SCHEMA

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from logist.core import newer, rules
-from logist.core.fold import fold
+from logist.core.history import newer
+from logist.core.history.fold import fold
+from logist.core.machine import rules
 from logist.core.model import Status
-from logist.core.replay import Difference, differences, replay
-from logist.jobs import archives, looking, replay_report
-from logist.jobs.looking import interactions
-from logist.jobs.replaying import replay_file
+from logist.core.replay.replay import Difference, differences, replay
+from logist.jobs.archive import archives, replay_report
+from logist.jobs.archive.replaying import replay_file
+from logist.jobs.base import looking
+from logist.jobs.base.looking import interactions
 from tests import support
 from tests.replay.test_fixtures import SCHEMA
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logist.agents import collecting
+from logist.agents.courier import collecting
 from logist.core.model import EVERYTHING, Call, ErrorKind, JsonObject, Reply, TransportError, Usage
 from logist.errors import Damaged
 from logist.store import Exchange, inflight

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from logist.agents import booking, collecting, courier
-from logist.agents.collecting import Collected
-from logist.agents.exchange import LONGEST_PAUSE, Errand, pause_after
+from logist.agents.courier import booking, collecting
+from logist.agents.courier import process as courier
+from logist.agents.courier.collecting import Collected
+from logist.agents.courier.exchange import LONGEST_PAUSE, Errand, pause_after
 from logist.agents.litellm import Answer, Failure, Tokens
 from logist.agents.place import Place
-from logist.core import money
 from logist.core.model import (
     EffectiveSpec,
     ErrorKind,
@@ -33,7 +33,8 @@ from logist.core.model import (
     TransportError,
     Usage,
 )
-from logist.core.prompt import SEPARATOR
+from logist.core.money import money
+from logist.core.prompt.prompt import SEPARATOR
 from logist.errors import Busy, Damaged
 from logist.store import Exchange, JobDir
 from tests.loopback import Loopback, Received
@@ -138,7 +139,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> N
             assert os.getsid(process.pid) == process.pid
         body = loopback.requests[0].body
     assert process.returncode == 0
-    assert b"logist.agents.courier" in shown
+    assert b"logist.agents.courier.process" in shown
     for private in (KEY, SECRET):
         assert private.encode() not in shown + every_byte(job.path)
     assert loopback.requests[0].headers["authorization"] == f"Bearer {KEY}"

@@ -12,7 +12,7 @@ import pytest
 from logist.agents.protocol import Ask, messages
 from logist.agents.scripted import Scripted
 from logist.core.model import ErrorKind, Model, Request
-from logist.core.prompt import SEPARATOR
+from logist.core.prompt.prompt import SEPARATOR
 from logist.errors import InvalidFile
 
 MODEL = Model(name="m", provider_model="openai/m")

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from logist.agents.place import Place
-from logist.agents.protocol import LAST_TURN, Ask, Turn, Work
-from logist.agents.toolbox import (
+from logist.agents.courier.toolbox import (
     INTERRUPTED,
     MOST_CALLS,
     NOT_RUN,
@@ -23,11 +21,13 @@ from logist.agents.toolbox import (
     out_of_turns,
     too_many_unknown,
 )
+from logist.agents.courier.turns import Next, Progress, next_exchange
+from logist.agents.place import Place
+from logist.agents.protocol import LAST_TURN, Ask, Turn, Work
 from logist.agents.tools import Context, Outcome
-from logist.agents.turns import Next, Progress, next_exchange
 from logist.config.working import ToolRules
-from logist.core import money
 from logist.core.model import Call, JsonObject, Model, Reply, Request, Usage
+from logist.core.money import money
 from logist.store import Exchange
 
 MODEL = Model(name="m", provider_model="openai/m", input_price=3.0, output_price=15.0)

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from logist.core.prompt import Relevant
+from logist.core.prompt.prompt import Relevant
 from logist.core.relevance import Task
 from logist.core.relevance.words import keywords
-from logist.workspace import Workspace, beneath
+from logist.workspace import Workspace
 from logist.workspace.context import Survey, searching, walking
 from logist.workspace.context.descending import Descent
+from logist.workspace.files import beneath
 from logist.workspace.git import Git
 from tests.shell.context_shop import shop
 from tests.support import git

@@ -16,7 +16,7 @@ import pytest
 from logist.errors import Busy, LogistError, Refused, StorageError
 from logist.workspace import Workspace
 from logist.workspace.git import Git
-from logist.workspace.publishing import (
+from logist.workspace.merge import (
     Person,
     Published,
     Work,

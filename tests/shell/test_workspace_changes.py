@@ -9,7 +9,8 @@ import pytest
 
 from logist.core.model import Change
 from logist.errors import Damaged
-from logist.workspace import Workspace, baseline, objects
+from logist.workspace import Workspace
+from logist.workspace.checkpoint import baseline, objects
 
 
 @pytest.fixture

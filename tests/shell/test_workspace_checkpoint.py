@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from logist.errors import Damaged, StorageError
-from logist.workspace import Workspace, baseline, beneath, checkpoint, names, objects, snapshot
-from logist.workspace.scan import Rules, Stamp, scan
+from logist.workspace import Workspace
+from logist.workspace.checkpoint import baseline, checkpoint, objects, snapshot
+from logist.workspace.checkpoint.scan import Rules, Stamp, scan
+from logist.workspace.files import beneath, names
 from tests import support
 
 Contents = dict[bytes, tuple[str, bytes]]

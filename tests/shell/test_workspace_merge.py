@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from logist.errors import Damaged, StorageError
-from logist.workspace import Workspace, packs
-from logist.workspace.merging import Merged, Theirs
+from logist.workspace import Workspace
+from logist.workspace.checkpoint import packs
+from logist.workspace.merge.children import Merged, Theirs
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.core import prompt
+from logist.core.prompt import prompt
 from logist.errors import StorageError, UsageError
 from logist.workspace import FileText, Listing, Workspace
 from tests import support

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from logist.core import permissions
 from logist.core.model import Change, Permission, Permissions
+from logist.core.permissions import permissions
 from logist.workspace import Undone, Workspace
 
 KINDS = [

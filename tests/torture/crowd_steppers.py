@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from logist.errors import Busy
-from logist.jobs import editing
-from logist.jobs.planning import Choice
-from logist.jobs.project import Project
-from logist.jobs.result import Result
-from logist.jobs.session import load
+from logist.jobs.base.project import Project
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import load
 from logist.jobs.stepping import do_step
+from logist.jobs.steward import editing
+from logist.jobs.turn.planning import Choice
 from logist.store import REPLACE_BELOW, JobDir
 from tests.torture.lab import JOB, World
 

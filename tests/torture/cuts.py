@@ -23,8 +23,9 @@ from random import Random
 from typing import NamedTuple
 
 from logist.core.model import Kind, Status
-from logist.jobs import deciding, stepping
-from logist.jobs.planning import Choice
+from logist.jobs import stepping
+from logist.jobs.steward import deciding
+from logist.jobs.turn.planning import Choice
 from tests.support import ROOT
 from tests.torture import judging, lab, mutants, scenarios
 from tests.torture.lab import JOB, World

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from logist.jobs import replaying
+from logist.jobs.archive import replaying
 from logist.resources import schema
 from tests.loopback import Loopback
 from tests.torture.crowd_forks import Forks

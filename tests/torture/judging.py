@@ -13,13 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from logist.agents import collecting
+from logist.agents.courier import collecting
 from logist.core.model import TERMINAL, Kind, Status
 from logist.errors import Damaged, LogistError
-from logist.jobs import deciding, looking, stepping
-from logist.jobs.planning import Choice
-from logist.jobs.project import Clock, Project
-from logist.jobs.session import load
+from logist.jobs import stepping
+from logist.jobs.base import looking
+from logist.jobs.base.project import Clock, Project
+from logist.jobs.base.session import load
+from logist.jobs.steward import deciding
+from logist.jobs.turn.planning import Choice
 from logist.store import JobDir
 from tests.torture import lab
 from tests.torture.filesystem import Tree

@@ -17,8 +17,8 @@ from logist.cli.context import clock
 from logist.config.environment import Environment
 from logist.config.settings import load_settings
 from logist.config.trust import Trust
-from logist.jobs import looking
-from logist.jobs.project import Project
+from logist.jobs.base import looking
+from logist.jobs.base.project import Project
 from logist.resources import resource
 from logist.roles import load_roles
 from logist.store import JobDir

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from logist.agents import courier
-from logist.core import fold
-from logist.jobs import session as sessions
+from logist.agents.courier import process
+from logist.core.history import fold
+from logist.jobs.base import session as sessions
 from logist.store import JobDir, entries, files, flushing, history, inflight, segments
 from logist.workspace import git
 from tests.torture.recording import ANSWERED
@@ -45,11 +45,11 @@ def own_courier() -> list[Swap]:
     """No break: the courier runs inside the command, so that breaks reach it."""
 
     def launch(job: JobDir, lock: Any, envelope: Any, private: Any, environment: Any) -> Any:
-        status = courier._run(job, private, io.StringIO())
+        status = process._run(job, private, io.StringIO())
         os.write(1, ANSWERED)
         return SimpleNamespace(wait=lambda seconds: status)
 
-    return [(courier, "launch", launch)]
+    return [(process, "launch", launch)]
 
 
 def flushed_at_once() -> list[Swap]:

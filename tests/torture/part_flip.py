@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from logist.errors import Damaged
-from logist.jobs import editing, looking
-from logist.jobs.planning import Choice
-from logist.jobs.project import Project
+from logist.jobs.base import looking
+from logist.jobs.base.project import Project
 from logist.jobs.stepping import do_step
+from logist.jobs.steward import editing
+from logist.jobs.turn.planning import Choice
 from tests.torture.crowd_forks import Forks
 from tests.torture.crowd_steppers import LIMITS
 from tests.torture.lab import JOB, World, command

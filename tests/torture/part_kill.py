@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from logist.workspace.publishing.drafting import SCRATCH
+from logist.workspace.merge.drafting import SCRATCH
 from tests.torture import kill_judging, kill_paid, kill_pool, kill_subjects, kill_tools
 from tests.torture.kill_paid import Blow, Paid
 from tests.torture.kill_pool import Tried

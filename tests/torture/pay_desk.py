@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from logist.agents import booking
-from logist.core.step import StepPlan
-from logist.jobs.planning import Choice, preview
+from logist.agents.courier import booking
+from logist.core.step.step import StepPlan
+from logist.jobs.turn.planning import Choice, preview
 from tests.loopback import Json, Loopback, Received
 from tests.torture.crowd_forks import Forks
 from tests.torture.lab import JOB, World, broken_files, command
@@ -133,7 +133,7 @@ class Customer:
         """Whether it is a courier of this world: its command line names the job."""
         with suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            return b"logist.agents.courier" in words and str(self.world.folder).encode() in words
+            return b"logist.agents.courier.process" in words and str(self.world.folder).encode() in words
         return False
 
 

@@ -8,8 +8,8 @@ from logist.agents.tools import arguments as given
 from logist.agents.tools import commands, editing, listing, reading, searching, text, writing
 from logist.agents.tools.context import Arguments, Context, LackingError, Outcome, ToolError
 from logist.core.model import Call, JsonObject
-from logist.core.permissions import awaits_approval, disabled_tool, tool_refusal
-from logist.core.tools import TOOLS, Tool, offered
+from logist.core.permissions.permissions import awaits_approval, disabled_tool, tool_refusal
+from logist.core.permissions.tools import TOOLS, Tool, offered
 
 MAX_DESCRIBED = 120
 MAX_NAME = 64

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from logist.agents.tools import paths, text, writing
 from logist.agents.tools.context import Arguments, Context, ToolError
-from logist.core.redact import REDACTED
-from logist.core.tools import MAX_EDITED_BYTES
-from logist.workspace import beneath
+from logist.core.permissions.tools import MAX_EDITED_BYTES
+from logist.core.secrets.redact import REDACTED
+from logist.workspace.files import beneath
 
 MAX_LINE = 160
 MAX_PLACES = 5

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from logist.agents.tools import paths, text
 from logist.agents.tools.context import Arguments, Context
-from logist.workspace import beneath, names
-from logist.workspace.scan import SPECIAL
+from logist.workspace.checkpoint.scan import SPECIAL
+from logist.workspace.files import beneath, names
 
 MAX_ENTRIES = 2000
 """Of the directory that was asked for."""

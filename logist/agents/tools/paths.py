@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from logist.agents.tools import text
 from logist.agents.tools.context import Context, ToolError
-from logist.workspace import beneath
-from logist.workspace.scan import SPECIAL
+from logist.workspace.checkpoint.scan import SPECIAL
+from logist.workspace.files import beneath
 
 MAX_PATH = 4095
 MAX_COMPONENT = 255

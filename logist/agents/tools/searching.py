@@ -14,8 +14,8 @@ from logist.agents.tools import listing, matching, paths, text
 from logist.agents.tools.context import Arguments, Context, ToolError
 from logist.agents.tools.finding import Finder, SlowError, finder
 from logist.agents.tools.reading import SNIFFED_BYTES
-from logist.core.tools import MAX_SEARCHED_BYTES
-from logist.workspace import beneath, names
+from logist.core.permissions.tools import MAX_SEARCHED_BYTES
+from logist.workspace.files import beneath, names
 
 SECONDS = 60.0
 """One search takes no longer."""

@@ -6,7 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable
 
-from logist.core.exit_command import clean
+from logist.core.answer.exit_command import clean
 
 Redact = Callable[[str], tuple[str, int]]
 

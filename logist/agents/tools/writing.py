@@ -11,9 +11,9 @@ from contextlib import suppress
 from logist.agents.tools import paths, text
 from logist.agents.tools.context import Arguments, Context, LackingError, ToolError
 from logist.core.model import Permission
-from logist.core.redact import REDACTED
-from logist.core.tools import MAX_EDITED_BYTES
-from logist.workspace import beneath
+from logist.core.permissions.tools import MAX_EDITED_BYTES
+from logist.core.secrets.redact import REDACTED
+from logist.workspace.files import beneath
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_MODE = 0o666

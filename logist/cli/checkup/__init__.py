@@ -12,12 +12,12 @@ from logist.cli.checkup import machine, place
 from logist.cli.checkup.surroundings import surroundings
 from logist.config.environment import Environment
 from logist.errors import LogistError
-from logist.jobs import health, mending
-from logist.jobs.backup import Backup
-from logist.jobs.finding import Finding
-from logist.jobs.mending import Fixed
-from logist.jobs.project import Project
-from logist.jobs.truncation import Forks
+from logist.jobs.base.project import Project
+from logist.jobs.base.truncation import Forks
+from logist.jobs.doctor import health, mending
+from logist.jobs.doctor.backup import Backup
+from logist.jobs.doctor.finding import Finding
+from logist.jobs.doctor.mending import Fixed
 from logist.store import JobDir, list_jobs
 
 

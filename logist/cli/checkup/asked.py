@@ -14,8 +14,8 @@ from logist.config.environment import Environment
 from logist.config.settings import Settings, resolve_model
 from logist.core.model import Role
 from logist.errors import InvalidFile
-from logist.jobs.finding import Finding, invalid, warning
-from logist.jobs.project import SCRIPTED
+from logist.jobs.base.project import SCRIPTED
+from logist.jobs.doctor.finding import Finding, invalid, warning
 from logist.roles import Roles
 
 

@@ -15,7 +15,7 @@ from logist.agents import sandbox
 from logist.agents.litellm import INSTALL as INSTALL_LITELLM
 from logist.agents.programs.finding import PRESETS
 from logist.config.environment import Environment
-from logist.jobs.finding import Finding, invalid, warning
+from logist.jobs.doctor.finding import Finding, invalid, warning
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_GIT = (2, 39)

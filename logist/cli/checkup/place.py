@@ -15,10 +15,10 @@ from logist.cli.checkup import asked
 from logist.cli.options import CURRENT, here, read_selected
 from logist.config.environment import Environment, Home
 from logist.config.settings import UNCHECKED_MERGES, Loaded, load_settings, merges_unchecked, named_roles
-from logist.core.ids import is_job_id
+from logist.core.text.ids import is_job_id
 from logist.errors import LogistError
-from logist.jobs.finding import Cure, Finding, curable, invalid, warning
-from logist.jobs.project import SCRIPTED, Project
+from logist.jobs.base.project import SCRIPTED, Project
+from logist.jobs.doctor.finding import Cure, Finding, curable, invalid, warning
 from logist.store import IN_THE_MAKING, describe_problem, lock
 from logist.store.files import TEMPORARY, moving_away
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logist.cli import context, render
+from logist.cli import context
 from logist.cli.options import here, utf8
+from logist.cli.show import render
 from logist.config.environment import Environment
 from logist.config.settings import Settings, load_settings
 from logist.config.trust import Trust
 from logist.errors import LogistError
-from logist.jobs.project import Project
+from logist.jobs.base.project import Project
 from logist.resources import resource
 from logist.roles import Roles, load_roles
 

@@ -40,7 +40,7 @@ from logist.core.condition.forms import CHOICE, ConditionBuilder
 from logist.core.condition.judging import Condition, ConditionVerdict, compile_condition
 from logist.core.condition.rendering import render_condition
 from logist.core.condition.values import describe_kind
-from logist.core.paths import Path
+from logist.core.text.paths import Path
 
 ROOTS = frozenset({"input", "output", "steps", "index", "total", "parentId", "aggregatedResults"})
 """The names that stand in the data of every step; a caller adds the item variable and the fields of the task."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from logist.core import paths
 from logist.core.condition import tree, values
 from logist.core.condition.fault import ConditionError, Unusable
+from logist.core.text import paths
 
 Lookup: TypeAlias = Callable[[Any, paths.Path], Any]
 """From the data and a path to the value there, or MISSING."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Literal, cast
 
-from logist.core import paths
 from logist.core.condition import tree
 from logist.core.condition.fault import ConditionError
 from logist.core.condition.lexer import Token, split_tokens
+from logist.core.text import paths
 
 MAX_DEPTH = 20
 """Levels of nested brackets, signs and choices."""

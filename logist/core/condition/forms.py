@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from logist.core import paths
 from logist.core.condition import evaluation, objects, values
 from logist.core.condition.evaluation import DataReader, Test
 from logist.core.condition.expression import parse_expression
 from logist.core.condition.fault import ConditionError, Unusable
+from logist.core.text import paths
 
 MAX_CHARACTERS = 2_000
 """Of one condition in text form."""

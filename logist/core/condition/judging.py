@@ -6,11 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from logist.core import paths
 from logist.core.condition import values
 from logist.core.condition.evaluation import Lookup, Test
 from logist.core.condition.fault import Unusable
 from logist.core.condition.forms import ConditionBuilder
+from logist.core.text import paths
 
 NO_VALUE = "it has no value, whatever the data"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from logist.core import paths
 from logist.core.condition.fault import ConditionError
+from logist.core.text import paths
 
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])")

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from logist.core import paths
 from logist.core.condition import values
 from logist.core.condition.evaluation import DataReader, Lookup, Test, name_path
 from logist.core.condition.fault import ConditionError, Unusable
+from logist.core.text import paths
 
 MAX_NAMES = 1_000
 """Of an `in`."""

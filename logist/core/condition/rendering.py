@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from logist.core import paths
 from logist.core.condition import objects
 from logist.core.condition.forms import MAX_DEPTH, MAX_PARTS
+from logist.core.text import paths
 
 MAX_CHARACTERS = 500
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from logist.core import paths
+from logist.core.text import paths
 
 ComparisonSign: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">="]
 Function: TypeAlias = Literal["includes", "startsWith", "endsWith"]

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from logist.core import paths
 from logist.core.condition.fault import Unusable
+from logist.core.text import paths
 
 MAX_SHOWN = 200
 """Characters of one value in a verdict."""

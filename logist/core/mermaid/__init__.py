@@ -5,10 +5,10 @@ from __future__ import annotations
 from logist.core.mermaid.builder import MAX_LINKS, build
 from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.grammar import parse
+from logist.core.mermaid.graph import Graph
 from logist.core.mermaid.lexer import MAX_TOKENS
 from logist.core.mermaid.source import MAX_CHARACTERS, Source, front_matter
 from logist.core.mermaid.writer import is_id, placeless, write
-from logist.core.workflow.graph import Graph
 
 __all__ = [
     "MAX_CHARACTERS",

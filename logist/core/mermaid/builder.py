@@ -13,10 +13,10 @@ from lark.visitors import Transformer_NonRecursive
 from logist.core.mermaid import attributes
 from logist.core.mermaid.arrows import Stroke, ends
 from logist.core.mermaid.error import MermaidError
+from logist.core.mermaid.graph import Graph, Group, Link, Node, Shape
 from logist.core.mermaid.shapes import SHAPES
 from logist.core.mermaid.source import BLANKS, Source
 from logist.core.mermaid.text import shown
-from logist.core.workflow.graph import Graph, Group, Link, Node, Shape
 
 MAX_LINKS = 20_000
 """A diagram with more edges is not read: `A & B & ... --> C & D & ...` grows by multiplication."""

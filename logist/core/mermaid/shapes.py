@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logist.core.workflow.graph import Shape
+from logist.core.mermaid.graph import Shape
 
 _NAMES: dict[Shape, str] = {
     "square": "rect proc process rectangle",

@@ -9,10 +9,10 @@ from dataclasses import replace
 from logist.core.mermaid.builder import build
 from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.grammar import parse
+from logist.core.mermaid.graph import Graph, Group, Link, Node
 from logist.core.mermaid.lexer import Lexer
 from logist.core.mermaid.source import Source
 from logist.core.mermaid.text import quoted
-from logist.core.workflow.graph import Graph, Group, Link, Node
 
 _BRACKETS = {
     "square": ("[", "]"),

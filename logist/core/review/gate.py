@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from logist.core.findings import NOT_RUN, failed, how, together
 from logist.core.model import (
     CHECKS,
     Approval,
@@ -18,10 +17,11 @@ from logist.core.model import (
     Phase,
     State,
 )
+from logist.core.review.findings import NOT_RUN, failed, how, together
 from logist.core.review.verdict import ERROR, FAIL, PASS, SUGGESTION, WARNING, Review, read, spoken
 
 if TYPE_CHECKING:  # who only folds a history has no use for what reads answers
-    from logist.core.exit_command import ExitCommand
+    from logist.core.answer.exit_command import ExitCommand
 
 Mode = Literal["strict", "normal", "yolo"]
 

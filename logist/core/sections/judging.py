@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from logist.core import answer_faults
-from logist.core.exit_command import ExitCommand, Verdict, plain_path
+from logist.core.answer import answer_faults
+from logist.core.answer.exit_command import ExitCommand, Verdict, plain_path
 from logist.core.model import ExitAction, JsonObject
 from logist.core.sections.reading import Sections, read
 from logist.core.sections.words import NextAction, Status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from logist.core.exit_command import unreadable
+from logist.core.answer.exit_command import unreadable
 from logist.core.model import JsonObject
 from logist.core.sections import content
 from logist.core.sections.outline import Name, Section, cuts, lines_of, unwrapped

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TypeVar
 
-from logist.core.answer_faults import shown
+from logist.core.answer.answer_faults import shown
 
 
 class Status(StrEnum):

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from logist.core import redact
+from logist.core.secrets import redact
 from logist.core.share import literals, looks
 from logist.core.share.words import NO_NAMES
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from logist.core import redact
-from logist.core.marks import MARKED, marked
 from logist.core.model import JsonObject
+from logist.core.prompt.marks import MARKED, marked
+from logist.core.secrets import redact
 from logist.core.share import literals
 from logist.core.share.replacing import Replacing
 from logist.core.share.words import KEPT

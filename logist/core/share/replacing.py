@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
-from logist.core import redact
+from logist.core.secrets import redact
 from logist.core.share import literals, looks
 from logist.core.share.collecting import Private, secret_of
 from logist.core.share.standins import StandIns

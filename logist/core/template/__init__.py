@@ -34,7 +34,7 @@ from logist.core.template.tree import (
     ToldList,
     Unknown,
 )
-from logist.core.workflow.problem import Problem
+from logist.core.text.problem import Problem
 
 MAX_PROBLEMS = 100
 """Of one kind in one template."""

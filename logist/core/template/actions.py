@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from logist.core import paths
 from logist.core.template.tree import Holds, Name, Place, TemplateError
+from logist.core.text import paths
 
 MAX_CHARACTERS = 1 << 18
 """Of a template."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from logist.core import paths
 from logist.core.template.tree import (
     Holds,
     If,
@@ -24,6 +23,7 @@ from logist.core.template.tree import (
     ToldList,
     Unknown,
 )
+from logist.core.text import paths
 
 MAX_OUTPUT = 1_000_000
 """Characters of a rendered text."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from logist.core import paths
+from logist.core.text import paths
 
 
 class TemplateError(ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from logist.core import step
 from logist.core.model import (
     HALTED,
     TERMINAL,
@@ -14,6 +13,7 @@ from logist.core.model import (
     Status,
     StuckKind,
 )
+from logist.core.step import step
 from logist.core.whatif.told import alike
 
 ALWAYS = frozenset({Kind.SPEC, Kind.FORK})

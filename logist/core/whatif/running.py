@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from logist.core import data, fold, limits, newer, replay, review, step, steward
+from logist.core import review
+from logist.core.history import fold, newer
+from logist.core.machine import limits, steward
+from logist.core.machine.rules import recorded_under
 from logist.core.model import (
     TERMINAL,
     Actor,
@@ -19,8 +22,10 @@ from logist.core.model import (
     State,
     Status,
 )
+from logist.core.replay import replay
 from logist.core.review import checks_of
-from logist.core.rules import recorded_under
+from logist.core.step import step
+from logist.core.template import data
 from logist.core.whatif import fitting
 from logist.core.whatif.rules import Rules
 from logist.core.whatif.seeing import Seen, gathered, seen

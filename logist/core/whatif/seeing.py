@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from logist.core import permissions, step, steward
+from logist.core.machine import steward
 from logist.core.model import (
     EVERYTHING,
     EffectiveSpec,
@@ -19,8 +19,10 @@ from logist.core.model import (
     State,
     Status,
 )
+from logist.core.permissions import permissions
+from logist.core.permissions.tools import TOOLS
 from logist.core.review import checks_of
-from logist.core.tools import TOOLS
+from logist.core.step import step
 from logist.core.whatif.rules import Rules
 
 DELETED = "deleted"

@@ -7,9 +7,9 @@ from typing import Any
 
 from logist.core.condition import render_condition
 from logist.core.model import END
+from logist.core.text.problem import Problem
 from logist.core.workflow.form import BranchForm, StepForm
 from logist.core.workflow.places import Place, problem
-from logist.core.workflow.problem import Problem
 from logist.core.workflow.shapes import is_default_word
 
 Way = tuple[str, str | None]

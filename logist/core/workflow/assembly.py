@@ -8,9 +8,9 @@ from typing import Any
 
 from logist.core.condition import render_condition
 from logist.core.model import END, Edge, Step, Workflow
+from logist.core.text.problem import Problem
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.places import Place, Places, Read, meant, problem
-from logist.core.workflow.problem import Problem
 from logist.core.workflow.steps import StepRead
 
 

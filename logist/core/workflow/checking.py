@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from logist.core import paths
 from logist.core.condition import ROOTS, ConditionError, compile_condition
-from logist.core.ids import is_job_id
 from logist.core.model import Step, StepType, Workflow
+from logist.core.text import paths
+from logist.core.text.ids import is_job_id
+from logist.core.text.problem import Problem
 from logist.core.workflow import graph_checks, roots
 from logist.core.workflow.delegating import Delegates, delegation_problems
 from logist.core.workflow.limit_checks import Allowance, limit_problems
 from logist.core.workflow.nesting import Find, Nested, named, nested
 from logist.core.workflow.places import Place, Places, meant, problem
-from logist.core.workflow.problem import Problem
 from logist.core.workflow.template_checks import template_problems
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from logist.core.layers import step_layer
 from logist.core.model import Step
+from logist.core.text.layers import step_layer
 
 
 def composed(step: Step) -> str:

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from logist.core.outermost import measure_depth
-from logist.core.workflow.graph import Entry
-from logist.core.workflow.problem import Problem
+from logist.core.mermaid.graph import Entry
+from logist.core.text.outermost import measure_depth
+from logist.core.text.problem import Problem
 
 MAX_DEPTH = 64
 """Levels of an entry: as many as `documents` reads of a workflow in YAML or JSON."""

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 
 from logist.core.model import Step, StepType, Workflow
+from logist.core.text.problem import Problem
 from logist.core.workflow.places import Place, Places, problem
-from logist.core.workflow.problem import Problem
 
 Delegates = Mapping[str, Collection[str]]
 """The roles that a role may give work to, by its name; one that is not there may give it to any."""

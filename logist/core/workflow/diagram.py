@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from logist.core.mermaid.graph import Entry, Graph, Link, Node
 from logist.core.model import END, JsonObject, Step, StepType
+from logist.core.text.problem import Problem
 from logist.core.workflow.agreement import agreed
 from logist.core.workflow.assembly import Assembly
 from logist.core.workflow.drawing import is_drawn
 from logist.core.workflow.form import MAX_STEPS
-from logist.core.workflow.graph import Entry, Graph, Link, Node
 from logist.core.workflow.groups import Part, parts, resolved
 from logist.core.workflow.places import Read, meant, problem
-from logist.core.workflow.problem import Problem
 from logist.core.workflow.shapes import is_default_word, is_end, said
 from logist.core.workflow.steps import StepRead, read_step
 

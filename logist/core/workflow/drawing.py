@@ -6,8 +6,8 @@ import json
 import re
 
 from logist.core import mermaid
+from logist.core.mermaid.graph import Graph, Link, Node
 from logist.core.model import END, JsonObject, Step, StepType, Workflow
-from logist.core.workflow.graph import Graph, Link, Node
 from logist.core.workflow.shapes import drawn, said
 from logist.core.workflow.written import written
 from logist.errors import Refused

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from logist.core.model import JsonObject, Role, Step, StepType, Workflow
+from logist.core.text.problem import Problem
 from logist.core.workflow import drawing
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.listed import read_listed
 from logist.core.workflow.parsing import read_mermaid
 from logist.core.workflow.places import Place, Places, Read, problem
-from logist.core.workflow.problem import Problem
 from logist.core.workflow.spelling import spelled
 from logist.core.workflow.steps import read_step
 from logist.core.workflow.written import written

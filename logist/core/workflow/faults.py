@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from logist.core.text.problem import Problem
 from logist.core.workflow.places import Place, problem
-from logist.core.workflow.problem import Problem
 
 Form = TypeVar("Form", bound=BaseModel)
 

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from logist.core import data, paths
 from logist.core.condition import Condition, ConditionError, compile_condition, render_condition
 from logist.core.model import END, MAX_DEPTH, JsonObject, Step, StepType, Workflow
+from logist.core.template import data
+from logist.core.text import paths
 from logist.core.workflow import roots
 from logist.core.workflow.composing import composed
 from logist.core.workflow.places import meant

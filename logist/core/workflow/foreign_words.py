@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from logist.core.condition import ROOTS
-from logist.core.data import FIELDS
 from logist.core.model import JsonObject
+from logist.core.template.data import FIELDS
 
 
 def own_path(path: str) -> str:

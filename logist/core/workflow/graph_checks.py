@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from logist.core.model import END, Edge, Step, StepType, Workflow
+from logist.core.text.problem import Problem
 from logist.core.workflow.assembly import entrances
 from logist.core.workflow.places import Places, problem
-from logist.core.workflow.problem import Problem
 
 _PASSING = frozenset({StepType.DECISION, StepType.FOREACH})
 """Steps that may be passed without anybody doing anything: a list may be empty."""

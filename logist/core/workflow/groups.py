@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from logist.core.workflow.graph import Graph, Link, Node
+from logist.core.mermaid.graph import Graph, Link, Node
+from logist.core.text.problem import Problem
 from logist.core.workflow.places import problem
-from logist.core.workflow.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from logist.core import paths, steward
+from logist.core.machine import steward
 from logist.core.model import END, MAX_ITEMS, Execution, Limits, Step, StepType, Workflow
+from logist.core.text import paths
+from logist.core.text.problem import Problem
 from logist.core.workflow.places import Places, problem
-from logist.core.workflow.problem import Problem
 
 CODE = "limits"
 RUNS = "limits.max_allowed_iterations"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from logist.core.model import Step, StepType, Workflow
+from logist.core.text.problem import Problem
 from logist.core.workflow.mixed import MENTION, mixed
 from logist.core.workflow.places import Places, problem
-from logist.core.workflow.problem import Problem
 
 
 def lint(workflow: Workflow, places: Places | None = None) -> list[Problem]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from logist.core.model import END, JsonObject, StepType
+from logist.core.text.problem import Problem
 from logist.core.workflow import foreign
 from logist.core.workflow.assembly import Assembly
 from logist.core.workflow.faults import formed, shown
 from logist.core.workflow.form import MAX_STEPS, HeadForm, StepForm
 from logist.core.workflow.places import Place, Read, problem
-from logist.core.workflow.problem import Problem
 from logist.core.workflow.shapes import DEFAULT, is_default_word
 from logist.core.workflow.steps import read_step
 

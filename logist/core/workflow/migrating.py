@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from logist.core.text.problem import Problem
 from logist.core.workflow.mixed import mixed, refusal
-from logist.core.workflow.problem import Problem
 
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]')
 _UNIT = re.compile(

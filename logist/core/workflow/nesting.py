@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from logist.core.model import MAX_DEPTH, Step, Workflow
+from logist.core.text.problem import Problem
 from logist.core.workflow.places import Places, problem
-from logist.core.workflow.problem import Problem
 
 Find = Callable[[str], Workflow]
 """The workflow of a name. LookupError, with the reason and maybe advice, where there is none that can be used."""

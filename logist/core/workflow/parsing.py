@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from logist.core import mermaid
+from logist.core.text.problem import Problem
 from logist.core.workflow import config_block
 from logist.core.workflow.diagram import read_diagram
 from logist.core.workflow.places import Places, Read
-from logist.core.workflow.problem import Problem
 
 _ENTRY = re.compile(r"[ \t]*%%[ \t]*@([^\s():]+)[ \t]*:[ \t]*\{")
 _MARK = re.compile(r"[ \t]*%%[ \t]*=+[ \t]*(WORKFLOW_CONFIG|END_CONFIG)\b")

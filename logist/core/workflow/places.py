@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from logist.core.model import Workflow
+from logist.core.text.problem import Problem
 from logist.core.workflow import spelling
-from logist.core.workflow.problem import Problem
 
 Place = tuple[str, int | None]
 """A path, as in `steps[2].agentRole` or `@C`, and its line from 1."""

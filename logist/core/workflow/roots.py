@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from logist.core.condition import ROOTS
-from logist.core.data import FIELDS
 from logist.core.model import Step, StepType, Workflow
+from logist.core.template.data import FIELDS
 
 TASK_FIELDS = frozenset(FIELDS)
 """What may be said of the task."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from logist.core.mermaid.graph import Node, Shape
 from logist.core.model import Execution, JsonObject, Step, StepType
-from logist.core.workflow.graph import Node, Shape
 
 DEFAULT = "default"
 DEFAULTS = frozenset({DEFAULT, "else", "otherwise"})

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from logist.core.model import Execution, ItemLimits, JsonObject, Step, StepType
+from logist.core.text.problem import Problem
 from logist.core.workflow.faults import formed, shown
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.places import Place, meant, problem
-from logist.core.workflow.problem import Problem
 from logist.core.workflow.spelling import BRANCH_SPELLINGS, FIELDS, Spelled, spelled
 
 STRICT = frozenset({"id", "agentRole", "guidance"})

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from logist.core import template
 from logist.core.model import Step
+from logist.core.text.problem import Problem
 from logist.core.workflow.places import Places
-from logist.core.workflow.problem import Problem
 
 
 def template_problems(

@@ -6,8 +6,8 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from logist.core.patterns import Patterns, excluding
 from logist.core.relevance import kinds, tree
+from logist.core.text.patterns import Patterns, excluding
 from logist.workspace.context.choosing import CONFIDENTIAL, IGNORED, Bounds, relevant
 from logist.workspace.context.tracked import Tracked
 from logist.workspace.context.walking import Survey, ignored, survey

@@ -8,15 +8,15 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from logist.core.prompt import FileText, Relevant
+from logist.core.prompt.prompt import FileText, Relevant
 from logist.core.relevance import kinds
 from logist.core.relevance.mentions import Mentions, mentions
 from logist.core.relevance.ranking import Found, Names, rank
 from logist.core.relevance.task import Task
 from logist.core.relevance.words import keywords
-from logist.workspace import beneath, names, reading
 from logist.workspace.context import searching
 from logist.workspace.context.walking import Survey
+from logist.workspace.files import beneath, names, reading
 
 NAMED = "named in the task"
 IGNORED = "git-ignored: not shown"

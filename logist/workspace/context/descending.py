@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 from typing import Self
 
-from logist.workspace import beneath
+from logist.workspace.files import beneath
 
 
 class Descent:

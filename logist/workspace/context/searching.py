@@ -10,8 +10,8 @@ from itertools import groupby
 
 from logist.core.relevance.ranking import Text
 from logist.core.relevance.words import Keyword
-from logist.workspace import beneath
 from logist.workspace.context.descending import Descent
+from logist.workspace.files import beneath
 
 MAX_BYTES = 16_000_000
 """Of all files together; what does not fit is known by its name only."""

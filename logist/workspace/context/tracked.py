@@ -6,7 +6,8 @@ import os
 from bisect import bisect_left
 from functools import cached_property
 
-from logist.workspace import names, objects
+from logist.workspace.checkpoint import objects
+from logist.workspace.files import names
 from logist.workspace.git import Git
 
 

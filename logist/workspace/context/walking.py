@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from logist.core.patterns import Gate, Patterns, parse
-from logist.workspace import beneath
+from logist.core.text.patterns import Gate, Patterns, parse
 from logist.workspace.context.descending import Descent
 from logist.workspace.context.tracked import Tracked
-from logist.workspace.names import given
+from logist.workspace.files import beneath
+from logist.workspace.files.names import given
 
 MAX_DEPTH = 100
 MAX_FILES = 200_000

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from logist.core.mermaid import MermaidError, placeless, read, write
-from logist.core.workflow.graph import Graph
+from logist.core.mermaid.graph import Graph
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "workflows" / "mermaid"
 ACCEPTED = sorted((FIXTURES / "accepted").glob("*.mmd"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from logist.core.mermaid import MAX_CHARACTERS, MAX_LINKS, MAX_TOKENS, MermaidError, read
-from logist.core.workflow.graph import Graph
+from logist.core.mermaid.graph import Graph
 
 BROKEN = "A --> B C"
 """Its fault is in column 9."""

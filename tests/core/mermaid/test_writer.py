@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from logist.core.mermaid import is_id, placeless, read, write
-from logist.core.workflow.graph import Graph, Group, Link, Node, Shape
+from logist.core.mermaid.graph import Graph, Group, Link, Node, Shape
 from tests.support import examples
 
 SHAPES = list(get_args(Shape))

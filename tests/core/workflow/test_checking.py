@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from logist.core.model import Workflow
+from logist.core.text.problem import Problem
 from logist.core.workflow.checking import Around, check
 from logist.core.workflow.linting import lint
 from logist.core.workflow.listed import read_listed
 from logist.core.workflow.nesting import nested
-from logist.core.workflow.problem import Problem
 from logist.workflows import read_text
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from logist.agents import booking
+from logist.agents.courier import booking
 from logist.agents.litellm import Answer, Tokens
 from logist.agents.protocol import Ask
 from logist.agents.tools import CHANGING, run
 from logist.core.model import EVERYTHING, Call, Model, Permission, Permissions, Request
-from logist.core.permissions import tool_refusal
-from logist.core.tools import TOOLS, offered
+from logist.core.permissions.permissions import tool_refusal
+from logist.core.permissions.tools import TOOLS, offered
 from tests.shell.agents.tool_bench import SECRET, Bench, bench
 from tests.support import tree
 

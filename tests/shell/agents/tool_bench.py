@@ -13,7 +13,7 @@ from logist.agents.sandbox import Confinement, Ended
 from logist.agents.tools import Context, Outcome, run
 from logist.config.working import ToolRules
 from logist.core.model import EVERYTHING, Call, Permissions
-from logist.core.redact import redact
+from logist.core.secrets.redact import redact
 
 SECRET = "hunter2-hunter2-hunter2"
 

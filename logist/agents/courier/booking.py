@@ -1,0 +1,127 @@
+"""What an exchange comes to: its text made safe for the disk, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from logist.agents.litellm import Answer, Tokens
+from logist.agents.protocol import Ask
+from logist.core.model import Call, Reply, Usage
+from logist.core.money import money
+from logist.core.money.amounts import MICROCENTS
+from logist.core.secrets.redact import redact
+
+Source = Literal["none", "provider", "worst_case", "steward"]
+LEAST_SURE: tuple[Source, ...] = ("worst_case", "provider")
+
+LONGEST_MESSAGE = 2000
+"""Characters of an error message that are kept."""
+LONGEST_REASON = 64
+"""Characters of a finish reason that are kept; it is a word, unless the provider is odd."""
+LONGEST_ID = 256
+"""Characters of the id and of the name of a call."""
+CUT = ("length", "content_filter")
+"""Why a model stopped in the middle: a call that it was about to make is not whole."""
+UNTOLD = "the provider told no usage: the worst case is booked"
+
+
+def reply_of(
+    ask: Ask,
+    answer: Answer,
+    text: str,
+    seconds: float,
+    secrets: list[str],
+    *,
+    reserved: int | None = None,
+    sent: bool = True,
+) -> Reply:
+    """What an exchange comes to: clean text without secrets, and what is booked for it.
+
+    `reserved`: its worst case, in microcents.
+    """
+    text, redactions = redact(whole(text), secrets)
+    error = answer.failure.error if answer.failure else None
+    if error is not None:
+        message, more = redact(whole(error.message), secrets)
+        error = error.model_copy(update={"message": message[:LONGEST_MESSAGE]})
+        redactions += more
+    finish = redact(whole(answer.finish), secrets)[0][:LONGEST_REASON] if answer.finish else None
+    usage, warnings = _booked(ask, answer, seconds, reserved, sent=sent)
+    calls = tuple(_clean_call(call, number, secrets) for number, call in enumerate(answer.calls, 1))
+    return Reply(
+        text=text,
+        usage=usage,
+        finish=finish,
+        error=error,
+        redactions=redactions,
+        warnings=warnings,
+        calls=() if error or finish in CUT else calls,
+    )
+
+
+def _clean_call(call: Call, number: int, secrets: list[str]) -> Call:
+    """The call as it may reach a file; a model that gave it no id gets one."""
+    id_, name = (
+        redact(whole(text), secrets)[0][:LONGEST_ID] for text in (call.id or f"call_{number}", call.name)
+    )
+    written = whole(call.arguments)
+    arguments = redact(written, secrets)[0]
+    return Call(id=id_, name=name, arguments=arguments, redacted=arguments != written)
+
+
+def total(usages: Sequence[Usage]) -> Usage:
+    """Several exchanges of one ask as one; its source is the least sure of theirs."""
+    cost = sum(usage.cost_cents * MICROCENTS + usage.cost_microcents for usage in usages)
+    cents, fraction = money.split(cost)
+    sources = {usage.source for usage in usages}
+    reported = [usage.reported_microcents for usage in usages if usage.reported_microcents is not None]
+    return Usage(
+        input_tokens=sum(usage.input_tokens for usage in usages),
+        cached_tokens=sum(usage.cached_tokens for usage in usages),
+        output_tokens=sum(usage.output_tokens for usage in usages),
+        cost_cents=cents,
+        cost_microcents=fraction,
+        seconds=round(sum(usage.seconds for usage in usages), 3),
+        source=next((source for source in LEAST_SURE if source in sources), "none"),
+        reported_microcents=sum(reported) if reported else None,
+    )
+
+
+def worst_case(reserved_microcents: int | None, seconds: float = 0.0) -> Usage:
+    """What is booked for an exchange that was sent and whose price nobody told."""
+    cents, fraction = money.split(reserved_microcents or 0)
+    return Usage(cost_cents=cents, cost_microcents=fraction, seconds=seconds, source="worst_case")
+
+
+def _booked(
+    ask: Ask, answer: Answer, seconds: float, reserved: int | None, *, sent: bool
+) -> tuple[Usage, tuple[str, ...]]:
+    seconds = round(seconds, 3)
+    if answer.tokens is not None:
+        return _counted(ask, answer.tokens, seconds)
+    if not sent or (answer.failure is not None and not answer.failure.billed):
+        return Usage(seconds=seconds), ()
+    return worst_case(reserved, seconds), (UNTOLD,)
+
+
+def _counted(ask: Ask, tokens: Tokens, seconds: float) -> tuple[Usage, tuple[str, ...]]:
+    cost = money.cost_of(ask.model, tokens.read, tokens.written, tokens.cached)
+    cents, fraction = money.split(cost or 0)
+    usage = Usage(
+        input_tokens=tokens.read,
+        cached_tokens=tokens.cached,
+        output_tokens=tokens.written,
+        cost_cents=cents,
+        cost_microcents=fraction,
+        seconds=seconds,
+        source="provider",
+    )
+    if cost is None:
+        return usage, (f"the price of {ask.model.name} is unknown: no cost is booked",)
+    return usage, ()
+
+
+def whole(text: str) -> str:
+    """Surrogate pairs that were cut apart joined again, lone ones replaced: bytes a file can hold."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,353 @@
+"""The courier's loop: the exchanges of one ask, each on disk before the next begins.
+
+How an exchange that was sent may end. Here it is tried again only where nothing can have been billed;
+all the rest is for the stepper, which records it with what it may have cost before anybody pays again.
+
+| End                                              | Saved as    | Booked     | Again here |
+| ------------------------------------------------ | ----------- | ---------- | ---------- |
+| a whole answer                                   | the answer  | as counted | no         |
+| status 425, 429, 500, 502, 503 or 529 at once    | transient   | nothing    | yes        |
+| nobody there: no name, no connection             | refused     | nothing    | no         |
+| status 401, 402, 403                             | auth        | nothing    | no         |
+| any other status below 500 but 408               | bad_request | nothing    | no         |
+| status 408, 504, 524; nothing more was heard     | timeout     | worst case | no         |
+| any other status from 500 on                     | transient   | worst case | no         |
+| an answer that was cut, garbled or without end   | transient   | worst case | no         |
+| the deadline                                     | timeout     | worst case | no         |
+| told to end (SIGTERM), or a fault of the courier | not at all  | in doubt   | no         |
+
+Told to end before anything was sent, it leaves no trace; between two tries, the last one counts; between
+two turns of a model that works with tools, the next courier goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from logist.agents import litellm
+from logist.agents.courier import booking, shared_limits
+from logist.agents.courier.collecting import ERRORS, Ending
+from logist.agents.courier.toolbox import Toolbox, fault, out_of_turns, too_many_unknown
+from logist.agents.courier.turns import Progress, next_exchange
+from logist.agents.litellm import Answer, Failure
+from logist.agents.place import Place
+from logist.agents.protocol import GRACE, Ask, Sending, Turn
+from logist.core.model import Call, ErrorKind, JsonObject, TransportError
+from logist.core.money import money
+from logist.core.secrets.redact import redact
+from logist.store import JobDir
+
+LOAD_SECONDS = 120.0
+"""How long litellm may take to load; the deadline of the ask starts after it."""
+LOOK_SECONDS = 0.2
+"""How often who waits for calls of other jobs looks whether there is room."""
+LONGEST_PAUSE = 60.0
+"""Seconds between two tries; a provider that wants longer is asked by a later step."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """litellm, ready to call."""
+
+    litellm: Any
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An exchange is over."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The courier is told to end."""
+
+
+Event = Loaded | Ended | Stop | str
+"""From the calling thread, or from a signal; text is a piece of the answer."""
+
+
+def pause_after(tries: int, failure: Failure, backoff: float, left: float, chance: float) -> float | None:
+    """Seconds to wait after a failed try; None when there is no sense in another.
+
+    `left`: seconds to the deadline. `chance`: 0 to 1, spreads couriers that failed together.
+    """
+    if not failure.again:
+        return None
+    pause = min(backoff * 2 ** min(tries - 1, 16), LONGEST_PAUSE) * (0.5 + chance / 2)
+    pause = max(pause, failure.retry_after or 0.0)
+    return pause if pause <= LONGEST_PAUSE and pause < left else None
+
+
+class Errand:
+    """One ask: its exchanges one after the other, and the tools between them. Only this thread touches the disk."""
+
+    def __init__(self, job: JobDir, ask: Ask, api_key: str | None, secrets: list[str], place: Place) -> None:
+        self.job, self.ask, self.api_key = job, ask, api_key
+        self.secrets = [*secrets, api_key] if api_key else secrets
+        self.toolbox = Toolbox(ask, place, lambda text: redact(booking.whole(text), self.secrets))
+        self.events: SimpleQueue[Event] = SimpleQueue()
+        self.at = Progress.of(job.exchanges())
+        self.coming = next_exchange(ask, self.at.turns, self.at.spent)
+        self.tries = 1
+        self.sent = self.over = self.stopped = False
+
+    def run(self) -> None:
+        """Until an answer, or a failure that ends the ask, is on disk; or until `stop`."""
+        loaded = self._loaded()
+        if isinstance(loaded, Ended):
+            self._save(loaded, "", 0.0)
+        elif isinstance(loaded, Loaded):
+            self._converse(loaded, time.monotonic() + self.ask.deadline_seconds - self.at.seconds)
+        if not self.stopped:
+            self.toolbox.place.clear_home()
+
+    def _converse(self, loaded: Loaded, deadline: float) -> None:
+        """The model's turn, then the tools it called for, until it calls for none."""
+        if self.at.reply is None and (self._is_reserved() or self._reserved_again(deadline)):
+            self._turn(loaded, deadline)
+        while not self.stopped and self._goes_on(deadline) and self._begin_next(deadline):
+            self._turn(loaded, deadline)
+
+    def _is_reserved(self) -> bool:
+        """Whether the exchange that is begun has its room: its stepper has kept that, or it shares no limit."""
+        return self.at.k == 1 or self.ask.shares_limits_of is None
+
+    def _reserved_again(self, deadline: float) -> bool:
+        """Reserves once more what a killed courier had begun: after the kill, another job may have taken the room."""
+        end = self._begin(deadline, self.at.k, {})
+        if end is not None and not self.stopped:
+            self._save(_ending(ERRORS[end], self._no_room(end)), "", 0.0)
+        return end is None and not self.stopped
+
+    def _begin_next(self, deadline: float) -> bool:
+        """The next turn, or the end of the ask where a limit leaves no room for it."""
+        end = self._begin(deadline, self.at.k + 1, {})
+        if end is not None and self.at.done is not None:
+            ending = {"kind": end.value, "message": self._no_room(end)}
+            self.at.done = self.at.done | {"end": ending}
+            self.job.save_tools(self.at.k, self.at.done)
+        return end is None and not self.stopped
+
+    def _goes_on(self, deadline: float) -> bool:
+        """Runs what the model called for. False when nothing was, when that ends the ask, or we are told to end."""
+        reply, done = self.at.reply, self.at.done
+        if reply is None or not reply.calls:
+            return False
+        if done is None or "end" not in done:
+            done = self._use_tools(reply.calls, done, deadline)
+        elif done["end"] is None and (end := self._limit(deadline)):  # a later courier may have less to spend
+            done = done | {"end": end}
+            self.job.save_tools(self.at.k, done)
+        return done is not None and done["end"] is None
+
+    def _use_tools(
+        self, calls: tuple[Call, ...], done: JsonObject | None, deadline: float
+    ) -> JsonObject | None:
+        """What the tools came to, on disk, with what ends the ask (`end`), if anything does."""
+        k, reply = self.at.k, self.at.reply
+        assert reply is not None
+        if len(self.at.turns) + 1 < self.ask.work.rules.max_turns:
+            save = partial(self.job.save_tools, k)
+            used = self.toolbox.use(calls, done, deadline, lambda: self.stopped, save)
+            if used is None:
+                return None
+        else:
+            used = out_of_turns(self.ask, calls)
+        self.at.turns.append(Turn(reply.text, calls, used["results"]))
+        used["end"] = used["end"] or too_many_unknown(self.ask, self.at.turns) or self._limit(deadline)
+        self.job.save_tools(k, used)
+        self.at.done = used
+        return used
+
+    def _limit(self, deadline: float) -> JsonObject | None:
+        """What stands before the next exchange: the deadline, or the cost limit."""
+        if time.monotonic() >= deadline:
+            message = f"not at an end within {self.ask.deadline_seconds:g} seconds"
+            return {"kind": Ending.TIME.value, "message": message}
+        shares = self.ask.shares_limits_of is not None  # then all limits are looked at together, in `_begin`
+        if not shares and next_exchange(self.ask, self.at.turns, self.at.spent) is None:
+            message = f"after {len(self.at.turns)} turns, the next exchange could cost more than the job may"
+            return {"kind": Ending.COST.value, "message": message}
+        return None
+
+    def _begin(self, deadline: float, k: int, request: JsonObject) -> Ending | None:
+        """Exchange `k`, durable before anything of it is sent; or the limit that leaves no room for it.
+
+        Waits while only calls of other jobs that are out stand in the way. Begins nothing after `stop`.
+        """
+        ask, at = self.ask, self.at
+        while not self.stopped:
+            with shared_limits.reserving(self._jobs_dir(), self.job.id, ask.shares_limits_of) as shared:
+                if self._is_dropped():
+                    return Ending.SHARED_COST  # its cost would count nowhere
+                room = min((each.left for each in shared), default=None)
+                self.coming = next_exchange(ask, at.turns, at.spent, room)
+                if self.coming is not None:
+                    reserved = self.coming.reserved_microcents
+                    self.job.begin_exchange(k, {**request, "reserved_microcents": reserved})
+                    at.k, at.reply, at.done = k, None, None
+                    self.sent = self.over = False
+                    return None
+                room = min((each.left_in_the_end for each in shared), default=None)
+            unlimited = replace(ask, allowance_microcents=None)
+            if shared and next_exchange(unlimited, at.turns, at.spent, room) is None:
+                return Ending.SHARED_COST
+            if next_exchange(ask, at.turns, at.spent) is None:
+                return Ending.COST
+            if time.monotonic() >= deadline:
+                return Ending.SHARED_COST
+            self._sleep(LOOK_SECONDS)
+        return None
+
+    def _jobs_dir(self) -> Path:
+        return Path(os.path.realpath(self.job.path)).parent
+
+    def _is_dropped(self) -> bool:
+        return shared_limits.is_dropped(self._jobs_dir(), self.job.id, self.ask.shares_limits_of)
+
+    def _no_room(self, end: Ending) -> str:
+        if end is Ending.SHARED_COST and self._is_dropped():
+            turns = len(self.at.turns)
+            return f"after {turns} turns, {self.ask.shares_limits_of} does not wait for this job any more"
+        text = f"after {len(self.at.turns)} turns, the next exchange could cost more than"
+        above = self.ask.shares_limits_of
+        return f"{text} the job may" if end is Ending.COST else f"{text} {above} and its jobs have left"
+
+    def _turn(self, loaded: Loaded, deadline: float) -> None:
+        """One answer, tried again where that is free of risk."""
+        self.tries = 1
+        while not self.stopped:
+            failure = self._exchange(loaded, deadline)
+            pause = self._pause(failure, deadline)
+            if pause is None or not self._sleep(pause):
+                return
+            if self._begin(deadline, self.at.k + 1, {"retry_of": self.at.k}) is not None:
+                return  # what came of the last try counts
+            self.tries += 1
+
+    def stop(self, *_: object) -> None:
+        """Ends the ask; safe in a signal handler, as a SimpleQueue is reentrant.
+
+        An exchange that was sent gets `GRACE` to bring its answer, and is left in doubt without one.
+        """
+        self.stopped = True
+        self.events.put(Stop())
+
+    def abandon(self, error: Exception) -> None:
+        """Records that the courier itself failed; not where money may have been spent: that stays in doubt."""
+        message = f"the courier failed: {type(error).__name__}: {error}"
+        reply = self.at.reply
+        if reply is not None and reply.calls and not (self.at.done and "end" in self.at.done):
+            done = self.job.exchanges()[-1].tools  # further than what is at hand
+            self.job.save_tools(self.at.k, fault(reply.calls, done, self._clean(message)))
+        elif not (self.sent or self.over):
+            self._save(_ending(ErrorKind.BAD_REQUEST, message), "", 0.0)
+
+    def _loaded(self) -> Loaded | Ended | Stop:
+        refusal = litellm.no_key(self.ask, self.api_key)
+        if refusal is not None:
+            return Ended(Answer(failure=refusal))
+        Thread(target=self._load, daemon=True).start()
+        event = self._next(LOAD_SECONDS)
+        if isinstance(event, (Loaded, Ended, Stop)):
+            return event
+        return _ending(ErrorKind.TIMEOUT, f"litellm did not load within {LOAD_SECONDS:g} s")
+
+    def _load(self) -> None:
+        try:
+            self.events.put(Loaded(litellm.load()))
+        except ImportError as error:
+            self.events.put(Ended(Answer(failure=litellm.missing(error))))
+        except Exception as error:  # noqa: BLE001  it runs thousands of foreign modules
+            failed = ImportError(f"{type(error).__name__}: {error}")
+            self.events.put(Ended(Answer(failure=litellm.missing(failed))))
+
+    def _exchange(self, loaded: Loaded, deadline: float) -> Failure | None:
+        """One exchange, on disk when this returns; unless it was stopped, for then it is in doubt."""
+        pieces: list[str] = []
+        coming = self.coming
+        assert coming is not None  # else it would not have been begun
+        self.job.mark_sent(self.at.k)
+        self.sent = True
+        started = time.monotonic()
+        arguments = (loaded, coming.sending, deadline - started)
+        Thread(target=self._call, args=arguments, daemon=True).start()
+        ended = self._until_ended(pieces, deadline)
+        if ended is None:
+            self._keep("".join(pieces))
+            return None
+        self._save(ended, "".join(pieces), time.monotonic() - started)
+        return ended.answer.failure
+
+    def _call(self, loaded: Loaded, sending: Sending, left: float) -> None:
+        seconds = max(left, 1.0) + 5
+        answer = litellm.call(loaded.litellm, self.ask, sending, self.api_key, seconds, self.events.put)
+        self.events.put(Ended(answer))
+
+    def _until_ended(self, pieces: list[str], deadline: float) -> Ended | None:
+        """Collects the pieces; None when told to end before the end has come."""
+        while True:
+            event = self._next(deadline - time.monotonic())
+            if isinstance(event, Ended):
+                return event
+            if isinstance(event, Stop):
+                deadline = min(deadline, time.monotonic() + GRACE)
+            elif isinstance(event, str):
+                pieces.append(event)
+            elif event is None:
+                return None if self.stopped else self._too_late()
+
+    def _too_late(self) -> Ended:
+        message = f"no whole answer within {self.ask.deadline_seconds:g} seconds"
+        return _ending(ErrorKind.TIMEOUT, message)
+
+    def _next(self, seconds: float) -> Event | None:
+        """The next event; None once the time is over, even if a slow stream never pauses."""
+        if seconds <= 0:
+            return None
+        try:
+            return self.events.get(timeout=seconds)
+        except Empty:
+            return None
+
+    def _sleep(self, seconds: float) -> bool:
+        """Waits before another try; False when told to stop."""
+        return not self.stopped and self._next(seconds) is None and not self.stopped
+
+    def _pause(self, failure: Failure | None, deadline: float) -> float | None:
+        if failure is None or self.tries >= self.ask.max_tries:
+            return None
+        left = deadline - time.monotonic()
+        chance = random.random()  # noqa: S311  no secret: it only spreads retries
+        return pause_after(self.tries, failure, self.ask.backoff_seconds, left, chance)
+
+    def _save(self, ended: Ended, text: str, seconds: float) -> None:
+        reserved = self.coming.reserved_microcents if self.coming else None
+        reply = booking.reply_of(
+            self.ask, ended.answer, text, seconds, self.secrets, reserved=reserved, sent=self.sent
+        )
+        self.job.save_response(self.at.k, reply.model_dump(mode="json"))
+        self.at.reply, self.over = reply, True
+        self.at.spent += money.join(reply.usage.cost_cents, reply.usage.cost_microcents)
+
+    def _clean(self, text: str) -> str:
+        return redact(booking.whole(text), self.secrets)[0]
+
+    def _keep(self, text: str) -> None:
+        """What came of an answer that is in doubt: in the logs, where no one takes it for an answer."""
+        self.job.write_log(f"cut-answer-{self.ask.index}-{self.at.k}.txt", self._clean(text).encode())
+
+
+def _ending(kind: ErrorKind, message: str) -> Ended:
+    """The courier ends the exchange itself; the provider may be at work."""
+    return Ended(Answer(failure=Failure(TransportError(kind=kind, message=message), billed=True)))

@@ -1,0 +1,156 @@
+"""The courier: a process of its own that pays for answers and brings each to disk itself.
+
+`python -m logist.agents.courier.process JOBDIR LOCK_FD`, private values as one JSON object on stdin. It holds
+the job's lock by the inherited descriptor, so whoever started it may die.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import NoReturn, Protocol, TextIO
+
+from logist.agents.courier import booking
+from logist.agents.courier.collecting import ask_from
+from logist.agents.own_process import with_path
+from logist.agents.protocol import COURIER, LITELLM, Ask
+from logist.config.environment import Environment
+from logist.core.model import JsonObject
+from logist.core.secrets.redact import redact
+from logist.errors import StorageError
+from logist.store import JobDir, Lock, files
+
+LOG = "courier.log"
+
+
+def launch(
+    job: JobDir, lock: Lock, envelope: JsonObject, private: JsonObject, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """Starts the courier for the envelope that `begin_exchange(1, ...)` made durable, and notes its pid.
+
+    `private`: {"api_key": str|null, "secrets": [str]}; it travels through a pipe, so it is in no argv,
+    environment or file. `environment` is complete: nothing is added but the way to this package.
+    """
+    ask_from(envelope)  # what cannot be read back must not be started
+    log = _log(job)
+    reading, writing = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", COURIER, str(job.path.absolute()), str(lock.fd)],
+            stdin=reading,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=with_path(environment),
+            pass_fds=(lock.fd,),
+            start_new_session=True,
+        )
+    except OSError:
+        os.close(writing)
+        raise
+    finally:
+        os.close(log)
+        os.close(reading)
+    _hand_over(writing, private)
+    lock.note_courier(process.pid)
+    return process
+
+
+def _log(job: JobDir) -> int:
+    # Without O_NONBLOCK a pipe in its place would hold us for ever.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with files.storage(job.logs / LOG):
+        job.logs.mkdir(mode=0o700, exist_ok=True)
+        return os.open(job.logs / LOG, flags, 0o600)
+
+
+def _hand_over(pipe: int, private: JsonObject) -> None:
+    try:
+        with open(pipe, "wb") as writing:
+            writing.write(json.dumps(private).encode())
+    except BrokenPipeError:
+        return  # it died at once; what it left on disk says so
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Runs the courier of a job; ends the process without waiting for litellm's threads."""
+    directory, descriptor = Path(arguments[0]), int(arguments[1])
+    Lock.inherited(descriptor)
+    private = json.loads(sys.stdin.buffer.read())
+    log = _quiet()
+    status = _run(_job(directory, descriptor), private, log)
+    log.flush()
+    # The lock goes first: while litellm's threads end, the process looks dead and still has its descriptors.
+    os.close(descriptor)
+    os._exit(status)
+
+
+def _job(directory: Path, descriptor: int) -> JobDir:
+    """The job by its open directory, which it stays when somebody moves it while the agent is out."""
+    held = Path(f"/proc/self/fd/{descriptor}")
+    return JobDir(held, directory.name) if held.is_dir() else JobDir.open(directory.parent, directory.name)
+
+
+class Errands(Protocol):
+    """What a courier does: it asks a model, or runs a program."""
+
+    def run(self) -> None:
+        """Until what came of it is on disk, or until `stop`."""
+        ...
+
+    def stop(self, *_: object) -> None:
+        """Ends it; safe in a signal handler."""
+        ...
+
+    def abandon(self, error: Exception) -> None:
+        """Records that the courier itself failed, where that leaves nothing in doubt."""
+        ...
+
+
+def _errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
+    from logist.agents.place import Place  # all of it for its weight: who only sends the courier needs none
+
+    place = Place.of(job, Environment.read().child())
+    given = (job, ask, private["api_key"], private["secrets"], place)
+    if ask.agent == LITELLM:
+        from logist.agents.courier.exchange import Errand
+
+        return Errand(*given)
+    from logist.agents.courier.errand import ProgramErrand
+
+    return ProgramErrand(*given)
+
+
+def _run(job: JobDir, private: JsonObject, log: TextIO) -> int:
+    errand: Errands | None = None
+    try:
+        envelope = job.exchanges()[0].request or {}
+        errand = _errand(job, ask_from(envelope), private)
+        signal.signal(signal.SIGTERM, errand.stop)
+        errand.run()
+    except Exception as error:  # noqa: BLE001  nobody else is there to tell, and money may have been spent
+        secrets = [secret for secret in (*private["secrets"], private["api_key"]) if secret]
+        log.write(redact(booking.whole(traceback.format_exc()), secrets)[0])
+        log.flush()
+        if errand is not None and not isinstance(error, StorageError):  # a failed fsync is final
+            errand.abandon(error)
+        return 1
+    return 0
+
+
+def _quiet() -> TextIO:
+    """Our own way to the log; what libraries print may hold prompts and keys, and goes nowhere."""
+    log = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    return log
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

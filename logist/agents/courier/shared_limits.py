@@ -1,0 +1,261 @@
+"""The limits that a job shares: what a job above it allows, and what all jobs that share that use of it.
+
+Nothing of this is kept. It is read from the histories of those jobs and from their calls in flight, so no crash
+leaves a reservation behind. Who reserves holds `reserving` from the look at them until the request is on disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from logist.agents.courier import booking, collecting
+from logist.core.history import fold, newer
+from logist.core.machine.limits import NOTHING, Shared
+from logist.core.model import (
+    MAX_DEPTH,
+    TERMINAL,
+    Interaction,
+    JsonObject,
+    State,
+    StuckKind,
+    Totals,
+    Usage,
+)
+from logist.core.money import totals
+from logist.errors import Damaged
+from logist.store import JobDir, inflight
+from logist.store import lock as locks
+
+MOST_ACCOUNTS = 4096
+"""Histories whose accounts are kept in memory."""
+
+
+@dataclass(frozen=True)
+class _Account:
+    """What a history says of what its job has used."""
+
+    state: State
+    ever: Totals
+    """Since the job was made, whether or not it was started over."""
+    booked: Mapping[int, Mapping[str, Totals]]
+    """What it has booked of its children so far, by the interaction that made them."""
+    outcomes: frozenset[str]
+    """Of each call that is recorded: the checksum of the entry after which it was made."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more will come of the job by itself."""
+        stuck = self.state.stuck
+        return self.state.status in TERMINAL or (stuck is not None and stuck.kind is StuckKind.ATTEMPTS)
+
+
+@dataclass(frozen=True)
+class _Use:
+    """What a job and those below it use."""
+
+    recorded: Totals = NOTHING
+    unsettled: Totals = NOTHING
+    calls_out: Totals = NOTHING
+    paid: Totals = NOTHING
+    """What of `calls_out` has been spent."""
+    waiting: int = 0
+    """How many of the jobs may make a call that is not out yet."""
+
+
+def _sum(uses: Sequence[_Use]) -> _Use:
+    return _Use(
+        totals.total(each.recorded for each in uses),
+        totals.total(each.unsettled for each in uses),
+        totals.total(each.calls_out for each in uses),
+        totals.total(each.paid for each in uses),
+        sum(each.waiting for each in uses),
+    )
+
+
+@dataclass
+class _Accounts:
+    """The accounts of histories, each read again only when the history has changed."""
+
+    _known: dict[str, tuple[tuple[int, int, int], _Account]] = field(default_factory=dict)
+
+    def of(self, job: JobDir) -> _Account:
+        try:
+            file = os.stat(job.history_file)
+        except OSError as error:
+            message = (
+                f"the history of {job.id} can't be read, so what it has used is not known: {error.strerror}"
+            )
+            raise Damaged(message, where=str(job.history_file), fix="restore it from a backup") from error
+        key = (file.st_ino, file.st_size, file.st_mtime_ns)
+        known = self._known.get(str(job.history_file))
+        if known is not None and known[0] == key:
+            return known[1]
+        account = _account(job)
+        if len(self._known) >= MOST_ACCOUNTS:
+            self._known.clear()
+        self._known[str(job.history_file)] = (key, account)
+        return account
+
+
+_accounts = _Accounts()
+
+
+def state_of(job: JobDir) -> State:
+    """The state that the history of a job gives; Damaged where it does not read."""
+    return _accounts.of(job).state
+
+
+def ever_used(jobs_dir: Path, job_id: str) -> Totals:
+    """What is recorded that a job has used since it was made, with what it has not booked yet of those below it."""
+    return _use(jobs_dir, job_id, None, asking="").recorded
+
+
+def shared_by(jobs_dir: Path, job_id: str, above: str | None) -> list[Shared]:
+    """The limits that `job_id` shares, `above` being the job whose limits those are; the nearest job first.
+
+    A job that was taken elsewhere, without those above it, shares none.
+    """
+    limits_above = []
+    for job_above, account in _jobs_above(jobs_dir, job_id, above):
+        use = _below(jobs_dir, account, job_id)
+        used = totals.total([account.state.usage, use.recorded])
+        limits_above.append(
+            Shared(
+                job_above,
+                account.state.limits,
+                used,
+                use.unsettled,
+                use.calls_out,
+                use.paid,
+                max(1, use.waiting),
+            )
+        )
+    return limits_above
+
+
+def is_dropped(jobs_dir: Path, job_id: str, above: str | None) -> bool:
+    """Whether the job whose limits `job_id` shared is there, and does not wait for it any more."""
+    return above is not None and (jobs_dir / above).is_dir() and not _jobs_above(jobs_dir, job_id, above)
+
+
+@contextmanager
+def reserving(
+    jobs_dir: Path, job_id: str, above: str | None, on_poll: Callable[[], None] = lambda: None
+) -> Iterator[list[Shared]]:
+    """The same, while no other process can reserve a part of these limits."""
+    top = [name for name, _ in _jobs_above(jobs_dir, job_id, above)][-1:]
+    if not top:
+        yield []
+        return
+    with locks.reserving(jobs_dir / top[0], on_poll):
+        yield shared_by(jobs_dir, job_id, above)
+
+
+def _jobs_above(jobs_dir: Path, job_id: str, above: str | None) -> list[tuple[str, _Account]]:
+    """The jobs whose limits a job shares, the nearest first."""
+    jobs: list[tuple[str, _Account]] = []
+    below = job_id
+    while above is not None and len(jobs) < MAX_DEPTH and (jobs_dir / above).is_dir():
+        account = _accounts.of(JobDir(jobs_dir / above, above))
+        if below not in account.state.children:
+            break
+        jobs.append((above, account))
+        below, above = above, account.state.parent if account.state.shares_limits else None
+    return jobs
+
+
+def _below(jobs_dir: Path, account: _Account, asking: str) -> _Use:
+    """What the children that a job waits for use, as far as it has not booked that."""
+    spawned = account.state.spawned
+    booked = account.booked.get(spawned.sequence, {}) if spawned is not None else {}
+    uses = [
+        (child, _use(jobs_dir, child, child.rpartition("--")[0], asking)) for child in account.state.children
+    ]
+    return _sum(
+        [
+            replace(use, recorded=totals.used_since(booked[child], use.recorded)) if child in booked else use
+            for child, use in uses
+        ]
+    )
+
+
+def _use(jobs_dir: Path, job_id: str, parent: str | None, asking: str) -> _Use:
+    """What a job and those below it use; the call that `asking` is about to make is not counted."""
+    job = JobDir(jobs_dir / job_id, job_id)
+    if not job.path.is_dir():
+        return _Use(waiting=1)
+    # In this order: what is recorded meanwhile is then counted twice for a moment, and never not at all. Most jobs
+    # have no call; who is at work on those takes twenty times as long to find out, and does not matter.
+    may_have_calls = job_id != asking and job.inflight.exists()
+    is_at_work = may_have_calls and job.holder() is not None
+    calls = job.exchanges() if may_have_calls else inflight.Exchanges()
+    account = _accounts.of(job)
+    if parent is not None and account.state.parent != parent:
+        return _Use()  # another job that has its name
+    in_flight = _in_flight(calls, is_at_work) if calls and not _is_recorded(calls, account) else _Use()
+    is_busy = account.settled or bool(account.state.children) or in_flight.calls_out is not NOTHING
+    own = replace(in_flight, recorded=account.ever, waiting=0 if is_busy else 1)
+    return _sum([own, _below(jobs_dir, account, asking)]) if account.state.children else own
+
+
+def _account(job: JobDir) -> _Account:
+    entries = [_interaction(job, entry) for entry in job.entries()]
+    if not entries:
+        raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
+    booked: dict[int, dict[str, Totals]] = {}
+    for entry in entries:
+        spawn = entry.command.get("spawn")
+        if isinstance(spawn, int):
+            used = entry.command.get("used") or {}
+            booked.setdefault(spawn, {}).update(
+                {name: Totals.model_validate(each) for name, each in used.items()}
+            )
+    after = (entry.exchange or entry.previous for entry in entries if fold.asks(entry))
+    return _Account(fold.fold(entries), fold.ever_used(entries), booked, frozenset(filter(None, after)))
+
+
+def _interaction(job: JobDir, entry: JsonObject) -> Interaction:
+    try:
+        return newer.interaction(entry) or Interaction.model_validate(entry)
+    except ValidationError as error:
+        message = f"interaction {entry.get('sequence')} does not read"
+        raise Damaged(
+            message, where=str(job.history_file), fix=f"logist job verify --job {job.id}"
+        ) from error
+
+
+def _is_recorded(calls: inflight.Exchanges, account: _Account) -> bool:
+    """Whether the history has the outcome of these calls already, and only their files are still there."""
+    envelope = calls[0].request or {}
+    sequence, after = envelope.get("sequence"), envelope.get("after")
+    recorded = isinstance(sequence, int) and sequence <= account.state.revision
+    return recorded and (after is None or after in account.outcomes)
+
+
+def _in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
+    """What calls have cost that are not recorded yet, the last at its worst case while it has no answer.
+
+    `is_at_work`: whether a command or a courier was at work on their job before they were read.
+    """
+    try:
+        answered = [
+            Usage.model_validate(each.response["usage"]) for each in calls if each.response is not None
+        ]
+        reserved = collecting.reserved(calls[-1], calls[0].request or {}) if calls[-1].response is None else 0
+        spent = fold.cost(booking.total(answered)) if answered else 0
+        worst = totals.spending(spent + int(reserved or 0), runs=1)
+    except (KeyError, TypeError, ValueError) as error:
+        raise inflight.damaged(calls.folder, "the record of an exchange makes no sense") from error
+    if is_at_work:
+        return _Use(calls_out=worst, paid=totals.spending(spent))
+    if not any(each.sent for each in calls):
+        return _Use()  # its command was killed before anything left: the next one asks anew
+    if not calls[-1].sent:
+        worst = totals.spending(spent, runs=1)
+    return _Use(unsettled=worst)

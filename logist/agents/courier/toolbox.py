@@ -1,0 +1,158 @@
+"""Running the tools that a model calls, each result on disk before the next tool runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from logist.agents import tools
+from logist.agents.courier.collecting import Ending
+from logist.agents.place import Place
+from logist.agents.protocol import Ask, Turn
+from logist.core.model import Call, JsonObject
+from logist.core.permissions.tools import TOOLS
+
+INTERRUPTED = (
+    "This was interrupted when Logist was ended: whether it was done, wholly or in part, is not known. "
+    "Look before you repeat it."
+)
+NOT_RUN = "Not run: the step ends here."
+MOST_CALLS = 64
+"""Calls of one answer that are run; each makes all the results before it be written again."""
+TOO_MANY = f"Not run: too many calls in one answer; at most {MOST_CALLS}."
+
+NOTHING: JsonObject = {"results": [], "refusals": [], "seconds": 0.0, "redactions": 0}
+
+Save = Callable[[JsonObject], None]
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """The tools of one ask, and where they work."""
+
+    ask: Ask
+    place: Place
+    redact: Callable[[str], tuple[str, int]]
+    run: Callable[[Call, tools.Context], tools.Outcome] = tools.run
+
+    def use(
+        self,
+        calls: Sequence[Call],
+        done: JsonObject | None,
+        deadline: float,
+        stopped: Callable[[], bool],
+        save: Save,
+    ) -> JsonObject | None:
+        """Runs what is not `done` yet, in order; None when told to end.
+
+        A refusal ends it, as does the deadline (`time.monotonic`); calls above `MOST_CALLS` are not run.
+        `save` is told of each tool after it has run, and before it runs if it changes something; the others
+        may simply run again. The last is not saved: the caller adds how the ask goes on (`end`).
+        """
+        work = _resumed(calls, done)
+        while len(work["results"]) < len(calls):
+            if stopped():
+                return None
+            call = calls[len(work["results"])]
+            if why := _not_run(work, deadline):
+                work["results"] = [*work["results"], _result(call, why, error=True)]
+                continue
+            if call.name in tools.CHANGING:
+                save(work | {"running": call.id})
+            work = self._use(call, work, deadline, stopped)
+            save(work)
+        return work | {"end": _refused(work)}
+
+    def _use(self, call: Call, work: JsonObject, deadline: float, stopped: Callable[[], bool]) -> JsonObject:
+        began = time.monotonic()
+        outcome = self.run(call, self._context(deadline, stopped))
+        return {
+            "results": [
+                *work["results"],
+                _result(call, outcome.content, error=outcome.error or bool(outcome.refusal)),
+            ],
+            "refusals": [*work["refusals"], *([outcome.refusal] if outcome.refusal else [])],
+            "seconds": round(work["seconds"] + time.monotonic() - began, 3),
+            "redactions": work["redactions"] + outcome.redactions,
+        }
+
+    def _context(self, deadline: float, stopped: Callable[[], bool]) -> tools.Context:
+        work = self.ask.work
+        return tools.Context(
+            workspace=self.place.workspace,
+            role=self.ask.role,
+            permissions=work.permissions,
+            rules=work.rules,
+            approved=frozenset(work.approved),
+            confine=lambda: self.place.confinement(work),
+            deadline=deadline,
+            stop=stopped,
+            scratch=self.place.scratch,
+            marker=work.marker,
+            redact=self.redact,
+        )
+
+
+def out_of_turns(ask: Ask, calls: Sequence[Call]) -> JsonObject:
+    """What it comes to that a model calls tools in its last turn."""
+    message = f"the agent used all its {ask.work.rules.max_turns} turns"
+    return _rest_unused(calls, NOTHING) | {"end": {"kind": Ending.TURNS.value, "message": message}}
+
+
+def too_many_unknown(ask: Ask, turns: Sequence[Turn]) -> JsonObject | None:
+    """The end of the ask if the model keeps calling tools that do not exist; None while it may go on.
+
+    The calls of one answer don't end it, unless one call is already too many: the model has not read the error yet.
+    """
+    answers = 0
+    count = 0
+    for turn in reversed(turns):
+        names = [call.name for call in reversed(turn.calls)]
+        unknown = list(takewhile(lambda name: name not in TOOLS, names))
+        answers += bool(unknown)
+        count += len(unknown)
+        if len(unknown) < len(names):
+            break
+    if answers < min(2, ask.work.rules.max_unknown_calls) or count < ask.work.rules.max_unknown_calls:
+        return None
+    message = f"the agent called tools that do not exist {count} times in a row"
+    return {"kind": Ending.UNKNOWN_TOOLS.value, "message": message}
+
+
+def fault(calls: Sequence[Call], done: JsonObject | None, message: str) -> JsonObject:
+    """What it comes to that the courier itself failed while tools were run; what is `done` stays."""
+    work = _rest_unused(calls, _resumed(calls, done))
+    return work | {"end": {"kind": Ending.FAULT.value, "message": message}}
+
+
+def _resumed(calls: Sequence[Call], done: JsonObject | None) -> JsonObject:
+    """What there is so far: of a tool that was interrupted nobody knows how far it came."""
+    work = {**NOTHING, **(done or {})}
+    if work.pop("running", None) is not None:
+        interrupted = _result(calls[len(work["results"])], INTERRUPTED, error=True)
+        work["results"] = [*work["results"], interrupted]
+    return work
+
+
+def _not_run(work: JsonObject, deadline: float) -> str | None:
+    """Why the next call is not run; None if it is."""
+    if work["refusals"] or time.monotonic() >= deadline:
+        return NOT_RUN
+    return TOO_MANY if len(work["results"]) >= MOST_CALLS else None
+
+
+def _rest_unused(calls: Sequence[Call], work: JsonObject) -> JsonObject:
+    rest = [_result(call, NOT_RUN, error=True) for call in calls[len(work["results"]) :]]
+    return work | {"results": [*work["results"], *rest]}
+
+
+def _refused(work: JsonObject) -> JsonObject | None:
+    if not work["refusals"]:
+        return None
+    return {"kind": Ending.REFUSED.value, "message": str(work["refusals"][0].get("message", ""))}
+
+
+def _result(call: Call, content: str, *, error: bool) -> JsonObject:
+    return {"id": call.id, "name": call.name, "content": content, "error": error}

@@ -1,0 +1,131 @@
+"""`logist config set|unset`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from logist.cli.options import here, json_option, utf8, yaml_value
+from logist.cli.shell_values import complete_setting
+from logist.cli.show.output import Diagnostic, Line, Output, Span, warnings
+from logist.config.environment import Environment
+from logist.errors import LogistError, UsageError
+
+if TYPE_CHECKING:
+    from logist.jobs.base.config_file import Change, ConfigFile, Setting
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _options(command: F) -> F:
+    user = click.option("--user", is_flag=True, help="Change your own config, which holds in every project.")
+    dry = click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
+    return user(dry(json_option(command)))
+
+
+@click.command("set")
+@click.argument("key", shell_complete=complete_setting)
+@click.argument("value")
+@_options
+@click.pass_obj
+def set_(environment: Environment, key: str, value: str, user: bool, dry_run: bool) -> Output:
+    """Set a key of the project's config; comments and order stay.
+
+    KEY is dotted, as in limits.cost_threshold. VALUE is read as YAML or JSON: a number, true, false, [a, b], {a: b},
+    "quoted"; all else is text. Nothing is written if the config would not be valid then. What you set needs no
+    `logist trust`; what else changed in the file still does.
+    """
+    parsed = yaml_value(utf8(value, "the value", "write it in UTF-8"))
+    if parsed is None:
+        raise UsageError("a key can't be set to nothing", where=key, fix=f"logist config unset {key}")
+    return _changed(environment, key, parsed, user=user, dry_run=dry_run)
+
+
+@click.command("unset")
+@click.argument("key", shell_complete=complete_setting)
+@_options
+@click.pass_obj
+def unset(environment: Environment, key: str, user: bool, dry_run: bool) -> Output:
+    """Remove a key from the project's config: the value from below holds again.
+
+    That is the one of your own config, or the default.
+    """
+    return _changed(environment, key, None, user=user, dry_run=dry_run)
+
+
+def _changed(environment: Environment, key: str, value: Any, *, user: bool, dry_run: bool) -> Output:
+    from logist.jobs.base.config_file import change_key
+
+    file = _config_file(environment, user=user)
+    change = change_key(file, key, value, dry_run=dry_run)
+    data = {
+        "file": str(change.file),
+        "key": key,
+        "old": change.before.value,
+        "new": change.after.value,
+        "changed": change.changes_file,
+        "dry_run": dry_run,
+    }
+    notes = warnings([_hidden(environment, key)] if user and _hidden(environment, key) else [], "overridden")
+    return Output(
+        data, tuple(_lines(change, value, dry_run=dry_run)), notes + _unset_elsewhere(change, value)
+    )
+
+
+def _config_file(environment: Environment, *, user: bool) -> ConfigFile:
+    from logist.jobs.base.config_file import ConfigFile
+
+    own = environment.user_config_dir()
+    if user:
+        return ConfigFile(own, own, needs_trust=False)
+    home = environment.find_home(Path(here()))
+    if home.source == "user":
+        fix = "logist init makes one here; --user changes your own config"
+        raise UsageError("there is no project here", fix=fix)
+    return ConfigFile(home.path, own, needs_trust=home.source == "project")
+
+
+def _lines(change: Change, value: Any, *, dry_run: bool) -> list[Line]:
+    if not change.changes_file:
+        text = f"is not set in {change.file}" if value is None else f"is already {_shown(change.before)}"
+        return [f"{change.key} {text}: nothing to change"]
+    place = f"dry run, nothing written: {change.file}" if dry_run else f"file: {change.file}"
+    old, new = _sourced(change, change.before), _sourced(change, change.after)
+    return [(Span(f"{change.key}: ", "bold"), f"{old} -> {new}"), (Span(place, "dim"),)]
+
+
+def _sourced(change: Change, setting: Setting) -> str:
+    """A value, with its source unless that is the file itself."""
+    if setting.value is None:
+        return "not set"
+    elsewhere = setting.source and setting.source != str(change.file)
+    return f"{_shown(setting)} ({setting.source})" if elsewhere else _shown(setting)
+
+
+def _shown(setting: Setting) -> str:
+    value = setting.value
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _unset_elsewhere(change: Change, value: Any) -> tuple[Diagnostic, ...]:
+    """That a removed key is still set by another file."""
+    source = change.after.source
+    if value is not None or source in ("", "default", str(change.file)):
+        return ()
+    return warnings([f"{source} still sets `{change.key}`"], "still_set")
+
+
+def _hidden(environment: Environment, key: str) -> str:
+    """That the project here sets the same key, so that the user's own config does not hold for it."""
+    from logist.cli.context import loaded_settings
+
+    try:
+        loaded = loaded_settings(environment)
+    except LogistError:
+        return ""
+    source = loaded.sources.get(key, "")
+    return f"in this project {source} sets `{key}`, and wins" if source in loaded.project_files else ""

@@ -1,0 +1,146 @@
+"""`logist demo`: the main job, run for real with archived answers."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from logist.cli.options import json_option
+from logist.cli.show import render
+from logist.cli.show.output import Line, Output, Span
+from logist.config.environment import Environment
+from logist.errors import UsageError
+from logist.resources import resource
+
+GREET = '"""Greets people."""\n\nimport sys\n\nprint(f"Hello, {sys.argv[-1]}!")\n'
+JOB = "shout"
+
+STORY: tuple[tuple[str, tuple[str, ...], int], ...] = (
+    (
+        "A job from a spec file; its workspace is a copy of this repository.",
+        ("job", "create", "spec.yaml", "--id", JOB),
+        0,
+    ),
+    ("The Worker does it.", ("job", "step", JOB), 0),
+    ("The Supervisor looks at it, and sends it back.", ("job", "step", JOB), 0),
+    ("The Worker fixes it.", ("job", "step", JOB), 0),
+    (
+        "The Supervisor's answer breaks off in the middle: never repaired, so the job is STUCK (exit 3).",
+        ("job", "step", JOB),
+        3,
+    ),
+    ("Where does it stand?", ("job", "status", JOB), 0),
+    (
+        "A steward resolves it: review again.",
+        ("job", "resubmit", JOB, "--review", "--note", "Your answer was cut off. Keep it short."),
+        0,
+    ),
+    ("The Supervisor again; now a person has the last word (exit 11).", ("job", "step", JOB), 11),
+    ("The steward approves.", ("job", "approve", JOB), 0),
+    ("What happened:", ("job", "history", JOB), 0),
+    ("The same history through today's rules, with no model:", ("job", "replay", JOB), 0),
+    ("And every file checked against every other:", ("job", "verify", JOB), 0),
+)
+
+
+@click.command("demo")
+@click.argument("directory", required=False)
+@json_option
+@click.pass_obj
+def demo(environment: Environment, directory: str | None) -> Output:
+    """Run the main job with archived answers: no model is called, no key is needed.
+
+    DIRECTORY is made and kept, so that you can look into it  [default: a new temporary one].
+    """
+    home = _place(directory)
+    fixture = resource("fixtures", "jobs", "main-job")
+    _repository(home, fixture, environment)
+    _tell(
+        environment,
+        "No model is called here: the answers come from an archived run, shipped with logist as",
+        f"{fixture / 'answers.json'}. Everything else is real: git, files, checks, history.",
+        "",
+    )
+    ran = [_run(environment, home, fixture, *scene) for scene in ((("A project:", ("init",), 0)), *STORY)]
+    return Output({"directory": str(home), "commands": ran}, _farewell(home, _program(environment)))
+
+
+def _place(directory: str | None) -> Path:
+    if directory is None:
+        return Path(tempfile.mkdtemp(prefix="logist-demo-"))
+    home = Path(directory).absolute()
+    if home.exists() and any(home.iterdir()):
+        raise UsageError("the directory is not empty", where=str(home), fix="name a new one")
+    home.mkdir(parents=True, exist_ok=True)
+    return home
+
+
+def _repository(home: Path, fixture: Path, environment: Environment) -> None:
+    """A real git repository with one commit."""
+    (home / "greet.py").write_text(GREET, "utf-8")
+    (home / "spec.yaml").write_text((fixture / "spec.yaml").read_text("utf-8"), "utf-8")
+    identity = ("-c", "user.name=Logist demo", "-c", "user.email=demo@localhost")
+    git = ("git", "-C", str(home), *identity)
+    for command in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "A greeting")):
+        subprocess.run([*git, *command], env=environment.child(), check=True, stdin=subprocess.DEVNULL)
+
+
+def _run(
+    environment: Environment, home: Path, fixture: Path, title: str, words: tuple[str, ...], expected: int
+) -> dict[str, object]:
+    """Shows one command as a person would type it, runs it, and insists on its exit code."""
+    _tell(environment, f"# {title}", f"$ logist {shlex.join(words)}")
+    script = f"scripted:{fixture / 'answers.json'}"
+    child = {**environment.child(), "LOGIST_AGENT": script, "LOGIST_STEWARD": environment.user_name()}
+    if environment.color(sys.stderr.isatty()):
+        child["FORCE_COLOR"] = "1"
+    done = subprocess.run(
+        [sys.executable, "-m", "logist", *words],
+        cwd=home,
+        env=child,
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr.fileno(),
+        check=False,
+    )
+    if done.returncode != expected:
+        raise UsageError(
+            f"the demo broke: exit {done.returncode}, expected {expected}", where=shlex.join(words)
+        )
+    _tell(environment, "")
+    return {"command": ["logist", *words], "exit_code": done.returncode}
+
+
+def _tell(environment: Environment, *lines: str) -> None:
+    for line in lines:
+        render.say(line, environment)
+
+
+def _program(environment: Environment) -> str:
+    """How a person calls logist: by name if it is on the path, else where it lies."""
+    if shutil.which("logist", path=environment.child().get("PATH")):
+        return "logist"
+    beside = Path(sys.executable).with_name("logist")
+    return shlex.quote(str(beside)) if beside.exists() else f"{shlex.quote(sys.executable)} -m logist"
+
+
+def _farewell(home: Path, logist: str) -> tuple[Line, ...]:
+    job = f".logist/jobs/{JOB}"
+    return (
+        f"Everything is in {home}. Look into it:",
+        "",
+        f"  cd {shlex.quote(str(home))}",
+        f"  ls {job} {job}/workspace",
+        f"  {logist} job status {JOB} -v",
+        f"  {logist} job history {JOB} --prompt 3     # what the Supervisor was sent",
+        f"  {logist} job history {JOB} --raw 5        # the answer that broke off",
+        "",
+        "With a real model: set XAI_API_KEY (Worker) and GEMINI_API_KEY (Supervisor), install Logist",
+        "with the extra `litellm`, and run the same commands. `logist config show` lists the models.",
+        (Span("No key? `logist job poststep` takes any answer you type or paste.", "dim"),),
+    )

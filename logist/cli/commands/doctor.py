@@ -1,0 +1,62 @@
+"""`logist doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from logist.cli.options import jobs_dir_option, json_option
+from logist.cli.show.output import Line, Output, Span
+from logist.config.environment import Environment
+
+if TYPE_CHECKING:
+    from logist.cli.checkup import Report
+    from logist.jobs.doctor.finding import Finding
+
+STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+
+
+@click.command("doctor")
+@click.option("--deep", is_flag=True, help="Verify every job's whole history and checkpoints too.")
+@click.option("--fix", is_flag=True, help="Repair what is safe to repair, after a backup in .logist/backup.")
+@jobs_dir_option
+@json_option
+@click.pass_obj
+def doctor(environment: Environment, deep: bool, fix: bool, jobs_dir: str | None) -> Output:
+    """Check this machine and this project; each finding names what fixes it.
+
+    Exit code 10 when a job is damaged, else 5 when anything else is wrong, else 0; after --fix it is that
+    of what is still wrong. Nothing is changed without --fix. That never touches a job which another
+    process works on, nor a history that does not verify.
+    """
+    from logist.cli.checkup import examine
+
+    report = examine(environment, jobs_dir, deep=deep, fix=fix)
+    worst = max((found.exit_code for found in report.findings), default=0)
+    data = {
+        "ok": worst == 0,
+        "checks": [
+            {"check": found.check, "level": found.level, "message": found.message, "fix": found.fix}
+            for found in report.findings
+        ],
+        "fixed": [fixed._asdict() for fixed in report.fixed],
+        "backup": str(report.backup) if report.backup else None,
+    }
+    return Output(data, list(_lines(report)), exit_code=worst)
+
+
+def _lines(report: Report) -> Iterator[Line]:
+    for fixed in report.fixed:
+        yield (Span("fixed   ", "green"), Span(fixed.check, "bold"), f": {fixed.message}")
+    if report.backup:
+        yield (Span("backup  ", "dim"), str(report.backup))
+    for found in report.findings:
+        yield _line(found)
+
+
+def _line(found: Finding) -> Line:
+    advice = f" ({found.fix})" if found.fix else ""
+    level = Span(f"{found.level:8}", STYLES[found.level])
+    return (level, Span(found.check, "bold"), f": {found.message}{advice}")

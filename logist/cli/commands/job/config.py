@@ -1,0 +1,71 @@
+"""`logist job config`."""
+
+from __future__ import annotations
+
+import click
+
+from logist.cli.options import job_id, job_options, yaml_value
+from logist.cli.show.output import Output
+from logist.config.environment import Environment
+from logist.errors import UsageError
+
+
+@click.command("config")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a field: limits.cost_threshold=2000."
+)
+@click.option(
+    "--unset", "removed", multiple=True, metavar="KEY", help="Remove a field: the default holds again."
+)
+@job_options
+@click.pass_obj
+def config(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    settings: tuple[str, ...],
+    removed: tuple[str, ...],
+) -> Output:
+    """Show job.yaml as it is, or change fields of it; comments and order stay.
+
+    Keys are dotted. A value is read as in YAML: a number, true, false, null, [a, b], "quoted"; all else is text.
+    """
+    chosen = job_id(environment, job_argument, job_option)
+    if not settings and not removed:
+        return _shown(environment, chosen, jobs_dir)
+    changes = _changes(settings, removed)
+
+    from logist.cli.context import project
+    from logist.cli.show.view import result_output
+    from logist.jobs.steward.editing import configure
+
+    return result_output(configure(project(environment, jobs_dir), chosen, changes))
+
+
+def _shown(environment: Environment, chosen: str, jobs_dir: str | None) -> Output:
+    from logist import documents
+    from logist.cli.context import open_job
+
+    job = open_job(environment, chosen, None, jobs_dir)
+    text = documents.text(job.spec_file)
+    return Output({"job": job.id, "path": str(job.spec_file), "text": text}, raw=text)
+
+
+def _changes(settings: tuple[str, ...], removed: tuple[str, ...]) -> dict[tuple[str, ...], object | None]:
+    changes: dict[tuple[str, ...], object | None] = {}
+    for setting in settings:
+        key, given, text = setting.partition("=")
+        if not given:
+            raise UsageError(f"{setting!r} has no =", where="--set", fix="--set KEY=VALUE")
+        changes[_keys(key, "--set")] = yaml_value(text)
+    for key in removed:
+        changes[_keys(key, "--unset")] = None
+    return changes
+
+
+def _keys(key: str, option: str) -> tuple[str, ...]:
+    keys = tuple(key.strip().split("."))
+    if not all(keys):
+        raise UsageError(f"{key!r} is not a key", where=option, fix="as in limits.cost_threshold")
+    return keys

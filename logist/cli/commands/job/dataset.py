@@ -1,0 +1,98 @@
+"""`logist job export --dataset`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from logist.cli.options import utf8
+from logist.cli.show import render
+from logist.cli.show.output import Diagnostic, Output, notes
+from logist.cli.show.progress import Progress
+from logist.config.environment import Environment
+from logist.core.money.amounts import counted
+from logist.errors import UsageError
+
+if TYPE_CHECKING:
+    from logist.jobs.archive.dataset import Exported
+    from logist.jobs.base.project import Project
+
+
+class _NoLineError(Exception):
+    """Every history was left out, so there is no file to write."""
+
+
+def write(
+    environment: Environment,
+    names: Sequence[str],
+    jobs_dir: str | None,
+    output: str | None,
+    *,
+    redact: bool,
+    force: bool,
+) -> Output:
+    """Writes the lines to a file or, as they come, to standard output."""
+    from logist.cli.commands.workflow.export import require_free
+    from logist.cli.context import project
+    from logist.cli.recorded import recorded_jobs
+    from logist.jobs.archive.dataset import Exported, export
+    from logist.store.files import replace_chunks
+
+    here = project(environment, jobs_dir)
+    file = None if output in (None, "-") else _file(here, str(output))
+    if file is not None:
+        require_free(file, force=force)
+    found = recorded_jobs(environment, names, jobs_dir)
+    progress, exported = Progress(len(found)), Exported()
+    lines = export(here, found, exported, redacted=redact, each=progress.tick, done=progress.done)
+    try:
+        if file is not None:
+            with suppress(_NoLineError):
+                replace_chunks(file.resolve(), _encoded(lines, exported))
+        else:
+            for text in lines:
+                progress.clear()
+                render.print_text(text)
+    finally:
+        progress.clear()
+    return _output(exported, file if exported.histories else None, redacted=redact, to_file=file is not None)
+
+
+def _file(project: Project, name: str) -> Path:
+    path = Path(utf8(name, "the name of the file", "name another"))
+    if path.resolve().is_relative_to(os.path.realpath(project.jobs_dir)):
+        raise UsageError("a data set does not lie among the jobs", where="--output", fix="name another FILE")
+    return path
+
+
+def _encoded(lines: Iterator[str], exported: Exported) -> Iterator[bytes]:
+    for text in lines:
+        yield text.encode("ascii")
+    if not exported.histories:
+        raise _NoLineError
+
+
+def _output(exported: Exported, file: Path | None, *, redacted: bool, to_file: bool) -> Output:
+    """Standard output has the lines, unless they went to a file; then it has what people and scripts are told."""
+    data = {
+        "path": None if file is None else str(file),
+        "histories": exported.histories,
+        "left_out": len(exported.left_out),
+        "interactions": exported.interactions,
+        "redacted": redacted,
+    }
+    done = f"{counted(exported.interactions, 'interaction')} of {counted(exported.histories, 'history')}"
+    told = [
+        Diagnostic.of(error)._replace(message=f"left out: {error.message}", target=name)
+        for name, error in exported.left_out
+    ]
+    if not redacted and exported.interactions:
+        told += notes(["prompts and answers are in it as they were; --redact makes it fit to share"])
+    if not to_file:
+        told += notes([done])
+        return Output(data, diagnostics=tuple(told), exit_code=exported.exit_code)
+    lines = (done, f"file: {file}" if file is not None else "no file was written")
+    return Output(data, lines, tuple(told), exported.exit_code)

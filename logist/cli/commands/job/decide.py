@@ -1,0 +1,173 @@
+"""`logist job activate|approve|reject|suspend|resume|cancel|fail`: one decision each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logist.cli.options import job_id, job_options, note_option, wait_option
+from logist.cli.show import render
+from logist.cli.show.output import Output
+from logist.config.environment import Environment
+from logist.errors import Busy, UsageError
+
+if TYPE_CHECKING:
+    from logist.store import JobDir
+
+
+def decided(
+    kind: str,
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    wait: float,
+    note: str | None,
+    command: dict[str, Any] | None = None,
+    *,
+    ends_agent: bool = False,
+) -> Output:
+    """Makes a decision, and shows what became of the job."""
+    from logist.cli.context import project
+    from logist.cli.show.view import result_output
+    from logist.core.model import Kind
+    from logist.jobs.steward.deciding import decide
+
+    chosen = job_id(environment, job_argument, job_option)
+    made = decide(
+        project(environment, jobs_dir),
+        chosen,
+        Kind(kind),
+        note=note,
+        command=command,
+        wait=wait,
+        ends_agent=ends_agent,
+    )
+    return result_output(made)
+
+
+READ = ("approve", "reject", "resume")
+"""Decisions after which an agent may be asked; logist.core.history.fold.NOTED says so of all."""
+
+
+def _command(kind: str, text: str, *, note_required: bool = False) -> click.Command:
+    """The command that makes one decision."""
+
+    @click.command(kind, help=text)
+    @job_options
+    @wait_option
+    @note_option(required=note_required, read=kind in READ)
+    @click.pass_obj
+    def command(
+        environment: Environment,
+        job_argument: str | None,
+        job_option: str | None,
+        jobs_dir: str | None,
+        wait: float,
+        note: str | None,
+    ) -> Output:
+        return decided(kind, environment, job_argument, job_option, jobs_dir, wait, note)
+
+    return command
+
+
+activate = _command("activate", "Start a draft.")
+
+
+@click.command("approve")
+@click.option("--output", metavar="JSON", help="What came of it, for the steps after it; or @FILE.")
+@click.option("--override", metavar="REASON", help="Accept it against its review, or before one; say why.")
+@job_options
+@wait_option
+@note_option(read=True)
+@click.pass_obj
+def approve(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    wait: float,
+    note: str | None,
+    output: str | None,
+    override: str | None,
+) -> Output:
+    """Accept what waits for approval; a step that a person does is done with that.
+
+    `logist job show` has what such a step asks for. --output gives its result. --override accepts work that a
+    review sent back, or has not judged yet; the reason is kept in the history, and the next agent reads it.
+
+    A plan is the work of a role that may not change files. If another role is the doer by now (`logist job
+    role`), the next step carries the plan out; else the job ends with it.
+    """
+    from logist.cli.given_spec import json_value
+
+    command = {"output": json_value(output, "--output")} if output is not None else {}
+    if override is not None:
+        note = _reason(override, note)
+        command["override"] = True
+    return decided("approve", environment, job_argument, job_option, jobs_dir, wait, note, command)
+
+
+def _reason(override: str, note: str | None) -> str:
+    """Why a review is overridden; UsageError where that is said twice."""
+    if note is not None:
+        raise UsageError("--override says why already", where="--note", fix="leave out --note")
+    return override
+
+
+reject = _command("reject", "Send it back: the doer works again, and reads the note.", note_required=True)
+
+
+def _ending_command(kind: str, text: str) -> click.Command:
+    """The command that takes a job away from the agent that may be at work on it."""
+
+    @click.command(kind, help=f"{text} An agent at work on it is ended, if you say so.")
+    @job_options
+    @wait_option
+    @note_option(read=False)
+    @click.option("--yes", is_flag=True, help="End an agent that is at work, without asking.")
+    @click.pass_obj
+    def command(
+        environment: Environment,
+        job_argument: str | None,
+        job_option: str | None,
+        jobs_dir: str | None,
+        wait: float,
+        note: str | None,
+        yes: bool,
+    ) -> Output:
+        from logist.cli.context import open_job
+
+        job = open_job(environment, job_argument, job_option, jobs_dir)
+        ends_agent = confirmed(environment, job, kind, yes=yes, waits=wait > 0)
+        return decided(kind, environment, job.id, None, jobs_dir, wait, note, ends_agent=ends_agent)
+
+    return command
+
+
+def confirmed(
+    environment: Environment, job: JobDir, kind: str, *, yes: bool, waits: bool, words: str = ""
+) -> bool:
+    """Whether an agent that is at work may be ended: by --yes, or by a person asked at the terminal.
+
+    Raises Busy without either. With --wait the agent is waited for instead. `words`: what the command has
+    besides, for the one that is advised.
+    """
+    found = job.holder()
+    if found is None or (waits and not yes):
+        return False
+    if found.courier is None and found.stepper is not None:
+        return yes
+    if yes or render.confirm(f"{job.id}: {found}; end it? What it is doing stops", environment):
+        return True
+    fix = f"logist job {kind} --job {job.id}{words} --yes ends the agent; what was sent is in doubt then"
+    raise Busy(f"the job is busy: {found}", where=str(job.path), fix=fix)
+
+
+suspend = _ending_command("suspend", "Set a job aside; `logist job resume` takes it up where it was.")
+resume = _command(
+    "resume", "Take up a suspended job, or a halted one whose limit was raised (`logist job config --set`)."
+)
+cancel = _ending_command("cancel", "End a job: it is not wanted any more. Files and history stay.")
+fail = _ending_command("fail", "End a job: it failed. Files and history stay.")

@@ -1,0 +1,170 @@
+"""`logist job export`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+from typing import TYPE_CHECKING
+
+import click
+
+from logist.cli.options import here, jobs_dir_option, json_flag
+from logist.cli.shell_values import complete_directory, complete_file, complete_job, complete_job_or_file
+from logist.cli.show.output import Line, Output, Span, notes, warnings
+from logist.config.environment import Environment
+from logist.errors import UsageError
+
+if TYPE_CHECKING:
+    from logist.jobs.archive.exporting import Exported
+
+KINDS = {
+    "secret": "secrets",
+    "pattern": "matches of redact.patterns",
+    "user": "names of users",
+    "host": "names of hosts",
+    "address": "addresses",
+    "path": "names in paths",
+}
+
+
+@click.command("export")
+@click.argument("names", metavar="[JOB|PATH]...", nargs=-1, shell_complete=complete_job_or_file)
+@click.option(
+    "--fixture",
+    metavar="DIR",
+    type=click.Path(),
+    shell_complete=complete_directory,
+    help="Write a fixture to DIR, which is made.",
+)
+@click.option("--dataset", is_flag=True, help="Write a JSON line for each interaction, of many jobs.")
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    help="With --dataset: write it there instead of to standard output.",
+    shell_complete=complete_file,
+)
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Replace secrets, names of users and hosts, absolute paths, and what redact.patterns finds.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace FILE, or a fixture of this job in DIR; a redacted one only with --redact.",
+)
+@click.option(
+    "--job",
+    "job_option",
+    metavar="ID",
+    help="The job (instead of the argument).",
+    shell_complete=complete_job,
+)
+@jobs_dir_option
+@json_flag
+@click.pass_obj
+def export(
+    environment: Environment,
+    names: tuple[str, ...],
+    job_option: str | None,
+    jobs_dir: str | None,
+    fixture: str | None,
+    dataset: bool,
+    output: str | None,
+    redact: bool,
+    force: bool,
+    as_json: bool,
+) -> Output:
+    """Write the job's history as a fixture: a directory that replays anywhere, without the job.
+
+    It holds jobHistory.json, with ${JOB_DIR} for the job's paths, and fixture.json, which says how each
+    interaction moved the job. With --redact what is private is replaced, as long as it was, and by the
+    same everywhere. The result is replayed before it is written; one that goes another way (exit code 9),
+    or in which a secret is still found (8), is not.
+
+    With --dataset, write one JSON line for each interaction instead: request, answer, outcome, cost, model,
+    role. JOB is the id of a job, PATH a job directory, a history file, a folder of such or a glob; without
+    one, all jobs of the project. A history that is damaged (10), or that has a secret in it (8), is named
+    and left out; the others are written.
+    """
+    if dataset == (fixture is not None):
+        raise UsageError(
+            "name one of --fixture DIR and --dataset", fix="a fixture is of one job, a data set of many"
+        )
+    if not dataset and output is not None:
+        raise UsageError(
+            "--output goes with --dataset", where="--output", fix="--fixture DIR names the directory"
+        )
+    if dataset:
+        if as_json and output in (None, "-"):
+            raise UsageError("standard output has the lines", where="--json", fix="--output FILE takes them")
+        from logist.cli.commands.job import dataset as lines
+
+        every = (*names, *([job_option] if job_option else ()))
+        return lines.write(environment, every, jobs_dir, output, redact=redact, force=force)
+    if len(names) > 1:
+        raise UsageError("a fixture is of one job", where=names[1], fix="--dataset takes many")
+    return _fixture(
+        environment, names[0] if names else None, job_option, jobs_dir, str(fixture), redact, force
+    )
+
+
+def _fixture(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    fixture: str,
+    redact: bool,
+    force: bool,
+) -> Output:
+    from pathlib import Path
+
+    from logist.cli.context import open_job, project
+    from logist.jobs.archive.exporting import export as write
+
+    if not fixture:
+        raise UsageError("it has no name", where="--fixture", fix="--fixture DIR")
+    job, folder = open_job(environment, job_argument, job_option, jobs_dir), Path(here(), fixture)
+    done = write(project(environment, jobs_dir), job, folder, redacted=redact, force=force)
+    made = done.manifest
+    data = {
+        "job": job.id,
+        "path": str(done.path),
+        "interactions": made.interactions,
+        "head": made.head,
+        "redacted": made.redacted,
+        "replaced": made.replaced,
+        "certified": made.certified,
+        "differences": done.differences,
+        "skipped": done.skipped,
+    }
+    told = () if redact else ("prompts and answers are in it as they were; --redact makes it fit to share",)
+    return Output(data, tuple(_lines(job.id, done)), (*warnings(_doubts(done)), *notes(told)))
+
+
+def _lines(name: str, done: Exported) -> Iterator[Line]:
+    made = done.manifest
+    yield (
+        Span(name, "bold"),
+        f": a fixture of {_interactions(made.interactions)}, which replay as the original's",
+    )
+    if made.redacted:
+        many = ", ".join(f"{KINDS.get(kind, kind)} {count}" for kind, count in made.replaced.items())
+        yield f"replaced: {many or 'nothing'}"
+    yield (Span(f"directory: {done.path}", "dim"),)
+    yield (Span(f"next: logist replay {quote(str(done.path))}", "dim"),)
+
+
+def _doubts(done: Exported) -> Iterator[str]:
+    if done.differences:
+        go = "goes" if done.differences == 1 else "go"
+        yield f"{_interactions(done.differences)} {go} another way today, in the original as in the fixture"
+    if done.skipped:
+        known = "it" if done.skipped == 1 else "them"
+        yield f"not replayed: {_interactions(done.skipped)}, for only a newer Logist knows {known} whole"
+
+
+def _interactions(number: int) -> str:
+    return f"{number:,} interaction{'' if number == 1 else 's'}"

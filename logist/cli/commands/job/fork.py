@@ -1,0 +1,62 @@
+"""`logist job fork`."""
+
+from __future__ import annotations
+
+import click
+
+from logist.cli.options import job_id, job_options, note_option
+from logist.cli.shell_values import complete_interaction
+from logist.cli.show.output import Command, Output, Span, notes
+from logist.config.environment import Environment
+
+
+@click.command("fork")
+@click.option(
+    "--at",
+    type=int,
+    metavar="N",
+    help="The last interaction that the new job has too  [default: the last there is]",
+    shell_complete=complete_interaction,
+)
+@click.option("--id", "new_id", metavar="ID", help="The new job's id  [default: JOB-fork-1, JOB-fork-2, ...]")
+@job_options
+@note_option()
+@click.pass_obj
+def fork(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    at: int | None,
+    new_id: str | None,
+    note: str | None,
+) -> Output:
+    """Make a new job that begins as this one did, up to interaction N, and goes its own way from there.
+
+    It has the same history up to N, byte for byte, and the workspace as N left it. This job stays as it
+    is, even while an agent is at work on it. `logist job history` has the numbers.
+    """
+    from logist.cli.context import project
+    from logist.cli.show.glance import status_span
+    from logist.core.machine.steward import next_command
+    from logist.jobs.archive.forking import fork as make
+
+    chosen = job_id(environment, job_argument, job_option)
+    made = make(project(environment, jobs_dir), chosen, at, new_id=new_id, note=note)
+    state, name = made.state, made.job.id
+    data = {
+        "job": name,
+        "path": str(made.job.path),
+        "forked": {"job": made.origin, "at": made.at, "head": state.forked.head if state.forked else None},
+        "status": state.status.value,
+        "title": state.title,
+        "usage": state.usage.model_dump(mode="json"),
+        "next_command": next_command(state, name),
+    }
+    lines = (
+        (Span(name, "bold"), " is ", status_span(state.status.value)),
+        (Span(f"forked from {made.origin} at {made.at}", "dim"),),
+        (Span(f"directory: {made.job.path}", "dim"),),
+        (Command(f"next: {data['next_command']}", "dim"),),
+    )
+    return Output(data, lines, notes(made.notes))

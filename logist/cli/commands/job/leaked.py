@@ -1,0 +1,99 @@
+"""`logist job verify --secrets`: what a look for secrets has found, for people and for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from logist.cli.checkup.surroundings import surroundings
+from logist.cli.context import open_job
+from logist.cli.options import here
+from logist.cli.show.output import Diagnostic, Output
+from logist.config.environment import Environment
+from logist.errors import StorageError
+from logist.jobs.doctor import leaking
+from logist.jobs.doctor.leaking import Found, Scanned
+from logist.store import JobDir, list_jobs
+
+LEAKED = 3
+"""The exit code: a person has to act."""
+SHOWN = 20
+"""Leaks of a job that are listed for people; --json has up to 1,000."""
+
+REVOKE = "make a new key and revoke this one: what was written may have been copied"
+
+
+def report(
+    environment: Environment, named: tuple[str | None, str | None] | None, jobs_dir: str | None
+) -> Output:
+    """Looks at one job (`named`: the argument, and --job), or with None at all of them."""
+    project = surroundings(environment, jobs_dir)
+    scanned = [leaking.scan(project, job) for job in _jobs(environment, named, jobs_dir)]
+    lines = [line for each in scanned for line in _lines(each)]
+    told = tuple(diagnostic for each in scanned for diagnostic in _told(each))
+    return Output({"jobs": [_data(each) for each in scanned]}, lines, told, _code(scanned))
+
+
+def _jobs(
+    environment: Environment, named: tuple[str | None, str | None] | None, jobs_dir: str | None
+) -> list[JobDir]:
+    if named is not None:
+        return [open_job(environment, *named, jobs_dir)]
+    place = environment.jobs_dir(jobs_dir, Path(here()))
+    return [JobDir.open(place, job_id) for job_id in list_jobs(place)]
+
+
+def _code(scanned: Sequence[Scanned]) -> int:
+    if any(each.recorded for each in scanned):
+        return LEAKED
+    return StorageError.exit_code if any(each.unread for each in scanned) else 0
+
+
+def _lines(scanned: Scanned) -> Iterator[str]:
+    if not scanned.found:
+        seen = f"{scanned.files:,} files and {scanned.objects:,} objects of checkpoints"
+        yield f"{scanned.job}: no secret in {seen}"
+    for found in scanned.found[:SHOWN]:
+        yield f"{scanned.job}: {_line(found)}"
+    more = len(scanned.found) + scanned.more - SHOWN
+    if more > 0:
+        yield f"{scanned.job}: {more:,} more"
+
+
+def _line(found: Found) -> str:
+    leak = found.leak
+    begins = f" that begin with {leak.shown}" if leak.shown else ""
+    place = f"{found.file}, line {leak.line:,} (byte {leak.offset:,})"
+    return " ".join(f"{place}: {leak.kind}, {leak.length} characters{begins}".splitlines())
+
+
+def _told(scanned: Scanned) -> Iterator[Diagnostic]:
+    given = len(scanned.found) + scanned.more - scanned.recorded
+    if scanned.recorded:
+        message = f"{scanned.job}: {_many(scanned.recorded)} in what Logist wrote"
+        yield Diagnostic("error", "secret", message, fix=REVOKE)
+    if given:
+        where = "in the workspace or its checkpoints, where nothing is redacted"
+        yield Diagnostic("warning", "secret", f"{scanned.job}: {_many(given)} {where}")
+    for each in scanned.unread:
+        yield Diagnostic("error", StorageError.code, f"{scanned.job}: not looked at: {each}")
+
+
+def _many(count: int) -> str:
+    return "a secret" if count == 1 else f"{count:,} secrets"
+
+
+def _data(scanned: Scanned) -> dict[str, Any]:
+    return {
+        "job": scanned.job,
+        "ok": not (scanned.recorded or scanned.unread),
+        "files": scanned.files,
+        "objects": scanned.objects,
+        "bytes": scanned.bytes,
+        "secrets": [
+            {"place": each.place, "file": each.file, **each.leak._asdict()} for each in scanned.found
+        ],
+        "more": scanned.more,
+        "unread": scanned.unread,
+    }

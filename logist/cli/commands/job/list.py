@@ -1,0 +1,134 @@
+"""`logist job list`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from logist.cli.options import here, jobs_dir_option, listing_options
+from logist.cli.shell_values import complete_assignee, complete_tag
+from logist.cli.show import glance
+from logist.cli.show.output import Diagnostic, Output, Table, warnings
+from logist.config.environment import Environment
+from logist.errors import Damaged, LogistError
+from logist.store.listing import REBUILD, Glance, glances
+
+HEAD = ("ID", "STATUS", "ROLE", "COST", "TITLE")
+
+DEEPEST = 10
+"""Jobs within each other, of which no more than 5 can be; what was written by others may have more."""
+
+Row = dict[str, Any]
+
+
+@click.command("list")
+@click.option("--stuck", is_flag=True, help="Only those that wait for a steward.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(glance.STATUSES, case_sensitive=False),
+    metavar="STATUS",
+    help="Only those in this status; may be given more than once.",
+)
+@click.option("--tag", metavar="TAG", help="Only those with this tag.", shell_complete=complete_tag)
+@click.option(
+    "--assignee",
+    metavar="NAME",
+    help="Only those that wait at a manual step with this assignee.",
+    shell_complete=complete_assignee,
+)
+@jobs_dir_option
+@listing_options
+@click.pass_obj
+def list_(
+    environment: Environment,
+    jobs_dir: str | None,
+    stuck: bool,
+    statuses: tuple[str, ...],
+    tag: str | None,
+    assignee: str | None,
+) -> Output:
+    """List jobs, in rank order, then by age; the jobs that do a part of another stand below that one.
+
+    In a pipe the columns are separated by tabs: id, status, role, cost, title. The role of a job that
+    waits at a manual step is its assignee, if the step names one. RUNNING and REVIEWING are PENDING
+    and REVIEW_REQUIRED with an agent at work; ? is a job whose state can't be read.
+    """
+    folder = environment.jobs_dir_name(jobs_dir, here())
+    rows, problems = _read(folder)
+    wanted = {*statuses, "STUCK"} if stuck else set(statuses)
+    if wanted:
+        rows = [row for row in rows if row["status"] in wanted]
+    if tag is not None:
+        rows = [row for row in rows if tag in row["tags"]]
+    if assignee is not None:
+        rows = [row for row in rows if row["assignee"] == assignee]
+    by_id = {row["id"]: row for row in rows}
+    rows.sort(key=lambda row: _place(row, by_id))
+    table = Table(HEAD, map(glance.cells, rows)) if rows else None
+    return Output(rows, diagnostics=problems or _nothing(rows, folder), table=table)
+
+
+def _place(row: Row, by_id: dict[str, Row]) -> tuple[tuple[int, str, str], ...]:
+    """The place of a job below the one it does a part of, as far as that is listed; `by_id` has those that are."""
+    above: Row | None = row
+    places: list[tuple[int, str, str]] = []
+    while above is not None and len(places) <= DEEPEST:
+        places.append((above["rank"], above["created_at"], above["id"]))
+        above = by_id.get(above["parent"] or "")
+    return tuple(reversed(places))
+
+
+def _nothing(rows: list[Row], folder: str) -> tuple[Diagnostic, ...]:
+    if rows:
+        return ()
+    return (Diagnostic("info", "no_jobs", "no jobs to list", folder, 'logist job create --prompt "..."'),)
+
+
+def _read(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
+    """The row of every job, and what is wrong with those that can't be read."""
+    rows: list[Row] = []
+    problems: list[Diagnostic] = []
+    for seen in glances(folder):
+        problem = seen.problem
+        if seen.state is not None:
+            try:
+                row = glance.row(seen.id, seen.state, running=seen.asked and _held(folder, seen))
+                rows.append(_read_row_from_history(folder, seen, row, problems) if seen.behind else row)
+                continue
+            except (KeyError, TypeError):
+                problem = "state.json is not what Logist writes"
+            except Damaged as error:
+                problem = error.message
+        rows.append(glance.unknown_row(seen.id))
+        problems.append(_unreadable(folder, seen.id, problem or ""))
+    return rows, tuple(problems)
+
+
+def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[Diagnostic]) -> Row:
+    """The row by the history, which goes on after state.json; `row` itself where the history can't be read."""
+    from logist.cli.rebuilt import rebuilt
+
+    try:
+        state, notes = rebuilt(folder, seen.id)
+    except LogistError as error:
+        problems.append(_unreadable(folder, seen.id, error.message, error.fix))
+        return row
+    problems += [each._replace(target=f"{folder}/{seen.id}") for each in warnings(notes, "state_rebuilt")]
+    asked = seen.asked and state["status"] in glance.RUNNING
+    return glance.row(seen.id, state, running=asked and _held(folder, seen))
+
+
+def _unreadable(folder: str, job_id: str, problem: str, fix: str | None = REBUILD) -> Diagnostic:
+    return Diagnostic("warning", "unreadable", problem, f"{folder}/{job_id}", fix)
+
+
+def _held(folder: str, seen: Glance) -> bool:
+    """Whether somebody is at work on a job that has an exchange in flight."""
+    from pathlib import Path
+
+    from logist.store import JobDir
+
+    return JobDir(Path(folder, seen.id), seen.id).holder() is not None

@@ -1,0 +1,124 @@
+"""`logist job merge`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logist.cli.options import job_id, job_options, wait_option
+from logist.cli.shell_values import complete_directory
+from logist.cli.show.output import Diagnostic, Line, Output, Span, warnings
+from logist.config.environment import Environment
+from logist.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from logist.workspace.merge import FileChange, Published
+
+LISTED = 50
+"""Files that a person sees; --json has all."""
+STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command("merge")
+@click.option(
+    "--dry-run", is_flag=True, help="Change nothing; say what would be merged, and what is in the way."
+)
+@click.option("--diff", is_flag=True, help="Show the whole patch, not only which files it is about.")
+@click.option("--branch", "branch_only", is_flag=True, help="Only make the branch, for git to merge.")
+@click.option(
+    "--repo",
+    metavar="DIR",
+    help="Another repository than the job began from, such as a clone of it.",
+    shell_complete=complete_directory,
+)
+@job_options
+@wait_option
+@click.pass_obj
+def merge(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    wait: float,
+    dry_run: bool,
+    diff: bool,
+    branch_only: bool,
+    repo: str | None,
+) -> Output:
+    """Merge the work of a job that has succeeded into the repository it came from.
+
+    The work becomes one commit on the branch logist/JOB, and that goes into the branch that is checked out
+    there, with its files; git-ignored files stay out. It is refused where files conflict, where you have
+    changed what the work changes, and in the middle of another merge. Nothing that the repository has set up
+    (hooks, filters) is run. Given again, it goes on where it was cut off.
+    """
+    if dry_run and branch_only:
+        raise UsageError("--dry-run and --branch contradict each other", fix="give one of them")
+    from logist.cli.context import project
+    from logist.cli.show.view import result_output
+    from logist.jobs.steward import merging
+
+    mode = "look" if dry_run else "branch" if branch_only else "merge"
+    chosen = job_id(environment, job_argument, job_option)
+    place = Path(repo).expanduser() if repo else None
+    if place is not None and not place.is_dir():
+        raise UsageError(f"{repo} is not a directory", where="--repo", fix="name a git repository")
+    made = merging.merge(
+        project(environment, jobs_dir), chosen, mode=mode, patch=diff, repository=place, wait=wait
+    )
+    found, standing = made.published, result_output(made.result)
+    said = merging.told(found, would=dry_run)
+    lines: list[Line] = [(Span(said, "bold"),), *_lines(found)]
+    told: tuple[Diagnostic, ...] = warnings(f"left out: {each}" for each in found.left_out)
+    if not found.whole:
+        told += warnings(["the patch is cut off; git has all of it once there is the branch: --branch"])
+    if found.blocked is not None:
+        told += (Diagnostic.of(found.blocked),)
+    if not dry_run:
+        lines += standing.lines
+    code = _exit_code(found) if dry_run else standing.exit_code
+    return Output({**standing.data, "merge": _data(found, said)}, lines, told, code)
+
+
+def _exit_code(found: Published) -> int:
+    """Of a look: whether a merge would be refused."""
+    return Refused.exit_code if found.blocked is not None or found.conflicts else 0
+
+
+def _lines(found: Published) -> Iterator[Line]:
+    for change in found.files[:LISTED]:
+        yield (f"  {_counts(change):>12}  ", Span(change.path))
+    if len(found.files) > LISTED:
+        yield f"  and {len(found.files) - LISTED} more"
+    for path in found.conflicts:
+        yield ("  does not fit: ", Span(path, "red"))
+    for line in found.patch.splitlines():
+        yield (Span(line, STYLES.get(line[:1], "")),)
+    if found.revert:
+        yield (Span(f"To undo: {found.revert}", "dim"),)
+
+
+def _counts(change: FileChange) -> str:
+    return "not text" if change.added is None else f"+{change.added} -{change.deleted}"
+
+
+def _data(found: Published, said: str) -> dict[str, Any]:
+    return {
+        "outcome": found.how,
+        "told": said,
+        "repository": str(found.place),
+        "into": found.into,
+        "branch": found.branch,
+        "commit": found.commit,
+        "before": found.before,
+        "after": found.after,
+        "files": [change._asdict() for change in found.files],
+        "left_out": list(found.left_out),
+        "conflicts": list(found.conflicts),
+        "revert": found.revert or None,
+        "patch": found.patch or None,
+        "whole": found.whole,
+    }

@@ -1,0 +1,97 @@
+"""`logist job poststep`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from logist.cli.options import Amount, job_id, job_options, wait_option
+from logist.cli.shell_values import complete_answered_interaction, complete_file, complete_role
+from logist.cli.show.glance import status_span
+from logist.cli.show.output import Output, Span
+from logist.config.environment import Environment
+from logist.errors import UsageError
+
+if TYPE_CHECKING:
+    from logist.jobs.base.result import Result
+
+
+@click.command("poststep")
+@job_options
+@wait_option
+@click.option(
+    "--response-file",
+    metavar="FILE",
+    help="A file with the answer, or - for standard input.",
+    shell_complete=complete_file,
+)
+@click.option("--response-string", metavar="TEXT", help="The answer itself.")
+@click.argument("dash", metavar="[-]", required=False, type=click.Choice(["-"]))
+@click.option(
+    "--from-history",
+    type=int,
+    metavar="N",
+    help="The answer of interaction N.",
+    shell_complete=complete_answered_interaction,
+)
+@click.option(
+    "--role",
+    metavar="NAME",
+    help="Whose answer it is  [default: the role whose turn it is]",
+    shell_complete=complete_role,
+)
+@click.option("--charge", type=Amount(), metavar="CENTS", help="What the answer has cost.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen; write nothing.")
+@click.pass_obj
+def poststep(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    wait: float,
+    response_file: str | None,
+    response_string: str | None,
+    dash: str | None,
+    from_history: int | None,
+    role: str | None,
+    charge: float | None,
+    dry_run: bool,
+) -> Output:
+    """Give an answer instead of asking for it: archived, made by hand, or from another program.
+
+    Exactly one of --response-file, --response-string, --from-history, or - for standard input.
+    """
+    from logist.cli import answer, context
+    from logist.cli.show.view import result_output
+    from logist.jobs.stepping import poststep as give
+    from logist.jobs.turn.planning import Choice
+
+    project = context.project(environment, jobs_dir)
+    if job_argument == "-":
+        job_argument, dash = None, "-"
+    given = [item for item in (dash, response_file, response_string, from_history) if item is not None]
+    if len(given) != 1:
+        raise UsageError(
+            "exactly one answer is needed",
+            fix="--response-file F, --response-string S, --from-history N, or -",
+        )
+    chosen = job_id(environment, job_argument, job_option)
+    found = answer.given(
+        project, chosen, dash or response_file, response_string, from_history, answer.usage(charge)
+    )
+    result = give(project, chosen, found, Choice(role, None, wait), dry_run=dry_run)
+    return _output_of_dry_run(result) if dry_run else result_output(result)
+
+
+def _output_of_dry_run(result: Result) -> Output:
+    """What would become of the job, in words that nobody takes for what has happened."""
+    from logist.cli.show.view import result_output, step_lines
+
+    status = status_span(result.state.status.value)
+    lines = [
+        "Dry run: the answer would be recorded as",
+        *step_lines(result),
+        (Span(result.job_id, "bold"), " would be ", status),
+    ]
+    return result_output(result)._replace(lines=lines)

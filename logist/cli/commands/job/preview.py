@@ -1,0 +1,187 @@
+"""`logist job preview`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logist.cli.options import agent_option, job_id, job_options
+from logist.cli.shell_values import complete_model, complete_role
+from logist.cli.show.output import Diagnostic, Output, notes
+from logist.config.environment import Environment
+from logist.core.machine import advice
+from logist.core.money import amounts
+
+if TYPE_CHECKING:
+    from logist.core.model import Request, Status
+    from logist.core.prompt.budget import Row
+    from logist.core.step.step import StepPlan
+    from logist.jobs.setup.workspace_setup import Outlook
+
+
+@click.command("preview")
+@click.option(
+    "--role",
+    metavar="NAME",
+    help="Who would be asked, instead of the role whose turn it is.",
+    shell_complete=complete_role,
+)
+@click.option("--model", metavar="NAME", help="The model for this one step.", shell_complete=complete_model)
+@click.option("--user", is_flag=True, help="Only the part about the work, not the role's instructions.")
+@click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
+@agent_option
+@job_options
+@click.pass_obj
+def preview(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    role: str | None,
+    model: str | None,
+    agent: str | None,
+    strict: bool,
+    user: bool,
+) -> Output:
+    """Print exactly the prompt that `logist job step` would send now; nothing is sent or written.
+
+    The prompt goes to standard output as it is; who would be asked and why, where, at what cost,
+    and a table of the prompt's parts, with what was cut to keep its budget, to standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
+    """
+    from logist.cli.context import project, untrusted
+    from logist.core.machine.limits import Halt
+    from logist.core.machine.steward import next_command
+    from logist.core.step.step import StepPlan
+    from logist.jobs.setup.workspace_setup import outlook
+    from logist.jobs.turn.planning import Choice
+    from logist.jobs.turn.planning import preview as look
+
+    chosen = job_id(environment, job_argument, job_option)
+    here = project(environment, jobs_dir, agent)
+    state, found = look(here, chosen, Choice(role, model, strict=strict))
+    if isinstance(found, StepPlan):
+        planned = _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
+        return planned._replace(diagnostics=planned.diagnostics + untrusted(here))
+    if isinstance(found, Halt):
+        # The job is not halted yet: once the limit is raised, there is nothing to resume.
+        answer = advice.raise_limit(found.limit.value, found.job or chosen)
+        return _nothing(chosen, found.limit.value, found.reason, answer)
+    answer = next_command(state, chosen, running=here.job(chosen).holder() is not None)
+    return _nothing(chosen, state.status.value, found.reason, answer)
+
+
+def _nothing(chosen: str, status: str, reason: str, fix: str) -> Output:
+    data = {**_empty(chosen, status), "reason": reason, "next_command": fix}
+    told = Diagnostic("warning", "nothing_to_ask", f"{status}: {reason}" if reason else status, chosen, fix)
+    return Output(data, (), (told,), advice.exit_code(status))
+
+
+def _empty(chosen: str, status: str) -> dict[str, Any]:
+    unknown = (
+        "role",
+        "phase",
+        "model",
+        "provider_model",
+        "endpoint",
+        "attempt",
+        "max_output_tokens",
+        "worst_case_cents",
+        "why",
+        "prompt_tokens",
+        "budget_tokens",
+        "budget",
+        "setup",
+    )
+    empty: dict[str, Any] = {"files": [], "context": [], "request": None}
+    return {"job": chosen, "status": status, **dict.fromkeys(unknown), **empty}
+
+
+def _planned(chosen: str, status: Status, plan: StepPlan, user: bool, setup: Outlook) -> Output:
+    request = _user_half(plan.request) if user else plan.request
+    worst = plan.reserved_microcents
+    data = {
+        "job": chosen,
+        "status": status.value,
+        "role": plan.role.name,
+        "phase": plan.phase.value,
+        "model": plan.model.name,
+        "provider_model": plan.model.provider_model,
+        "endpoint": plan.model.endpoint,
+        "attempt": plan.attempt,
+        "max_output_tokens": plan.max_output_tokens,
+        "worst_case_cents": None if worst is None else worst / amounts.MICROCENTS,
+        "why": plan.why,
+        "prompt_tokens": plan.prompt_tokens,
+        "budget_tokens": plan.allowed.tokens if plan.allowed else None,
+        "budget": plan.allowed.says if plan.allowed else None,
+        "setup": setup.data(),
+        "files": request.files_context,
+        "context": [row.data() for row in plan.table],
+        "request": request.model_dump(mode="json", exclude_none=True),
+        "reason": "",
+        "next_command": advice.next_command(status, job=chosen),
+    }
+    told = [*_told(data, worst), *_setup(setup), *_table(plan.table)]
+    return Output(data, (), notes(told), raw=request.prompt)
+
+
+def _setup(setup: Outlook) -> list[str]:
+    """What a step would do first, before it asks."""
+    changed = (
+        f"; changed since it was done: {', '.join(setup.changed)}" if setup.changed and setup.stamp else ""
+    )
+    words = {
+        "none": [],
+        "done": ["setup: done"],
+        "cached": [f"setup: would be copied from the cache{changed}"],
+        "due": [f"setup: would run {'; '.join(setup.commands)}{changed}"],
+        "failed": [f"setup: failed, would run again: {'; '.join(setup.commands)}"],
+    }
+    return words[setup.status]
+
+
+def _user_half(request: Request) -> Request:
+    """The request without what the role is told: the part that a person may see, as if it were the whole."""
+    start = int(request.metadata["user_start"])
+    parts = [
+        part.model_copy(update={"start": part.start - start, "end": part.end - start})
+        for part in request.parts
+        if part.start >= start
+    ]
+    metadata = {**request.metadata, "user_start": 0}
+    return request.model_copy(update={"prompt": request.prompt[start:], "parts": parts, "metadata": metadata})
+
+
+def _told(data: dict[str, Any], worst: int | None) -> list[str]:
+    files = ", ".join(data["files"]) or "none"
+    where = data["endpoint"] or "the provider's own"
+    budget = f" of at most {data['budget_tokens']:,} ({data['budget']})" if data["budget"] else ""
+    return [
+        f"role {data['role']}, because {data['why']}",
+        f"turn: {data['phase']}, attempt {data['attempt']}",
+        f"model: {data['model']} = {data['provider_model']}, endpoint: {where}",
+        f"at most {data['max_output_tokens']} output tokens, worst case {'unknown' if worst is None else amounts.dollars(worst)}",
+        f"files in the prompt: {files}",
+        f"the prompt: about {data['prompt_tokens']:,} tokens{budget}",
+    ]
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    """The parts of the prompt in their order, a line each."""
+    head = ("tokens", "priority", "from", "cut", "part")
+    cells = [head, *(_cells(row) for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head) - 1)]
+    return [
+        "  ".join(
+            [row[0].rjust(widths[0]), *(row[n].ljust(widths[n]) for n in range(1, len(widths))), row[-1]]
+        )
+        for row in cells
+    ]
+
+
+def _cells(row: Row) -> tuple[str, str, str, str, str]:
+    cut = {"none": "", "shortened": f"from {row.whole:,}", "dropped": f"all {row.whole:,}"}[row.cut]
+    part = f"{row.source}: {row.reason}" if row.reason else row.source
+    return f"{row.tokens:,}", str(row.priority) if row.priority else "never", row.origin, cut, part

@@ -1,0 +1,75 @@
+"""`logist job role`."""
+
+from __future__ import annotations
+
+import click
+
+from logist.cli.options import job_id, jobs_dir_option, json_option, note_option, wait_option
+from logist.cli.shell_values import complete_job, complete_role
+from logist.cli.show.output import Output
+from logist.config.environment import Environment
+from logist.errors import UsageError
+
+
+def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Jobs and roles, for the shell's completion of the first word; roles for the second."""
+    jobs = [] if ctx.params.get("words") else complete_job(ctx, param, incomplete)
+    return [*jobs, *complete_role(ctx, param, incomplete)]
+
+
+@click.command("role")
+@click.argument("words", nargs=-1, metavar="[JOB] NAME", shell_complete=complete_words)
+@click.option("--reset", is_flag=True, help="Take the switch back: the role that the job itself says.")
+@click.option("--yes", is_flag=True, help="End an agent that is at work, without asking.")
+@click.option(
+    "--job",
+    "job_option",
+    metavar="ID",
+    help="The job (instead of the argument).",
+    shell_complete=complete_job,
+)
+@wait_option
+@note_option(read=False)
+@jobs_dir_option
+@json_option
+@click.pass_obj
+def role(
+    environment: Environment,
+    words: tuple[str, ...],
+    job_option: str | None,
+    jobs_dir: str | None,
+    wait: float,
+    note: str | None,
+    yes: bool,
+    reset: bool,
+) -> Output:
+    """Switch the role that does the work: its prompt, its tools, its model, from the next step on.
+
+    The switch holds until the next one, before what the job, its type and the config say; the reviewer
+    stays. The state of the job stays too. An agent at work on it is ended, if you say so.
+    `logist role list` has the names.
+    """
+    from logist.cli.commands.job.decide import confirmed
+    from logist.cli.context import open_job, project
+    from logist.cli.show.view import result_output
+    from logist.jobs.steward.switching import needless, switch
+
+    named, name = _parsed(words, reset)
+    surroundings = project(environment, jobs_dir)
+    job = open_job(environment, job_id(environment, named, job_option), None, jobs_dir)
+    if same := needless(surroundings, job.id, name):
+        return result_output(same)
+    ends_agent = confirmed(environment, job, "role", yes=yes, waits=wait > 0, words=f" {name or '--reset'}")
+    return result_output(switch(surroundings, job.id, name, note=note, wait=wait, ends_agent=ends_agent))
+
+
+def _parsed(words: tuple[str, ...], reset: bool) -> tuple[str | None, str | None]:
+    """`(job, role)`; the role is None with --reset."""
+    fix = "logist job role JOB NAME, or: logist job role JOB --reset"
+    if reset and len(words) < 2:
+        return words[0] if words else None, None
+    if reset:
+        raise UsageError("--reset takes no role", where="NAME", fix=fix)
+    if len(words) not in (1, 2):
+        raise UsageError("name one role, and a job before it if need be", where="NAME", fix=fix)
+    return (words[0] if len(words) == 2 else None), words[-1]

@@ -1,0 +1,52 @@
+"""`logist job select`."""
+
+from __future__ import annotations
+
+import click
+
+from logist.cli.options import CURRENT, here, job_id, jobs_dir_option, json_option
+from logist.cli.shell_values import complete_job
+from logist.cli.show.output import Output, Span, notes
+from logist.config.environment import Environment
+from logist.errors import UsageError
+
+
+@click.command("select")
+@click.argument("job_argument", metavar="[JOB]", required=False, shell_complete=complete_job)
+@click.option("--clear", is_flag=True, help="Forget the choice.")
+@jobs_dir_option
+@json_option
+@click.pass_obj
+def select(environment: Environment, job_argument: str | None, clear: bool, jobs_dir: str | None) -> Output:
+    """Choose the job that commands are about when none is named; without JOB, say which it is."""
+    if clear and job_argument:
+        raise UsageError("--clear takes no job", where="--clear")
+    if clear:
+        return _clear(environment)
+    if job_argument is None:
+        current = job_id(environment, None, None)
+        return Output({"job": current}, (current,))
+    return _choose(environment, job_argument, jobs_dir)
+
+
+def _choose(environment: Environment, chosen: str, jobs_dir: str | None) -> Output:
+    from pathlib import Path
+
+    from logist.cli.context import open_job
+    from logist.jobs.base import home
+    from logist.store import replace_file
+
+    open_job(environment, chosen, None, jobs_dir)
+    place = environment.find_home(Path(here())).path
+    home.ensure(place)
+    replace_file(place / CURRENT, f"{chosen}\n".encode())
+    named = environment.job_id()
+    hidden = [f"LOGIST_JOB_ID is set, and comes first: {named}"] if named and named != chosen else []
+    return Output({"job": chosen}, ((Span(chosen, "bold"), " is the current job"),), notes(hidden))
+
+
+def _clear(environment: Environment) -> Output:
+    from pathlib import Path
+
+    (environment.find_home(Path(here())).path / CURRENT).unlink(missing_ok=True)
+    return Output({"job": None}, ("no job is selected any more",))

@@ -1,0 +1,339 @@
+"""`logist job status`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from logist.cli.options import here, job_id, job_options
+from logist.cli.show import glance
+from logist.cli.show.output import Command, Diagnostic, Line, Output, Span, warnings
+from logist.config.environment import Environment
+from logist.core.answer import plans
+from logist.core.machine import advice
+from logist.core.money import amounts
+from logist.core.text.ids import is_job_id
+from logist.errors import LogistError
+from logist.store.settled import settled
+
+State = dict[str, Any]
+
+ENDED = ("SUCCESS", "FAILED", "CANCELED")
+
+FINDINGS = 10
+"""Of a review, that a person sees; --json has all."""
+PLAN_LINES = 60
+"""Of a plan, that a person sees; `job show` has all."""
+NEAR, REACHED = 75, 100
+"""Percent of a limit from which it is shown in yellow, and in red."""
+
+
+@click.command("status")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="More: what the role is for, paths, times, tokens, artefacts."
+)
+@job_options
+@click.pass_obj
+def status(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    verbose: bool,
+) -> Output:
+    """Show where a job stands, what it has used, and the command that answers it."""
+    chosen = job_id(environment, job_argument, job_option)
+    folder = os.path.join(environment.jobs_dir_name(jobs_dir, here()), chosen)
+    state = settled(folder) if is_job_id(chosen) else None
+    if state is not None:
+        try:
+            return _shown(environment, chosen, folder, state, (), verbose)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            pass  # sealed, but nothing that Logist wrote: reading it closely tells what is wrong
+
+    from logist.cli.rebuilt import rebuilt
+
+    state, notes = rebuilt(os.path.dirname(folder), chosen)
+    return _shown(environment, chosen, folder, state, notes, verbose)
+
+
+def _shown(
+    environment: Environment,
+    chosen: str,
+    folder: str,
+    state: State,
+    notes: tuple[str, ...],
+    verbose: bool,
+) -> Output:
+    holder = _holder(folder, chosen) if os.path.exists(os.path.join(folder, "inflight")) else None
+    data = _data(chosen, folder, state, holder)
+    if verbose:
+        data["role_description"] = _description(environment, data["role"])
+    followed, unread = _followed(data, folder, chosen, state)
+    told = warnings(notes, "state_rebuilt") + unread + _left_over(data, folder, holder)
+    return Output(data, _lines(data, verbose, followed), told)
+
+
+def _followed(
+    data: State, folder: str, chosen: str, state: State
+) -> tuple[list[Line] | None, tuple[Diagnostic, ...]]:
+    """What is to be said of the workflow, if the job has one of its own; puts it into `data` too."""
+    if state.get("workflow") is None:
+        return None, ()
+    from pathlib import Path
+
+    from logist.cli.show import following, standing
+    from logist.store import JobDir
+
+    running = data["status"] in glance.RUNNING.values()
+    try:
+        found = following.followed(JobDir(Path(folder), chosen), state, running=running)
+    except (LogistError, ValueError, KeyError, TypeError, AttributeError) as error:
+        fix = f"logist job verify --job {chosen}"
+        message = f"its workflow can't be read: {str(error).splitlines()[0]}"
+        return None, (Diagnostic("warning", "unreadable", message, folder, fix),)
+    if found is None:
+        return None, ()
+    data["workflow"] = following.data(found)
+    data["next_command"] = following.next_command(found, data["next_command"])
+    return list(standing.lines(found, answered=True)), ()
+
+
+def _description(environment: Environment, role: str) -> str | None:
+    """What a role is for, as its file says today; None where there is no such role that reads."""
+    from logist.cli.context import known_roles
+
+    try:
+        return known_roles(environment).get(role).description
+    except LogistError:
+        return None
+
+
+def _holder(folder: str, chosen: str) -> dict[str, Any] | None:
+    """Who is at work, as JSON."""
+    from pathlib import Path
+
+    from logist.store import JobDir
+
+    found = JobDir(Path(folder), chosen).holder()
+    if found is None:
+        return None
+    process = found.stepper or found.courier
+    return {
+        "text": str(found),
+        "pid": process.pid if process else None,
+        "since": process.since if process else None,
+        "courier_alone": found.courier_alone,
+    }
+
+
+def _left_over(data: State, folder: str, holder: object) -> tuple[Diagnostic, ...]:
+    if holder or not os.path.exists(os.path.join(folder, "inflight", "1.request")):
+        return ()
+    message = "a command was killed while an agent was out; the next step concludes what it left"
+    return (Diagnostic("warning", "in_flight", message, folder, data["next_command"]),)
+
+
+def _data(chosen: str, folder: str, state: State, holder: State | None) -> State:
+    resting = state["status"]
+    asked = (
+        holder and resting in glance.RUNNING and os.path.exists(os.path.join(folder, "inflight", "1.request"))
+    )
+    listed = glance.row(chosen, state, running=bool(asked))
+    if asked and holder and holder["courier_alone"]:  # its terminal is gone: a step waits for it, and records
+        listed["next_command"] = advice.answer(state, chosen)
+    return {
+        **listed,
+        "resting": resting,
+        "held_by": holder,
+        "reason": state["reason"],
+        "stuck": state["stuck"],
+        "role_source": state.get("agent_role_source", glance.DOER["agent_role_source"]),
+        "role_description": None,
+        "switch_command": None if resting in ENDED else f"logist job role --job {chosen} NAME",
+        "step": state["step"],
+        "attempts": state["attempts"],
+        "limits": _limits(state["limits"], state["usage"]),
+        "shares_limits_of": state.get("parent") if state.get("shares_limits") else None,
+        "usage": state["usage"],
+        "last": state["last"],
+        "plan": state.get("plan"),
+        "note": state["note"],
+        "checks": state.get("checks"),
+        "findings": state.get("findings"),
+        "artefacts": state["artefacts"],
+        "revision": state["revision"],
+        "path": folder,
+        "forked": state.get("forked"),
+        "setup": glance.setup_of(folder),
+        "workflow": None,
+    }
+
+
+def _limits(limits: State, usage: State) -> list[State]:
+    """What is used of each limit; `level` is ok, near or reached."""
+    spent = amounts.join(usage["cumulative_cost"], usage["cumulative_cost_microcents"]) / amounts.MICROCENTS
+    used = (
+        ("cost_threshold", spent, "cents"),
+        ("time_threshold_minutes", usage["cumulative_time_seconds"] / 60, "minutes"),
+        ("max_allowed_iterations", usage["current_action_count"], "runs"),
+    )
+    return [_limit(name, value, limits[name], unit) for name, value, unit in used]
+
+
+def _limit(name: str, used: float, limit: float, unit: str) -> State:
+    percent = int(100 * used / limit) if limit else REACHED
+    level = "reached" if percent >= REACHED else "near" if percent >= NEAR else "ok"
+    return {
+        "name": name,
+        "used": round(used, 6),
+        "limit": limit,
+        "unit": unit,
+        "percent": percent,
+        "level": level,
+    }
+
+
+def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line]:
+    lines: list[Line] = [_first(data), ("  ", Span(data["title"], "bold")), *_role_lines(data)]
+    lines += [f"  {line}" for line in glance.fork_lines(data["forked"])]
+    if data["reason"]:
+        lines.append(f"  reason: {_flat(data['reason'])}")
+    if data["held_by"]:
+        lines.append(f"  at work: {data['held_by']['text']}")
+    lines += _question(data)
+    failed = f"failed attempts: {data['attempts']}" if data["attempts"] else ""
+    if followed is None:
+        lines.append(f"  step: {data['step']}" + (f", {failed}" if failed else ""))
+    else:
+        lines += [*followed, *([f"  {failed}"] if failed else [])]
+    lines += [line for limit in data["limits"] for line in _limit_lines(limit, data["id"])]
+    if data["shares_limits_of"]:
+        above = data["shares_limits_of"]
+        lines.append(
+            f"  the limits of {above} hold for all its jobs together: logist job status --job {above}"
+        )
+    if data["last"]:
+        last = data["last"]
+        lines.append(f"  last: #{last['sequence']} {last['role']} {last['action']}: {_flat(last['summary'])}")
+    lines += _reviewed(data)
+    lines += _plan_lines(data)
+    setup = data["setup"]
+    lines += [f"  {glance.setup_line(setup)}"] if setup and (setup["failed"] or verbose) else []
+    if data["note"]:
+        lines.append(f"  note for the next agent: {_flat(data['note'])}")
+    lines += _more(data) if verbose else []
+    return [*lines, (Command(f"next: {data['next_command']}", "dim"),)]
+
+
+def _reviewed(data: State) -> Iterator[Line]:
+    """Checks that do not hold, and what the last review found."""
+    from logist.core.review import findings
+
+    found = data["findings"] or []
+    told = {each.get("check") for each in found}
+    for result in data["checks"] or []:
+        if findings.failed(result) and result.get("check") not in told:
+            yield f"  check {_flat(str(result.get('check')))}: {_flat(findings.how(result))}"
+    yield from (f"  found: {findings.line(each)}" for each in found[:FINDINGS])
+    if len(found) > FINDINGS:
+        yield f"  and {len(found) - FINDINGS} more findings"
+    last = data["last"] or {}
+    against = last.get("phase") == "reviewer" and last.get("verdict") == "FAIL" and data["attempts"]
+    if against and data["resting"] == "PENDING":  # STUCK has it in its next command
+        yield "    ", Command(f'override: logist job approve --job {data["id"]} --override "..."', "dim")
+
+
+def _plan_lines(data: State) -> Iterator[Line]:
+    """The plan that waits for approval; of one that is carried out, only where it is."""
+    plan = data["plan"]
+    if not isinstance(plan, dict) or not plans.is_plan(plan.get("output")):
+        return
+    title = f"plan of {plan['role']} (#{plan['sequence']}"
+    if plan["approved"]:
+        yield f"  {title}, approved): logist job history --job {data['id']}"
+        return
+    yield (Span(f"  {title}):", "bold"),)
+    shown = plans.lines(plan["output"])
+    yield from (f"    {line}" for line in shown[:PLAN_LINES])
+    if len(shown) > PLAN_LINES:
+        yield f"    ... and {len(shown) - PLAN_LINES} more lines: logist job show --job {data['id']}"
+
+
+def _first(data: State) -> Line:
+    unmerged = data["resting"] == "SUCCESS" and " merge " in data["next_command"]
+    what = data["stuck_kind"] or data["awaiting"] or ("not merged" if unmerged else None)
+    return Span(data["id"], "bold"), " is ", glance.status_span(data["status"]), f" ({what})" if what else ""
+
+
+def _role_lines(data: State) -> Iterator[Line]:
+    """Who does the work and why, what that role is for, and the command that puts another in its place."""
+    role = glance.role_span(data["role"], data["badge"], data["color"])
+    yield "  role: ", role, f" ({data['role_source']})"
+    if data["role_description"]:
+        yield f"    {_flat(data['role_description'])}"
+    if data["switch_command"]:
+        yield "    ", Command(f"switch: {data['switch_command']}", "dim")
+
+
+def _question(data: State) -> Iterator[Line]:
+    """What a STUCK agent asks, if it asks in the form of a question (see core.output_schema)."""
+    last, stuck = data["last"], data["stuck"]
+    asked = last["output"] if last and stuck else None
+    if not isinstance(asked, dict) or asked.get("type") != "question":
+        return
+    reason = stuck["reason"]  # of another answer since, which was no question, it is another one
+    if reason not in (last["summary"], last.get("reason"), asked.get("question")) and not reason.startswith(
+        "invalid question: "
+    ):
+        return
+    if text := asked.get("question"):
+        yield f"  question: {_said(text)}"
+    options = asked.get("options")
+    for option in options if isinstance(options, list) else []:
+        told = option if isinstance(option, dict) else {"value": option}
+        mark = " (default)" if "default" in asked and told.get("value") == asked["default"] else ""
+        label = f": {_said(told['label'])}" if "label" in told else ""
+        yield f"    {_said(told.get('value'))}{label}{mark}"
+
+
+def _said(value: object) -> str:
+    """A value of an agent on one line: text as it is, other values as JSON."""
+    return _flat(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _limit_lines(limit: State, job: str) -> list[Line]:
+    style = {"ok": "", "near": "yellow", "reached": "red"}[limit["level"]]
+    lines: list[Line] = [("  ", Span(f"{_used(limit)} ({limit['percent']} %)", style))]
+    if limit["level"] == "reached":
+        advised = f"logist job config --job {job} --set limits.{limit['name']}=..."
+        lines.append(("    ", Command(f"raise it: {advised}", "red")))
+    return lines
+
+
+def _used(limit: State) -> str:
+    used, most, unit = limit["used"], limit["limit"], limit["unit"]
+    if unit == "cents":
+        shown = [amounts.dollars(round(value * amounts.MICROCENTS)) for value in (used, most)]
+        return f"cost: {shown[0]} of {shown[1]}"
+    return f"time: {used:.1f} of {most:g} minutes" if unit == "minutes" else f"runs: {used} of {most}"
+
+
+def _more(data: State) -> list[Line]:
+    usage = data["usage"]
+    return [
+        f"  tokens: {usage['input_tokens']} in, {usage['output_tokens']} out",
+        f"  rank: {data['rank']}, tags: {', '.join(data['tags']) or 'none'}",
+        f"  created: {data['created_at']}, changed: {data['updated_at']}, interactions: {data['revision']}",
+        f"  artefacts: {', '.join(data['artefacts']) or 'none'}",
+        f"  directory: {data['path']}",
+        f"  workspace: {os.path.join(data['path'], 'workspace')}",
+    ]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,156 @@
+"""`logist job verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+from typing import TYPE_CHECKING
+
+import click
+
+from logist.cli.options import job_options
+from logist.cli.show.output import Diagnostic, Output, notes
+from logist.config.environment import Environment
+from logist.errors import Damaged, LogistError, UsageError
+
+if TYPE_CHECKING:
+    from logist.core.model import JsonObject
+    from logist.jobs.base.looking import Edits, Verified
+    from logist.store import JobDir, Problem
+    from logist.store.proof import Proof
+
+SHOWN = 20
+"""Changes of the workspace that are printed; --json has more."""
+DIFFERS = "state.json: "
+"""How a problem begins that a comparison with the whole history shows."""
+
+
+@click.command("verify")
+@click.option(
+    "--secrets", is_flag=True, help="Look for keys and passwords instead, in every file of the job."
+)
+@click.option("--all", "every", is_flag=True, help="With --secrets: in every job.")
+@job_options
+@click.pass_obj
+def verify(
+    environment: Environment,
+    job_argument: str | None,
+    job_option: str | None,
+    jobs_dir: str | None,
+    secrets: bool,
+    every: bool,
+) -> Output:
+    """Check every entry's checksum, the chain, the numbering, and that the history gives the state.
+
+    Says which entry is the first bad one, and what can still be trusted. Nothing is repaired. Exit code
+    10 when something does not verify, when a checkpoint or the workspace is missing, or when other
+    files show that the history has lost its end (checkpoints, logs, children, the parent, forks, a
+    merge). A state.json that is missing or behind the history is no damage: the next change makes it
+    anew.
+
+    Also lists what was changed in the workspace since the last checkpoint. Such edits are allowed.
+
+    With --secrets, exit code 3 when a secret lies in what Logist wrote. One in the workspace, or in a
+    checkpoint of it, is a warning. No secret is shown: only its kind, length and first characters.
+    """
+    if every and not secrets:
+        fix = "'logist doctor --deep' verifies every job"
+        raise UsageError("--all goes with --secrets", where="--all", fix=fix)
+    if secrets:
+        from logist.cli.commands.job import leaked
+
+        return leaked.report(environment, None if every else (job_argument, job_option), jobs_dir)
+    from logist.cli.checkup.surroundings import surroundings
+    from logist.cli.context import open_job
+    from logist.jobs.base import looking
+
+    job = open_job(environment, job_argument, job_option, jobs_dir)
+    found = looking.verify(surroundings(environment, jobs_dir), job)
+    trusted, first_bad = found.proof.trusted, found.proof.first_bad
+    data = {
+        "job": job.id,
+        "ok": not found.problems,
+        "interactions": trusted.last - trusted.first + 1 if trusted else 0,
+        "trustworthy": trusted and trusted._asdict(),
+        "first_bad": first_bad and {"sequence": first_bad.sequence, "offset": first_bad.offset},
+        "problems": [problem._asdict() for problem in found.problems],
+        "notes": list(found.notes),
+        "workspace": found.edits and _edits(found.edits),
+    }
+    told = notes(found.notes)
+    if not found.problems:
+        state = "" if found.notes else ", and the state they give"
+        verdict = f"{job.id} verifies: {data['interactions']} interactions{state}"
+        return Output(data, (verdict, *_edited(found.edits)), told)
+    errors = tuple(_error(job, problem) for problem in found.problems)
+    advice = _advice(job, found)
+    return Output(data, tuple(_extent(found.proof)), (*errors, *told, advice), Damaged.exit_code)
+
+
+def _edits(edits: Edits) -> JsonObject:
+    changes = [{"path": change.path, "kind": change.kind} for change in edits.changes]
+    return {"checkpoint": edits.checkpoint, "changes": changes, "omitted": edits.omitted}
+
+
+def _edited(edits: Edits | None) -> Iterator[str]:
+    """What somebody changed in the workspace, a line each."""
+    if edits is None or not edits.changes:
+        return
+    count = len(edits.changes) + edits.omitted
+    yield f"the workspace has {count} change{'s' * (count > 1)} since the last checkpoint:"
+    for change in edits.changes[:SHOWN]:
+        yield f"  {change.kind} {change.path}"
+    if count > SHOWN:
+        yield f"  and {count - SHOWN} more"
+
+
+def _extent(proof: Proof) -> Iterator[str]:
+    """What is still trustworthy, and from where on nothing is proven."""
+    if not proof.trusted:
+        yield "no interaction is proven"
+    elif proof.trusted.first == proof.trusted.last:
+        yield f"interaction {proof.trusted} verifies and chains"
+    else:
+        yield f"interactions {proof.trusted} verify and chain"
+    bad = proof.first_bad
+    if bad and bad.sequence:
+        place = "" if bad.offset is None else f" (byte {bad.offset:,})"
+        yield f"{bad.sequence}{place} does not"
+    elif bad:
+        yield "the first line of the history does not verify"
+    elif proof.ending:
+        yield f"what follows (byte {proof.ending.offset:,}) was never a whole interaction"
+    if proof.whole:
+        many = ", ".join(map(str, proof.whole))
+        each = "itself" if many.isdigit() else "themselves"
+        yield f"{many}: whole in {each}, but no longer proven to follow"
+
+
+def _error(job: JobDir, problem: Problem) -> Diagnostic:
+    number = "" if problem.sequence is None else f"interaction {problem.sequence}: "
+    return Diagnostic("error", Damaged.code, number + problem.message, str(job.path))
+
+
+def _advice(job: JobDir, found: Verified) -> Diagnostic:
+    """What to do next; nothing that loses a byte."""
+    from logist.jobs.doctor.finding import FIX, FIX_DEEP
+
+    ending = found.proof.ending
+    fixable = ("state.json", "the directory 'workspace'")
+    if all(each == ending or each.message.startswith(fixable) for each in found.problems):
+        return Diagnostic("info", "note", f"to repair it: {FIX_DEEP if _needs_deep(job, found) else FIX}")
+    copy = f"cp -a {quote(str(job.path))} {quote(str(job.path))}.copy"
+    return Diagnostic("info", "note", f"keep a copy before you repair anything by hand: {copy}")
+
+
+def _needs_deep(job: JobDir, found: Verified) -> bool:
+    """Whether `doctor` sees the fault only with --deep: state.json reads and verifies, and differs from the history."""
+    from logist.jobs.base.session import state_of
+
+    if not any(each.message.startswith(DIFFERS) for each in found.problems):
+        return False
+    try:
+        state_of(job, job.load())
+    except LogistError:
+        return False
+    return True

@@ -1,0 +1,93 @@
+"""`logist role show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logist.cli.options import json_option
+from logist.cli.shell_values import complete_role
+from logist.cli.show.glance import role_span
+from logist.cli.show.output import Line, Output, Span
+from logist.config.environment import Environment
+
+if TYPE_CHECKING:
+    from logist.core.model import Role
+    from logist.roles import LoadedRole, Origin
+
+TEXTS = ("instructions", "prompt_template")
+
+
+@click.command("show")
+@click.argument("name", shell_complete=complete_role)
+@json_option
+@click.pass_obj
+def show(environment: Environment, name: str) -> Output:
+    """Show one role whole: the value of every field, and where it comes from.
+
+    That is a line of its own file, the file of its base, another role, or `default` where no file says it.
+    """
+    from logist.cli.context import known_roles
+
+    roles = known_roles(environment)
+    role = roles.get(name)
+    loaded = roles.by_name[name]
+    data = {
+        **role.model_dump(mode="json"),
+        "file": str(loaded.path),
+        "base": loaded.base,
+        "sources": {key: _source(origin) for key, origin in loaded.origins.items()},
+    }
+    return Output(data, _lines(role, loaded))
+
+
+def _source(origin: Origin) -> dict[str, Any]:
+    return {"from": origin.kind, "file": origin.path, "line": origin.line, "role": origin.role}
+
+
+def _lines(role: Role, loaded: LoadedRole) -> Iterator[Line]:
+    yield (role_span(role.name, role.badge, role.color), f": {role.description}")
+    yield f"file: {loaded.path}"
+    if loaded.base:
+        yield f"base: {loaded.base}"
+    for key, value in _values(role):
+        yield (f"{key}: {value}", Span(f"  [{_said(loaded, key)}]", "dim"))
+    for key in TEXTS:
+        if text := getattr(role, key):
+            yield ""
+            yield (f"{key}:", Span(f"  [{_said(loaded, key)}]", "dim"))
+            yield from text.splitlines()
+
+
+def _values(role: Role) -> Iterator[tuple[str, str]]:
+    """Every field but the long texts that are there, as a person writes it."""
+    for key, value in role.model_dump(mode="json").items():
+        if key == "permissions":
+            yield key, ", ".join(role.permissions.names()) or "none"
+        elif key == "context_requirements" and value is None:
+            yield key, "a list of the files in the workspace"
+        elif key not in TEXTS or not value:
+            yield key, _written(value)
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value in (None, "") else str(value)
+
+
+def _said(loaded: LoadedRole, key: str) -> str:
+    """Where the value of a field comes from, in short."""
+    origin = loaded.origins[key]
+    match origin.kind:
+        case "file":
+            return f"line {origin.line}"
+        case "base":
+            return f"base {origin.role}, {origin.place}"
+        case "fallback":
+            return f"as {origin.role}, {origin.place}"
+    return "default"

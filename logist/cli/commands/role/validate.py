@@ -1,0 +1,127 @@
+"""`logist role validate`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from logist.cli.options import here, json_option, utf8
+from logist.cli.shell_values import complete_role_or_file
+from logist.cli.show.output import Diagnostic, Output
+from logist.config.environment import Environment
+from logist.errors import InvalidFile, UsageError
+
+if TYPE_CHECKING:
+    from logist.core.model import Role
+    from logist.roles import LoadedRole, Problem, Roles
+
+
+@click.command("validate")
+@click.argument("names", metavar="[FILE|NAME]...", nargs=-1, shell_complete=complete_role_or_file)
+@json_option
+@click.pass_obj
+def validate(environment: Environment, names: tuple[str, ...]) -> Output:
+    """Check role files; exit code 5 when one does not validate.
+
+    Files, directories or names of roles; without any, all roles that can be named. Each message has the file, the
+    line and the field. A model that the settings do not know is a warning, and so is a name in a template that
+    nothing stands for.
+    """
+    from logist.cli.context import role_directories
+    from logist.roles import load_roles
+
+    known = role_directories(environment)
+    places = [_place(environment, name) for name in names]
+    others = [place for place in places if _inside(place, known) is None]
+    roles = load_roles([*known, *others])
+    wanted = _files([_inside(place, known) or place for place in places]) if names else None
+    found = [*roles.problems, *_models(environment, roles)]
+    problems = [problem for problem in found if wanted is None or _is_of(problem, wanted)]
+    bad = any(problem.severity == "error" for problem in problems)
+    valid = sorted({one.role.name for one in _sound(roles, wanted)})
+    data = {"ok": not bad, "roles": valid, "problems": [asdict(problem) for problem in problems]}
+    told = tuple(Diagnostic(p.severity, InvalidFile.code, p.message, p.where, p.fix) for p in problems)
+    lines = () if bad else (f"{_count(valid)} valid: {', '.join(valid)}",)
+    return Output(data, lines, told, InvalidFile.exit_code if bad else 0)
+
+
+def _count(names: Sequence[str]) -> str:
+    return "1 role is" if len(names) == 1 else f"{len(names)} roles are"
+
+
+def _place(environment: Environment, name: str) -> Path:
+    """The file or directory of that path, else the file of the role of that name."""
+    from logist.cli.context import known_roles
+
+    path = Path(utf8(name, "the file", "name another"))
+    if name and path.exists():
+        return path
+    roles = known_roles(environment)
+    if name in roles.by_name:
+        return roles.by_name[name].path
+    if name in roles.broken:
+        return Path(str(roles.broken[name].where).partition(":")[0])
+    raise UsageError(f"there is no file, directory or role `{name}`", fix="logist role list")
+
+
+def _inside(place: Path, known: Sequence[Path]) -> Path | None:
+    """The place as the directories of roles spell it, if it is one of them or lies in one."""
+    for directory in known:
+        for inside, outer in ((directory, place), (directory / place.name, place.parent)):
+            if directory.exists() and outer.resolve() == directory.resolve():
+                return inside
+    return None
+
+
+def _files(places: Sequence[Path]) -> set[str]:
+    from logist.roles.files import role_files
+
+    found: set[str] = set()
+    for place in places:
+        files = role_files(place)
+        if not files:
+            raise UsageError("holds no role file", where=str(place))
+        found.update(map(str, files))
+    return found
+
+
+def _is_of(problem: Problem, files: Collection[str]) -> bool:
+    return any(problem.where == file or problem.where.startswith(f"{file}:") for file in files)
+
+
+def _sound(roles: Roles, files: Collection[str] | None) -> Iterator[LoadedRole]:
+    if files is None:
+        yield from roles.by_name.values()
+        return
+    yield from (one for one in (*roles.by_name.values(), *roles.hidden) if str(one.path) in files)
+
+
+def _models(environment: Environment, roles: Roles) -> Iterator[Problem]:
+    """Roles whose model can't be asked with the settings as they are."""
+    from logist.config.settings import load_settings, resolve_model
+    from logist.roles import Problem
+
+    try:
+        home = environment.find_home(Path(here())).path
+        settings = load_settings(home, environment.user_config_dir()).settings
+    except InvalidFile as error:
+        yield Problem(
+            "warning", f"the models were not checked: {error.message}", error.where or "", error.fix
+        )
+        return
+    for name, found in sorted(roles.by_name.items()):
+        for model in dict.fromkeys(_names_of_models(found.role)):
+            try:
+                resolve_model(settings, model)
+            except InvalidFile as error:
+                yield Problem("warning", f"role `{name}`: {error.message}", str(found.path), error.fix)
+
+
+def _names_of_models(role: Role) -> Iterator[str]:
+    """All that it may be asked with."""
+    yield role.llm_model
+    yield from (later.llm_model for later in role.later_attempts if later.llm_model)

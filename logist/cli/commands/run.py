@@ -1,0 +1,251 @@
+"""`logist run`."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from logist.cli.options import agent_option, jobs_dir_option, json_flag
+from logist.cli.show import render
+from logist.cli.show.output import Diagnostic, Line, Output
+from logist.cli.stops import stop_on_signals
+from logist.config.environment import Environment
+
+if TYPE_CHECKING:
+    from logist.errors import LogistError
+    from logist.jobs.base.project import Project
+    from logist.jobs.base.result import Result
+    from logist.jobs.queue import Ended, HeldUp
+
+LOOK_SECONDS = 0.2
+"""How often a waiting `--watch` looks whether it shall stop."""
+LISTED = 20
+"""Jobs that wait for a person, as text; --json has all."""
+LEFT_ROUNDS, LEFT_SECONDS = 12, 3600.0
+"""A job whose provider is out, or whose setup fails, is left for so many rounds, then twice as many, up to an hour."""
+
+
+@click.command("run")
+@click.option(
+    "--parallel",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Jobs at a time  [default: max_concurrent_agents]",
+)
+@click.option("--watch", is_flag=True, help="Go on for ever: look again every poll_interval_seconds.")
+@agent_option
+@jobs_dir_option
+@json_flag
+@click.pass_obj
+def run(
+    environment: Environment,
+    parallel: int | None,
+    watch: bool,
+    agent: str | None,
+    jobs_dir: str | None,
+    as_json: bool,
+) -> Output:
+    """Run every ready job, in rank order, until none is ready; one that breaks stops no other.
+
+    With --watch a job whose provider is out (a refused key, a refused request), or whose setup fails, is left
+    for 12 rounds, then for twice as many, up to an hour; or until its state changes.
+
+    Jobs that wait for a person are listed at the end: STUCK, at a limit, for approval, or damaged.
+
+    The exit code is the first of 1, 10, 5, 2, 6, 3, 7, 4, 11, 8 that any job ended with, else 0; after Ctrl-C 130.
+    A job that waits for a person counts too, also one that was not run: 10 (damaged), 3 (STUCK), 7 (limit),
+    11 (approval).
+    """
+    stop_on_signals()
+    from logist.cli import context
+    from logist.jobs.queue import exit_code, held_up, is_left_behind
+
+    project = context.project(environment, jobs_dir, agent)
+    project.trust.require_to_run()
+    shown = _Shown(environment, quiet=as_json)
+    _rounds(project, parallel or project.settings.max_concurrent_agents, watch, shown)
+    rows = [_row(end, shown.steps[end.job_id]) for end in shown.ended.values()]
+    counted = [end.exit_code for end in shown.ended.values() if not is_left_behind(project, end)]
+    # An interrupted run has not come to its end; a watch is always ended by a signal.
+    held = [] if project.stopping() and not watch else held_up(project, () if watch else shown.concluded)
+    code = project.stopping() or exit_code([*counted, *(each.exit_code for each in held)])
+    waiting = [_held_row(each) for each in held]
+    data = {"jobs": rows, "waiting": waiting, "interrupted": bool(project.stopping())}
+    told = [each for end in shown.ended.values() for each in _warned(end)] if as_json else []
+    listed = held if as_json else held[:LISTED]
+    return Output(data, _summary(rows, held), (*told, *map(_waiting, listed), *_more(held, listed)), code)
+
+
+class _Shown:
+    """What has happened so far; prints each step as it ends, from whatever thread."""
+
+    def __init__(self, environment: Environment, *, quiet: bool) -> None:
+        self.environment = environment
+        self.quiet = quiet
+        self.steps: Counter[str] = Counter()
+        self.ended: dict[str, Ended] = {}
+        self._printing = threading.Lock()
+
+    @property
+    def concluded(self) -> set[str]:
+        """The jobs whose end says already what they wait for."""
+        return {
+            job
+            for job, end in self.ended.items()
+            if end.error or (end.result and not end.result.state.children)
+        }
+
+    def stepped(self, result: Result) -> None:
+        from logist.cli.show.view import prefixed, step_lines
+
+        with self._printing:
+            self.steps[result.job_id] += len(result.entries)
+            if not self.quiet:
+                render.print_lines(prefixed(result.job_id, step_lines(result)), self.environment)
+
+    def end(self, ended: Ended) -> None:
+        known = self.ended.get(ended.job_id)
+        self.ended[ended.job_id] = ended
+        told = known is not None and str(known.error) == str(ended.error)  # not again at every round
+        found = () if told and _warned(known) == _warned(ended) else _warned(ended)
+        if ended.error and not told:
+            found = (_diagnostic(ended.error, ended.job_id), *found)
+        if found and not self.quiet:
+            with self._printing:
+                render.diagnose(found, self.environment)
+
+
+def _warned(ended: Ended | None) -> tuple[Diagnostic, ...]:
+    """What is to be said of how a job ended, such as why its work is not merged."""
+    texts = ended.result.warnings if ended and ended.result else ()
+    return tuple(Diagnostic("warning", "warning", text, ended.job_id if ended else None) for text in texts)
+
+
+def _waiting(held: HeldUp) -> Diagnostic:
+    return Diagnostic("warning", "waiting", held.waits, held.job_id, held.next_command)
+
+
+def _more(held: list[HeldUp], listed: list[HeldUp]) -> tuple[Diagnostic, ...]:
+    more = len(held) - len(listed)
+    if not more:
+        return ()
+    return (Diagnostic("info", "waiting", f"and {more} more wait for a person", None, "logist job list"),)
+
+
+def _held_row(held: HeldUp) -> dict[str, Any]:
+    return {
+        "job": held.job_id,
+        "status": held.status.value if held.status else None,
+        "exit_code": held.exit_code,
+        "waits": held.waits,
+        "next_command": held.next_command,
+    }
+
+
+def _diagnostic(error: LogistError, job: str = "") -> Diagnostic:
+    target = ": ".join(filter(None, (job, error.where))) or None
+    return Diagnostic.of(error)._replace(target=target)
+
+
+class Left:
+    """The jobs that a watching queue leaves alone for now: their provider is out, or their setup failed."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._most = max(1, int(LEFT_SECONDS / project.settings.poll_interval_seconds))
+        self._jobs: dict[str, _Out] = {}
+
+    def note(self, ended: Ended) -> None:
+        """How a job ended in this round."""
+        from logist.errors import SetupFailed
+        from logist.jobs.stepping import provider_is_out
+
+        known = self._jobs.get(ended.job_id)
+        if isinstance(ended.error, SetupFailed):
+            revision = self._revision(ended.job_id)
+            again = known is not None and known.revision == revision
+        elif ended.result is not None and provider_is_out(ended.result):
+            revision = ended.result.state.revision
+            again = (
+                known is not None and known.revision == ended.result.state.revision - 1
+            )  # nothing but the same once more
+        else:
+            self._jobs.pop(ended.job_id, None)
+            return
+        rounds = min(2 * known.rounds if known and again else LEFT_ROUNDS, self._most)
+        self._jobs[ended.job_id] = _Out(rounds, rounds, revision)
+
+    def next_round(self) -> frozenset[str]:
+        """The jobs to pass over in the next round; one whose state has changed is not."""
+        for job_id, out in list(self._jobs.items()):
+            if self._revision(job_id) != out.revision:
+                del self._jobs[job_id]
+            else:
+                self._jobs[job_id] = out._replace(left=out.left - 1)
+        return frozenset(job_id for job_id, out in self._jobs.items() if out.left >= 0)
+
+    def _revision(self, job_id: str) -> object:
+        from logist.errors import LogistError
+        from logist.jobs.base.session import read_current_state
+
+        try:
+            return read_current_state(self._project.job(job_id)).get("revision")
+        except LogistError:  # the round tells what is wrong with it
+            return None
+
+
+class _Out(NamedTuple):
+    """How many rounds a job is left for, how many of them remain, and the state it was left in."""
+
+    rounds: int
+    left: int
+    revision: object
+
+
+def _rounds(project: Project, parallel: int, watch: bool, shown: _Shown) -> None:
+    from logist.jobs.queue import run_queue
+
+    left = Left(project)
+    while True:
+        for ended in run_queue(project, parallel, shown.stepped, leave=left.next_round()):
+            shown.end(ended)
+            left.note(ended)
+        if not watch or project.stopping():
+            return
+        _pause(project)
+
+
+def _pause(project: Project) -> None:
+    end = project.clock.monotonic() + project.settings.poll_interval_seconds
+    while not project.stopping() and project.clock.monotonic() < end:
+        threading.Event().wait(LOOK_SECONDS)
+
+
+def _row(ended: Ended, steps: int) -> dict[str, Any]:
+    error, result = ended.error, ended.result
+    return {
+        "job": ended.job_id,
+        "status": result.state.status.value if result else None,
+        "interactions": steps,
+        "exit_code": ended.exit_code,
+        "next_command": result.next_command if result else None,
+        "error": _diagnostic(error)._asdict() if error else None,
+    }
+
+
+def _summary(rows: list[dict[str, Any]], held: list[HeldUp]) -> list[Line]:
+    if not rows:
+        return [f"nothing is ready: {_counted(held)}" if held else "nothing is ready"]
+    ends = Counter("an error" if row["error"] else row["status"] or "busy" for row in rows)
+    counted = ", ".join(f"{count} {status}" for status, count in sorted(ends.items()))
+    return [f"jobs: {len(rows)} ({counted})"]
+
+
+def _counted(held: list[HeldUp]) -> str:
+    """How many jobs wait, by state."""
+    states = Counter(each.status.value if each.status else "damaged" for each in held)
+    counted = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
+    return f"{len(held)} job{'s wait' if len(held) > 1 else ' waits'} ({counted})"

@@ -1,0 +1,57 @@
+"""`logist trust`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from logist.cli.options import here, json_option
+from logist.cli.show import render
+from logist.cli.show.output import Output, warnings
+from logist.config.environment import Environment
+from logist.errors import Refused
+
+
+@click.command("trust")
+@click.option("--yes", is_flag=True, help="Allow it without asking.")
+@click.option("--revoke", is_flag=True, help="Take it back.")
+@json_option
+@click.pass_obj
+def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
+    """Allow what this project's files run, reach and merge.
+
+    A config that came with a clone could run anything as you, send your keys elsewhere, or merge work without asking
+    you. So all keys that can do so hold only after you have looked at them: programs, models that are not on this
+    machine, the sandbox, tools, commands, merging by itself, and `agent` and `network` of roles. When one of them
+    changes, it has to be allowed again, unless you change it with `logist config set`.
+    """
+    from pathlib import Path
+
+    from logist.cli.context import known_roles, loaded_settings, trust_of
+    from logist.config.settings import UNCHECKED_MERGES, merges_unchecked
+    from logist.config.trust import Trust
+
+    home, user = environment.find_home(Path(here())).path, environment.user_config_dir()
+    if revoke:
+        Trust(user, home).revoke()  # also where the config does not validate
+        return Output(
+            {"config": str(home), "powers": {}, "trusted": False}, (f"not trusted any more: {home}",)
+        )
+    loaded = loaded_settings(environment)
+    project = trust_of(environment, loaded, known_roles(environment))
+    shown = tuple(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in project.powers.items())
+    data = {"config": str(home), "powers": project.powers, "trusted": project.is_allowed()}
+    if not project.powers:
+        return Output(data, (f"nothing to allow: {home} sets nothing that needs it",))
+    asks = not (data["trusted"] or yes)
+    if asks:
+        for line in shown:
+            render.say(line, environment)
+        if not render.confirm("allow this?", environment):
+            raise Refused("nothing was allowed", where=str(home), fix="logist trust --yes")
+    if not data["trusted"]:
+        project.allow()
+    unchecked = [UNCHECKED_MERGES] if merges_unchecked(loaded.settings) else []
+    lines = (*(() if asks else shown), f"trusted: {home}")
+    return Output({**data, "trusted": True}, lines, warnings(unchecked, "unchecked_merge"))

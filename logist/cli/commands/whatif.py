@@ -1,0 +1,282 @@
+"""`logist whatif`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logist.cli.options import json_flag, recorded_jobs_dir_option, utf8
+from logist.cli.shell_values import complete_workflow
+from logist.cli.show import render
+from logist.cli.show.output import Diagnostic, Line, Output, Span
+from logist.cli.show.progress import Progress
+from logist.config.environment import Environment
+from logist.core.money.amounts import counted, dollars
+from logist.errors import ReplayDiffers, UsageError
+
+if TYPE_CHECKING:
+    from logist.core.model import Place
+    from logist.core.whatif import Rules, Spent
+    from logist.jobs.archive.what_if import Total, Totals, Tried
+
+SHOWN = 5
+"""Notes that a person sees; --json has them all."""
+
+
+@click.command("whatif")
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Another rule: limits.cost, limits.minutes, limits.iterations, limits.attempts, review, review.mode, "
+    "review.checks.NAME.enabled, review.checks.NAME.severity, approval, auto_merge, on_doubt, response_format.",
+)
+@click.option(
+    "--permissions",
+    multiple=True,
+    metavar="ROLE:PERM,PERM",
+    help="What a role may do, and nothing else; ROLE:none is nothing.",
+)
+@click.option(
+    "--role-file",
+    "role_files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="Take the permissions of a role from this role file.",
+)
+@click.option("--schema", metavar="FILE", type=click.Path(), help="Another schema of the exit command.")
+@click.option(
+    "--workflow",
+    metavar="FILE|NAME",
+    shell_complete=complete_workflow,
+    help="Another version of a workflow, for the jobs that follow the one of that name.",
+)
+@click.option(
+    "--expect",
+    type=click.Choice(["same"]),
+    help="Exit code 9 if a job would have ended elsewhere.",
+)
+@recorded_jobs_dir_option
+@json_flag
+@click.option("--jsonl", "as_lines", is_flag=True, help="One JSON object a history, as each is done.")
+@click.pass_obj
+def whatif(
+    environment: Environment,
+    paths: tuple[str, ...],
+    settings: tuple[str, ...],
+    permissions: tuple[str, ...],
+    role_files: tuple[str, ...],
+    schema: str | None,
+    workflow: str | None,
+    expect: str | None,
+    jobs_dir: str | None,
+    as_json: bool,
+    as_lines: bool,
+) -> Output:
+    """Take recorded jobs through other rules: which would have ended elsewhere, and what that saves or costs.
+
+    PATH is a job directory, a history file, a folder of such or a glob; without one, all jobs of the
+    project. The answers and decisions stay those that were recorded. Where one is missing, the job ends, and
+    the calls that it needs at least are counted; recorded calls after that are open: nobody can tell
+    whether they would have been made. Exit code 10 when a history is damaged; the others are tried.
+    """
+    from logist.cli.recorded import recorded
+    from logist.jobs.archive.what_if import Totals, try_all
+
+    if not (settings or permissions or role_files or schema or workflow):
+        fix = "say what: --set, --permissions, --role-file, --schema or --workflow"
+        raise UsageError("no rule is changed", where="whatif", fix=fix)
+    rules = _rules(environment, settings, permissions, role_files, schema, workflow)
+    found = recorded(environment, paths, jobs_dir)
+    totals, rows, kept = Totals(), [], []
+    progress = Progress(len(found))
+    try:
+        for tried in try_all(found, rules, progress.tick):
+            totals.add(tried)
+            if as_lines and not as_json:
+                progress.clear()
+                render.print_json(_row(tried))
+            elif as_json:
+                rows.append(_row(tried))
+            if tried.elsewhere or tried.error:
+                kept.append(tried)
+            progress.done()
+    finally:
+        progress.clear()
+    data = [] if as_lines and not as_json else {"histories": rows, "totals": _totals(totals.total())}
+    return _output(kept, totals, rules, data, strict=expect is not None)
+
+
+def _rules(
+    environment: Environment,
+    settings: tuple[str, ...],
+    permissions: tuple[str, ...],
+    role_files: tuple[str, ...],
+    schema: str | None,
+    workflow: str | None,
+) -> Rules:
+    from logist import resources
+    from logist.cli.context import role_directories
+    from logist.core.whatif import read_permissions, read_settings
+    from logist.jobs.archive import trial_schema
+    from logist.jobs.archive.what_if import rules_of
+
+    values, may = read_settings(settings), read_permissions(permissions)
+    today = resources.schema("llm-chat-schema")
+    flow = None
+    if workflow is not None:
+        from logist.cli.commands.workflow.given import usable
+
+        flow = usable(environment, workflow)[0]
+    return rules_of(
+        today if schema is None else trial_schema.read(_path(schema)),
+        values,
+        flow,
+        may,
+        [_path(name) for name in role_files],
+        role_directories(environment) if role_files else [],
+        today,
+    )
+
+
+def _path(name: str) -> Path:
+    return Path(utf8(name, "the name of a file", "name another"))
+
+
+def _output(kept: list[Tried], totals: Totals, rules: Rules, data: Any, *, strict: bool) -> Output:
+    from logist.jobs.archive.archives import exit_code
+
+    total = totals.total()
+    elsewhere = [tried for tried in kept if tried.elsewhere]
+    unused = list(_unused(totals, rules, "error" if strict else "warning"))
+    told = [*_damage(kept), *unused, *_notes(elsewhere)]
+    code = exit_code(tried.error for tried in kept if tried.error)
+    if strict and elsewhere:
+        code = code or ReplayDiffers.exit_code
+        count = counted(len(elsewhere), "job")
+        told.append(Diagnostic("error", ReplayDiffers.code, f"{count} would have ended elsewhere"))
+    if strict and unused:
+        code = code or UsageError.exit_code
+    lines = [line for tried in elsewhere for line in _lines(tried)]
+    return Output(data, [*lines, _summary(total)], tuple(told), code)
+
+
+def _lines(tried: Tried) -> Iterator[Line]:
+    """One job that ends elsewhere: where, what that saves or needs, and why."""
+    from logist.core.whatif import named
+
+    found = tried.run
+    assert found is not None
+    more = [
+        f"saves {_money(found.saved)}" if _any(found.saved) else "",
+        f"needs {counted(len(found.needs), 'more call')} at least" if found.needs else "",
+        f"{_money(found.open)} open" if _any(found.open) else "",
+    ]
+    told = "".join(f"; {part}" for part in more if part)
+    then, now = named(found.recorded_end), named(found.ended)
+    yield Span(tried.name, "bold"), f" at {found.differs_at}: {then} -> ", Span(now, "yellow"), told
+    if found.reason != f"{now} instead of {then}":  # that is said
+        yield f"    {found.reason}"
+
+
+def _any(spent: Spent) -> bool:
+    return bool(spent.calls or spent.microcents)
+
+
+def _money(spent: Spent) -> str:
+    return f"{dollars(spent.microcents)} ({counted(spent.calls, 'call')})"
+
+
+def _summary(total: Total) -> str:
+    """What it comes to, on one line."""
+    said = [
+        f"{counted(total.jobs, 'job')}: {total.elsewhere or 'none'} would have ended elsewhere",
+        f"{total.damaged} can't be read" if total.damaged else "",
+        f"{total.another_way} would have come another way to the same end" if total.another_way else "",
+        f"{_money(total.saved)} saved" if _any(total.saved) else "",
+        _needed(total),
+        f"{_money(total.open)} open" if _any(total.open) else "",
+        f"{counted(total.spared, 'decision')} of stewards spared" if total.spared else "",
+    ]
+    return ", ".join(part for part in said if part)
+
+
+def _needed(total: Total) -> str:
+    if not total.needs:
+        return ""
+    cost = (
+        "at a cost nobody knows"
+        if total.estimate is None
+        else f"about {dollars(total.estimate)}, an estimate"
+    )
+    return f"at least {counted(total.needs, 'more call')} ({cost})"
+
+
+def _damage(kept: list[Tried]) -> Iterator[Diagnostic]:
+    for tried in kept:
+        if tried.error is not None:
+            yield Diagnostic.of(tried.error)._replace(target=tried.name)
+
+
+def _unused(totals: Totals, rules: Rules, severity: str) -> Iterator[Diagnostic]:
+    """What was changed and can't have made a difference, for nothing recorded has to do with it."""
+    from logist.core.whatif.keys import check_of
+
+    for role in sorted(set(rules.permissions) - totals.roles):
+        yield Diagnostic(severity, "unused", f"no recorded answer is of the role {role}")
+    named = {about[0] for key in rules.settings if (about := check_of(key))}
+    for check in sorted(named - totals.checks):
+        yield Diagnostic(severity, "unused", f"no recorded job has the check {check}")
+    if rules.workflow is not None and not totals.follow:
+        yield Diagnostic(severity, "unused", f"no recorded job follows the workflow {rules.workflow.name}")
+
+
+def _notes(elsewhere: list[Tried]) -> Iterator[Diagnostic]:
+    anyway = [tried.name for tried in elsewhere if tried.differs_anyway]
+    if anyway:
+        message = f"{counted(len(anyway), 'job')} would have ended elsewhere today without the change too"
+        yield Diagnostic("warning", "differs_anyway", message, anyway[0], "'logist replay' shows why")
+    notes = [(tried.name, note) for tried in elsewhere if tried.run for note in tried.run.notes]
+    for name, note in notes[:SHOWN]:
+        yield Diagnostic("info", "note", note, name)
+    if len(notes) > SHOWN:
+        yield Diagnostic("info", "note", f"and {counted(len(notes) - SHOWN, 'more note')}: --json has them")
+
+
+def _row(tried: Tried) -> dict[str, Any]:
+    found, error = tried.run, tried.error
+    return {
+        "source": tried.name,
+        "interactions": found.interactions if found else None,
+        "same": not tried.elsewhere if found else None,
+        "differs_at": found.differs_at if found else None,
+        "recorded": _place(found.recorded_end) if found else None,
+        "would_be": _place(found.ended) if found else None,
+        "reason": found.reason if found else None,
+        "saved": asdict(found.saved) if found else None,
+        "open": asdict(found.open) if found else None,
+        "needs": list(found.needs) if found else [],
+        "spared": found.spared if found else 0,
+        "broken_off": found.broken_off if found else False,
+        "differs_anyway": tried.differs_anyway,
+        "notes": list(found.notes) if found else [],
+        "error": Diagnostic.of(error)._asdict() if error else None,
+    }
+
+
+def _place(place: Place) -> dict[str, Any]:
+    kind = place.stuck.kind if place.stuck else None
+    return {"status": place.status, "step": place.step, "awaiting": place.awaiting, "stuck": kind}
+
+
+def _totals(total: Total) -> dict[str, Any]:
+    told = asdict(total)
+    estimate = told.pop("estimate")
+    return {**told, "estimate_microcents": estimate}

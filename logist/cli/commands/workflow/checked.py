@@ -1,0 +1,122 @@
+"""What is wrong with workflows, as `validate` and `lint` tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logist.cli.commands.workflow import given
+from logist.cli.context import known_roles, known_workflows, loaded_settings
+from logist.cli.show.output import Diagnostic, Line, Output, Span
+from logist.config.environment import Environment
+from logist.core.model import Limits
+from logist.core.money.amounts import counted
+from logist.core.workflow.checking import Around
+from logist.core.workflow.limit_checks import Allowance
+from logist.core.workflow.linting import lint
+from logist.errors import InvalidFile
+from logist.jobs.base import flows
+from logist.workflows import Loaded, problems_of
+
+if TYPE_CHECKING:
+    from logist.core.text.problem import Problem
+
+COLORS = {"error": "red", "warning": "yellow"}
+Finding = tuple["Problem", Loaded]
+
+
+def report(
+    environment: Environment,
+    names: Sequence[str],
+    *,
+    advice: bool,
+    strict: bool = False,
+    job_role: str | None = None,
+    as_json: bool = False,
+) -> Output:
+    """Every finding on a line of its own; with `advice` also what only could be better, with `strict` nothing passes."""
+    roles = known_roles(environment)
+    if job_role is not None:
+        roles.get(job_role)
+    around = flows.around(roles, job_role, allowance=_allowance(environment))
+    directories = known_workflows(environment)
+    every = given.every(environment, names)
+    found = [
+        (problem, loaded)
+        for loaded in every
+        for problem in _problems(loaded, directories, around, advice=advice)
+    ]
+    failing = [finding for finding in found if strict or finding[0].severity == "error"]
+    bad = {id(loaded) for _, loaded in failing}
+    data = {
+        "ok": not failing,
+        "workflows": [
+            {"name": loaded.name, "file": str(loaded.path), "ok": id(loaded) not in bad} for loaded in every
+        ],
+        "problems": [_row(finding) for finding in found],
+    }
+    code = InvalidFile.exit_code if failing else 0
+    if as_json:
+        return Output(data, diagnostics=tuple(_diagnostic(finding) for finding in found), exit_code=code)
+    return Output(data, [_line(finding) for finding in found], (_summary(every, found, len(bad)),), code)
+
+
+def _allowance(environment: Environment) -> Allowance | None:
+    """What the config allows a job; None for a config that does not read, which is no fault of the workflow."""
+    try:
+        settings = loaded_settings(environment).settings
+    except InvalidFile:
+        return None
+    return Allowance(Limits(**settings.limits.model_dump()), settings.review.enabled)
+
+
+def _problems(loaded: Loaded, directories: Sequence[Path], around: Around, *, advice: bool) -> list[Problem]:
+    """In the order of the file."""
+    left_out = set() if advice or loaded.draft is None else set(lint(loaded.draft, loaded.places))
+    found = [problem for problem in problems_of(loaded, directories, around) if problem not in left_out]
+    return sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    problem, loaded = finding
+    return {
+        "severity": problem.severity,
+        "code": problem.code,
+        "message": problem.message,
+        "path": problem.path,
+        "file": str(loaded.path),
+        "line": problem.line,
+        "column": problem.column,
+        "workflow": loaded.name,
+        "fix": problem.fix or None,
+    }
+
+
+def _diagnostic(finding: Finding) -> Diagnostic:
+    problem, loaded = finding
+    target = given.place(loaded.path, problem)
+    return Diagnostic(problem.severity, problem.code, problem.said, target, problem.fix or None)
+
+
+def _line(finding: Finding) -> Line:
+    """As compilers write it, so that an editor finds the place."""
+    problem, loaded = finding
+    fix = f" ({problem.fix})" if problem.fix else ""
+    return (
+        f"{given.place(loaded.path, problem)}: ",
+        Span(f"{problem.severity}:", COLORS[problem.severity]),
+        f" {problem.said}{fix}",
+    )
+
+
+def _summary(every: Sequence[Loaded], found: Sequence[Finding], bad: int) -> Diagnostic:
+    errors = sum(problem.severity == "error" for problem, _ in found)
+    many = ((errors, "error"), (len(found) - errors, "warning"))
+    told = " and ".join(counted(number, word) for number, word in many if number)
+    if not every:
+        return Diagnostic("warning", "note", "there is no workflow to check")
+    of = f"{counted(len(every), 'workflow')} checked"
+    if not bad:
+        return Diagnostic("info", "note", f"{of}: {told or 'nothing is wrong'}")
+    return Diagnostic("error", InvalidFile.code, f"{of}, {bad} with faults: {told}")

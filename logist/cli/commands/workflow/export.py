@@ -1,0 +1,75 @@
+"""`logist workflow export`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from logist.cli.options import json_option, utf8
+from logist.cli.shell_values import complete_file, complete_workflow
+from logist.cli.show.output import Output, notes
+from logist.config.environment import Environment
+from logist.errors import Refused
+
+
+@click.command("export")
+@click.argument("name", metavar="FILE|NAME", shell_complete=complete_workflow)
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    help="Write it there instead of to standard output.",
+    shell_complete=complete_file,
+)
+@click.option("--force", is_flag=True, help="Put it in the place of a file that is there.")
+@json_option
+@click.pass_obj
+def export(environment: Environment, name: str, output: str | None, force: bool) -> Output:
+    """Write a workflow as one file for others: diagram, steps, and the roles that do them (format 2.0).
+
+    All workflows that it names are in it too.
+    """
+    from logist.cli.commands.workflow import given
+    from logist.cli.context import clock, known_roles
+    from logist.core.workflow.exporting import exported
+
+    workflow, _ = given.usable(environment, name)
+    roles = {name: found.role for name, found in known_roles(environment).by_name.items()}
+    document = exported(workflow, roles, clock().now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+    text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    if output is None or output == "-":
+        return Output({"file": None, "document": document}, raw=text)
+    path = Path(utf8(output, "the name of the file", "name another"))
+    write(path, text, force=force)
+    return Output({"file": str(path), "document": document}, diagnostics=notes([f"written: {path}"]))
+
+
+def write(path: Path, text: str, *, force: bool) -> None:
+    """A file, all or nothing, where there is none or `force` is given; a symbolic link goes on to lead there."""
+    from logist.store.files import replace_file, storage
+
+    require_free(path, force=force)
+    with storage(path):
+        real = path.resolve()
+        mode = real.stat().st_mode & 0o7777 if real.exists() else 0o666 & ~_umask()
+    replace_file(real, text.encode("utf-8"), mode)
+
+
+def require_free(path: Path, *, force: bool) -> None:
+    """Refused if the place of a file is taken."""
+    if not os.path.lexists(path):
+        return
+    if path.exists() and not path.is_file():
+        raise Refused("is no regular file", where=str(path), fix="name another")
+    if not force:
+        raise Refused("there is such a file", where=str(path), fix="--force replaces it")
+
+
+def _umask() -> int:
+    """What the person keeps from others in new files."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

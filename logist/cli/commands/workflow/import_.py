@@ -1,0 +1,146 @@
+"""`logist workflow import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+import click
+
+from logist.cli.options import here, json_option, utf8
+from logist.cli.shell_values import complete_directory, complete_file
+from logist.cli.show.output import Diagnostic, Output
+from logist.config.environment import Environment
+from logist.errors import InvalidFile, Refused, UsageError
+
+if TYPE_CHECKING:
+    from logist.core.text.problem import Problem
+    from logist.roles import Roles
+    from logist.workflows import Loaded
+
+
+@click.command("import")
+@click.argument("name", metavar="FILE", shell_complete=complete_file)
+@click.option("--name", "new_name", metavar="NAME", help="What it is called from now on.")
+@click.option(
+    "--to",
+    metavar="DIR",
+    help="Where to put it  [default: .logist/workflows]",
+    shell_complete=complete_directory,
+)
+@click.option("--force", is_flag=True, help="Put it in the place of one that is there.")
+@json_option
+@click.pass_obj
+def import_(environment: Environment, name: str, new_name: str | None, to: str | None, force: bool) -> Output:
+    """Take a workflow into the project: a diagram, a page, a document of steps, or an export.
+
+    A diagram keeps every byte, its config block too; so does a document of steps. The workflows inside an
+    export become files of their own. Agents of an export are not made roles; those that are none are named.
+    """
+    from logist.cli.commands.workflow import given, kept
+    from logist.cli.context import clock, known_roles
+
+    loaded = given.one(environment, name)
+    if loaded.workflow is None:
+        raise given.broken(loaded)
+    called = loaded.name if new_name is None else _named(new_name)
+    text = given.text_of(loaded.path)
+    now = clock().now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    folder = _folder(environment, to)
+    files = {folder / file: content for file, content in kept.files(loaded, text, called, now)}
+    _write(folder, files, force=force)
+    roles = known_roles(environment)
+    unknown = [agent for agent in _agents(loaded, text) if agent not in roles.by_name]
+    errors = _errors(environment, roles, next(iter(files)))
+    told = [*_dropped(loaded), *map(_unknown, unknown), *_unusable(called, errors)]
+    data = {
+        "name": called,
+        "files": [str(file) for file in files],
+        "unknown_agents": unknown,
+        "errors": errors,
+    }
+    return Output(data, [f"imported: {given.near(file)}" for file in files], tuple(told))
+
+
+def _named(name: str) -> str:
+    name = utf8(name, "the name", "name another")
+    if not name.strip() or not name.isprintable() or set(name) & set("/#"):
+        fix = "one line of text, without / and #, which mean a file"
+        raise UsageError(f"{name!r} can't be the name of a workflow", where="--name", fix=fix)
+    return name.strip()
+
+
+def _folder(environment: Environment, to: str | None) -> Path:
+    if to is None:
+        return environment.find_home(Path(here())).path / "workflows"
+    return Path(utf8(to, "the directory", "name another"))
+
+
+def _write(folder: Path, files: dict[Path, str], *, force: bool) -> None:
+    """All of the files, or none where one may not be written."""
+    from logist.cli.commands.workflow.export import require_free, write
+    from logist.jobs.base import home
+    from logist.workflows import listed, read_text
+
+    there = {found.loaded.name: found.loaded.path for found in listed([folder])}
+    for file, text in files.items():
+        for read in read_text(text, file.name):
+            other = there.get(read.name, file)
+            if other != file:
+                message = f"there is a workflow `{read.name}` already"
+                raise Refused(message, where=str(other), fix="--name gives this one another name")
+        require_free(file, force=force)
+    home.ensure_folder(folder)
+    for file, text in files.items():
+        write(file, text, force=force)
+
+
+def _agents(loaded: Loaded, text: str) -> list[str]:
+    """The ids of the agents of an export."""
+    from logist import documents
+    from logist.cli.commands.workflow.kept import DOCUMENTS
+    from logist.core.workflow import exporting
+
+    if loaded.path.suffix.lower() not in DOCUMENTS:
+        return []
+    return [str(agent["id"]) for agent in exporting.agents(documents.parse(text, str(loaded.path)).data)]
+
+
+def _errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
+    """What keeps the new file from being used here."""
+    from logist.cli.commands.workflow import given
+    from logist.cli.context import known_workflows
+    from logist.jobs.base import flows
+    from logist.workflows import problems_of
+
+    found: list[Problem] = []
+    for loaded in given.every(environment, [str(file)]):
+        found += problems_of(loaded, known_workflows(environment), flows.around(roles))
+    return [problem.said for problem in found if problem.severity == "error"]
+
+
+def _dropped(loaded: Loaded) -> list[Diagnostic]:
+    """What the steps of an export say that its diagram does not: the diagram is what was imported."""
+    from logist.cli.commands.workflow import given
+
+    return [
+        Diagnostic("warning", found.code, found.said, given.place(loaded.path, found), found.fix or None)
+        for found in loaded.problems
+        if found.code == "disagree" and found.severity == "warning"
+    ]
+
+
+def _unknown(agent: str) -> Diagnostic:
+    message = f"the agent `{agent}` of the file is no role here"
+    return Diagnostic(
+        "warning", "unknown_role", message, None, "write a role of that name, or name another in its steps"
+    )
+
+
+def _unusable(name: str, errors: list[str]) -> list[Diagnostic]:
+    if not errors:
+        return []
+    more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
+    message = f"`{name}` can't be used here yet: {errors[0]}{more}"
+    return [Diagnostic("warning", InvalidFile.code, message, None, f"logist workflow validate {quote(name)}")]

@@ -1,0 +1,74 @@
+"""`logist workflow list`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logist.cli.options import listing_options
+from logist.cli.show.output import Diagnostic, Output, Span, Table
+from logist.config.environment import Environment
+from logist.errors import InvalidFile
+
+if TYPE_CHECKING:
+    from logist.workflows import Found
+
+
+@click.command("list")
+@listing_options
+@click.pass_obj
+def list_(environment: Environment) -> Output:
+    """List the workflows that can be named: name, steps, file, description.
+
+    Those of the project come before the user's. One that is broken is listed with its first error.
+    """
+    from logist.cli.context import known_workflows
+    from logist.workflows import listed
+
+    directories = known_workflows(environment)
+    found = listed(directories)
+    rows = [_row(each) for each in found]
+    cells = [_cells(row) for row in rows]
+    broken = sum(row["error"] is not None for row in rows)
+    told: tuple[Diagnostic, ...] = ()
+    if broken:
+        message = f"{broken} of {len(rows)} workflows {'is' if broken == 1 else 'are'} broken"
+        told = (Diagnostic("warning", InvalidFile.code, message, None, "logist workflow validate"),)
+    elif not rows:
+        fix = f"put a file into {directories[0]}, or: logist workflow import FILE"
+        told = (Diagnostic("info", "note", "there are no workflows", None, fix),)
+    return Output(
+        rows, diagnostics=told, table=Table(("NAME", "STEPS", "FILE", "DESCRIPTION"), cells if rows else ())
+    )
+
+
+def _row(found: Found) -> dict[str, Any]:
+    loaded = found.loaded
+    workflow = loaded.workflow
+    error = None
+    if workflow is None:
+        first = loaded.errors[0]
+        error = {"message": first.said, "line": first.line, "column": first.column}
+    return {
+        "name": loaded.name,
+        "steps": len(workflow.steps) if workflow else None,
+        "description": workflow.description if workflow else "",
+        "file": str(loaded.path),
+        "error": error,
+        "hides": str(found.hides) if found.hides else None,
+    }
+
+
+def _cells(row: dict[str, Any]) -> tuple[Span | str, ...]:
+    from logist.cli.commands.workflow.given import near
+
+    if row["error"] is None:
+        return Span(row["name"], "bold"), str(row["steps"]), near(row["file"]), row["description"]
+    line = f"line {row['error']['line']}: " if row["error"]["line"] else ""
+    return (
+        Span(row["name"], "red"),
+        Span("broken", "red"),
+        near(row["file"]),
+        f"{line}{row['error']['message']}",
+    )

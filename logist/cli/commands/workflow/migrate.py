@@ -1,0 +1,110 @@
+"""`logist workflow migrate`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from logist.cli.options import json_option, utf8
+from logist.cli.shell_values import complete_workflow
+from logist.cli.show.output import Diagnostic, Line, Output, Span, notes
+from logist.config.environment import Environment
+from logist.errors import InvalidFile
+
+STYLES = {"+": "green", "-": "red", "@": "cyan"}
+CONTEXT = 3
+"""Unchanged lines around a change, for programs; people see none, as an agentRole may stand there (W3)."""
+
+
+@click.command("migrate")
+@click.argument("name", metavar="FILE", shell_complete=complete_workflow)
+@click.option("--write", is_flag=True, help="Change the file.")
+@json_option
+@click.pass_obj
+def migrate(environment: Environment, name: str, write: bool) -> Output:
+    """Move words to the agent out of prompts: `**Agent's Role:** ...` at their beginning becomes agentRole.
+
+    Shows the lines that would change, and no others, as agentRole is for agents alone; --json has a whole
+    patch. Every other byte stays. What can't be moved is named.
+    """
+    from logist.cli.commands.workflow import given
+    from logist.core.workflow.form import MAX_STEPS
+    from logist.workflows import migrate as migrated
+
+    path = _file(environment, name)
+    text = given.text_of(path)
+    found = migrated(text, str(path))
+    changed = found.text != text
+    if len(found.moved) > MAX_STEPS:
+        message = f"{len(found.moved):,} prompts are too many; a workflow has at most {MAX_STEPS:,} steps"
+        raise InvalidFile(message, where=str(path))
+    if write and changed:
+        _replace(path, found.text)
+    shown = given.near(path).lstrip("/")
+    whole = "".join(f"{line}\n" for line in _diff(text, found.text, shown, CONTEXT))
+    told = [
+        Diagnostic(
+            problem.severity, problem.code, problem.message, given.place(path, problem), problem.fix or None
+        )
+        for problem in found.problems
+    ]
+    told += notes([_outcome(path, len(found.moved), changed=changed, written=write)])
+    data = {
+        "file": str(path),
+        "moved": list(found.moved),
+        "changed": changed,
+        "written": write and changed,
+        "diff": whole,
+    }
+    return Output(data, [_colored(line) for line in _diff(text, found.text, shown, 0)], tuple(told))
+
+
+def _file(environment: Environment, name: str) -> Path:
+    """The file itself, or that of the workflow of this name."""
+    from logist.cli.commands.workflow import given
+
+    path = Path(utf8(name, "the workflow", "name another"))
+    return path if path.is_file() else given.one(environment, name).path
+
+
+def _replace(path: Path, text: str) -> None:
+    """Puts the text in the place of the file, all or nothing; a symbolic link goes on to lead there."""
+    from logist.store.files import replace_file, storage
+
+    with storage(path):
+        real = Path(os.path.realpath(path))
+        mode = real.stat().st_mode & 0o7777
+    replace_file(real, text.encode("utf-8"), mode)
+
+
+def _outcome(path: Path, moved: int, *, changed: bool, written: bool) -> str:
+    if not changed:
+        return f"nothing to move in {path}"
+    steps = f"{moved} step{'s' if moved != 1 else ''}"
+    return f"{steps} changed in {path}" if written else f"{steps} would change; --write changes them"
+
+
+def _diff(before: str, after: str, name: str, context: int) -> Iterator[str]:
+    """A unified diff with so many unchanged lines around each change, without the breaks of its lines."""
+    import difflib
+
+    if before == after:
+        return
+    old, new = _lines(before), _lines(after)
+    for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", n=context):
+        bare = line.removesuffix("\n")
+        yield bare
+        if bare == line:
+            yield "\\ No newline at end of file"
+
+
+def _lines(text: str) -> list[str]:
+    """With their breaks; only a line feed ends a line."""
+    return [f"{line}\n" for line in text.split("\n")[:-1]] + [line for line in text.split("\n")[-1:] if line]
+
+
+def _colored(line: str) -> Line:
+    return (Span(line, "bold" if line.startswith(("+++", "---")) else STYLES.get(line[:1], "")),)

@@ -1,0 +1,89 @@
+"""`logist workflow next`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from shlex import quote
+from typing import Any
+
+import click
+
+from logist.cli.options import json_option, utf8
+from logist.cli.shell_values import complete_workflow
+from logist.cli.show.output import Line, Output, Span
+from logist.config.environment import Environment
+from logist.errors import InvalidFile, UsageError
+
+
+@click.command("next")
+@click.argument("name", metavar="FILE|NAME", shell_complete=complete_workflow)
+@click.argument("more", metavar="", nargs=-1)
+@click.option(
+    "--completed",
+    metavar="ID...",
+    multiple=True,
+    help="Steps that are done; one that was done twice, twice.",
+)
+@click.option(
+    "--context", metavar="JSON", help="What is known by now, for the conditions: an object; - reads it."
+)
+@json_option
+@click.pass_obj
+def next_(
+    environment: Environment,
+    name: str,
+    more: tuple[str, ...],
+    completed: tuple[str, ...],
+    context: str | None,
+) -> Output:
+    """Say which step comes next, for somebody who follows a workflow without a job.
+
+    With --json it prints {"step": ..., "guidance": {"prompt": ...}, "isComplete": ...} and nothing around
+    it; the prompt is then the one for an agent. A failure is told as by every command.
+    """
+    from logist.cli.commands.workflow import given
+    from logist.core.workflow.following import following
+
+    if more and not completed:
+        raise UsageError(f"what is `{more[0]}`?", fix="steps that are done follow --completed")
+    done = [utf8(step, "a step", "name another") for step in (*completed, *more)]
+    workflow, _ = given.usable(environment, name)
+    data = following(workflow, done, _context(context))
+    return Output(data, list(_lines(data, name, done)), bare=True)
+
+
+def _context(text: str | None) -> dict[str, Any]:
+    """An object of JSON; UsageError for anything else."""
+    from logist.documents import parse
+
+    if text is None:
+        return {}
+    try:
+        given = sys.stdin.buffer.read().decode("utf-8") if text == "-" else utf8(text, "the context", "")
+        return parse(given, "context.json").data
+    except UnicodeDecodeError as error:
+        raise UsageError("standard input is not UTF-8 text", where="--context") from error
+    except InvalidFile as error:
+        message = f"{(error.where or '').removeprefix('context.json:')}: {error.message}"
+        fix = """an object, as in --context '{"output": {"score": 80}}'"""
+        raise UsageError(message, where="--context", fix=fix) from error
+
+
+def _lines(data: dict[str, Any], name: str, done: list[str]) -> Iterator[Line]:
+    """For a person: what to do, and nothing that only agents read."""
+    step = data["step"]
+    if step is None:
+        yield data["guidance"]["prompt"]
+        return
+    title = f"  {step['title']}" if step["title"] != step["id"] else ""
+    yield Span(step["id"], "bold"), title
+    if step["guidance"]:
+        yield ""
+        yield from (f"  - {' '.join(hint.split())}" for hint in step["guidance"])
+    if step["prompt"].strip():
+        yield ""
+        yield from (f"  {line}".rstrip() for line in step["prompt"].strip().splitlines())
+    yield ""
+    ids = " ".join(quote(each) for each in (*done, step["id"]))
+    yield (Span(f"when it is done: logist workflow next {quote(name)} --completed {ids}", "dim"),)

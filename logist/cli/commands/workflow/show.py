@@ -1,0 +1,102 @@
+"""`logist workflow show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logist.cli.options import json_option
+from logist.cli.shell_values import complete_workflow
+from logist.cli.show.output import Line, Output, Span, Table
+from logist.config.environment import Environment
+from logist.errors import InvalidFile
+
+if TYPE_CHECKING:
+    from logist.core.model import Step, Workflow
+    from logist.workflows import Loaded
+
+
+@click.command("show")
+@click.argument("name", metavar="NAME|FILE", shell_complete=complete_workflow)
+@click.option("--prompts", is_flag=True, help="Each step's prompt and guidance too.")
+@click.option("--mermaid", is_flag=True, help="The diagram instead, as text for mermaid.")
+@json_option
+@click.pass_obj
+def show(environment: Environment, name: str, prompts: bool, mermaid: bool) -> Output:
+    """Draw a workflow, and list its steps: id, kind, role, title.
+
+    What is meant for agents alone is not shown, only in --json. Exit code 5 if `logist workflow validate`
+    finds an error.
+    """
+    from logist.cli.commands.workflow import given
+    from logist.cli.show.graph import graph_lines
+    from logist.cli.show.spoken import without_comments
+
+    loaded = given.one(environment, name)
+    workflow = loaded.workflow
+    if workflow is None:
+        raise given.broken(loaded)
+    data = _data(workflow, loaded)
+    errors = given.errors(environment, loaded)
+    code = InvalidFile.exit_code if errors else 0
+    if mermaid:
+        diagram = without_comments(data["mermaid"]) if workflow.mermaid else _drawn_for_people(workflow)
+        return Output(data, raw=diagram, diagnostics=errors, exit_code=code)
+    above = [*_head(workflow, loaded), "", *graph_lines(workflow), ""]
+    table = Table(("ID", "KIND", "ROLE", "TITLE"), [_row(step) for step in workflow.steps])
+    lines = list(_prompts(workflow)) if prompts else ()
+    return Output(data, lines, errors, code, above=above, table=table)
+
+
+def _drawn_for_people(workflow: Workflow) -> str:
+    """The diagram of a list of steps with its configuration, without what is meant for agents alone."""
+    from logist.core.workflow import drawing
+
+    steps = tuple(step.model_copy(update={"agent_role": None}) for step in workflow.steps)
+    return drawing.source(workflow.model_copy(update={"steps": steps}))
+
+
+def _data(workflow: Workflow, loaded: Loaded) -> dict[str, Any]:
+    from logist.core.workflow import drawing
+
+    return {
+        "name": workflow.name,
+        "description": workflow.description,
+        "file": str(loaded.path),
+        "start": workflow.start,
+        "steps": [_step(step) for step in workflow.steps],
+        "edges": [edge.model_dump(mode="json") for edge in workflow.edges],
+        "mermaid": drawing.source(workflow),
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    """As it is written in a file, with the fields that are most asked for in any case."""
+    from logist.core.workflow.written import written
+
+    always = {"prompt": step.prompt, "guidance": list(step.guidance), "role": step.role}
+    return {**always, **written(step)}
+
+
+def _head(workflow: Workflow, loaded: Loaded) -> Iterator[Line]:
+    about = f": {' '.join(workflow.description.split())}" if workflow.description.strip() else ""
+    yield Span(workflow.name, "bold"), about
+    yield (Span(f"file: {loaded.path}", "dim"),)
+
+
+def _row(step: Step) -> tuple[Span | str, ...]:
+    kind = "manual" if step.is_manual else str(step.step_type)
+    return Span(step.id, "bold"), kind, step.role or "-", step.name
+
+
+def _prompts(workflow: Workflow) -> Iterator[Line]:
+    """What a person reads of each step that has something to read."""
+    for step in workflow.steps:
+        if not step.prompt.strip() and not step.guidance:
+            continue
+        yield ""
+        yield Span(step.id, "bold"), f"  {step.name}" if step.name != step.id else ""
+        yield from (f"  - {' '.join(hint.split())}" for hint in step.guidance)
+        yield from (f"  {line}".rstrip() for line in step.prompt.strip().splitlines())

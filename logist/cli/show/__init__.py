@@ -1,0 +1,1 @@
+"""What people see: tables, bars, drawings, and the one place that prints."""

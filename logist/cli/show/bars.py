@@ -1,0 +1,107 @@
+"""Bars of several pieces, one below the other, as wide as the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from logist.cli.show.output import Line, Span
+from logist.cli.show.render import clean, display_width
+
+FULL = ("█", "▓", "▒", "░")
+PLAIN = ("#", "=", "-", ".")
+"""What the pieces are drawn with, where there is no Unicode; each piece differs without its colour too."""
+SHORTEST = 10
+"""Columns that a bar gets at least, however narrow the terminal."""
+LONGEST = 60
+LABEL = 40
+
+
+class Bar(NamedTuple):
+    """One line."""
+
+    label: str
+    pieces: tuple[int, ...]
+    """How much of each, in the order of the legend; what is below zero is nothing."""
+    told: str
+    """Stands behind the bar."""
+
+
+class Piece(NamedTuple):
+    """What a piece of every bar stands for."""
+
+    name: str
+    style: str
+
+
+def bars(rows: Sequence[Bar], legend: Sequence[Piece], columns: int, *, unicode: bool) -> list[Line]:
+    """A line for each row, the largest as long as there is room for, and the legend where there are several pieces."""
+    marks = FULL if unicode else PLAIN
+    label = min(LABEL, max((display_width(_line(row.label)) for row in rows), default=0))
+    told = max((display_width(row.told) for row in rows), default=0)
+    room = min(LONGEST, max(SHORTEST, columns - label - told - 4))
+    most = max((_sum(row.pieces) for row in rows), default=0)
+    lines = [_bar(row, legend, marks, label, room, most) for row in rows]
+    return [*lines, *([_legend(legend, marks, label)] if len(legend) > 1 and rows else [])]
+
+
+def _bar(row: Bar, legend: Sequence[Piece], marks: Sequence[str], label: int, room: int, most: int) -> Line:
+    lengths = cells(row.pieces, room, most)
+    drawn = [
+        Span(mark * length, piece.style)
+        for piece, mark, length in zip(legend, marks, lengths, strict=False)
+        if length
+    ]
+    return (_padded(row.label, label), "  ", *drawn, " " * (room - sum(lengths)), "  ", row.told)
+
+
+def cells(pieces: Sequence[int], room: int, most: int) -> list[int]:
+    """How long each piece is in a bar of which `most` would fill `room`; what is there at all is seen, if it can be.
+
+    Together they are as long as the bar as a whole, rounded.
+    """
+    amounts = [max(0, piece) for piece in pieces]
+    total = sum(amounts)
+    if not total or not most:
+        return [0] * len(amounts)
+    length = max(1, round(room * total / most))
+    lengths = [amount * length // total for amount in amounts]
+    by_rest = sorted(range(len(amounts)), key=lambda n: (-(amounts[n] * length % total), n))
+    for n in by_rest[: length - sum(lengths)]:
+        lengths[n] += 1
+    for n, amount in enumerate(amounts):
+        longest = max(range(len(lengths)), key=lengths.__getitem__)
+        if amount and not lengths[n] and lengths[longest] > 1:
+            lengths[n], lengths[longest] = 1, lengths[longest] - 1
+    return lengths
+
+
+def _legend(legend: Sequence[Piece], marks: Sequence[str], label: int) -> Line:
+    line: list[Span | str] = [" " * label]
+    for piece, mark in zip(legend, marks, strict=False):
+        line += ["  ", Span(mark, piece.style), f" {piece.name}"]
+    return tuple(line)
+
+
+def _padded(text: str, width: int) -> str:
+    """One line of exactly so many columns."""
+    text = cut(text, width)
+    return text + " " * (width - display_width(text))
+
+
+def cut(text: str, width: int) -> str:
+    """One line of at most so many columns."""
+    text = _line(text)
+    if display_width(text) <= width:
+        return text
+    while text and display_width(text) > width - 1:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+def _line(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def _sum(pieces: Sequence[int]) -> int:
+    return sum(max(0, piece) for piece in pieces)

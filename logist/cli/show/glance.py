@@ -1,0 +1,160 @@
+"""What `job list` and `job status` read off a state.json, as the JSON object it is. Imports little."""
+
+from __future__ import annotations
+
+import json
+import os
+from operator import index
+from types import NoneType
+from typing import Any
+
+from logist.cli.show.output import Span
+from logist.core.machine import advice
+from logist.core.money import amounts
+from logist.regular_files import read_regular
+from logist.store.listing import REBUILD
+
+UNKNOWN = "?"
+"""Shown for a job whose state can't be read."""
+RUNNING = {"PENDING": "RUNNING", "REVIEW_REQUIRED": "REVIEWING"}
+"""What is shown, and never written, while an agent is out."""
+STATUSES = (*advice.STATUSES, *RUNNING.values(), UNKNOWN)
+
+COLORS = {
+    "SUCCESS": "green",
+    "STUCK": "red bold",
+    "FAILED": "red",
+    "CANCELED": "red",
+    "APPROVAL_REQUIRED": "yellow bold",
+    "HALTED_COST": "red",
+    "HALTED_TIME": "red",
+    "HALTED_ITERATION": "red",
+    "SUSPENDED": "yellow",
+    "RUNNING": "blue bold",
+    "REVIEWING": "blue bold",
+    UNKNOWN: "red bold",
+}
+
+ROLE_COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+"""Those that a role may have; a history from elsewhere may name any."""
+DOER = {"agent_role": "Worker", "agent_role_source": "default", "badge": "", "color": None}
+"""Of a job that is older than roles, or than this field of them; the next change writes it."""
+
+State = dict[str, Any]
+
+_SHAPE: tuple[tuple[str, type | tuple[type, ...]], ...] = (
+    ("status", str),
+    ("awaiting", (str, NoneType)),
+    ("stuck", (dict, NoneType)),
+    ("agent_role", str),
+    ("badge", str),
+    ("color", (str, NoneType)),
+    ("usage", dict),
+    ("rank", int),
+    ("tags", list),
+    ("title", str),
+    ("created_at", str),
+    ("updated_at", str),
+)
+
+
+def status_span(status: str) -> Span:
+    """A status in its colour."""
+    return Span(status, COLORS.get(status, "cyan"))
+
+
+def role_span(name: str, badge: object = "", color: object = None) -> Span:
+    """A role in its colour, with its badge, as far as they were recorded."""
+    style = f"{color} bold" if color in ROLE_COLORS else "bold"
+    return Span(name, style, badge if isinstance(badge, str) else "")
+
+
+def fork_lines(forked: object) -> list[str]:
+    """What a job was forked from, in a line; none for a job that is no fork."""
+    if not isinstance(forked, dict):
+        return []
+    return [f"forked from {forked.get('job')} at {forked.get('at')}"]
+
+
+def setup_of(folder: str) -> dict[str, Any] | None:
+    """How the last setup of a job's workspace went; None where none was tried."""
+    try:
+        stamp = json.loads(read_regular(os.path.join(folder, "setup.json")))
+        names = ("at", "source", "seconds", "failed", "log", "key")
+        return {name: stamp[name] for name in names}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def setup_line(setup: dict[str, Any]) -> str:
+    """The same for a person."""
+    if setup["failed"]:
+        return f"setup failed: {' '.join(str(setup['failed']).split())} (output: logs/{setup['log']})"
+    done = "copied from the cache" if setup["source"] == "cache" else "done"
+    return f"setup: {done} in {setup['seconds']} s at {setup['at']}"
+
+
+def assignee(state: State) -> str | None:
+    """Who is to do the manual step that a job waits at, if its workflow names somebody: a person, or a role."""
+    doers = state.get("doers")
+    waits = state.get("awaiting") == "manual" and isinstance(doers, dict)
+    doer = doers.get(state.get("step")) if waits and doers else None
+    name = doer.get("role") if isinstance(doer, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def row(job_id: str, state: State, *, running: bool = False) -> dict[str, Any]:
+    """A job in a listing, as JSON. Raises KeyError or TypeError for a state that Logist did not write."""
+    if "color" not in state:
+        state = {**DOER, **state}
+    for name, wanted in _SHAPE:
+        if not isinstance(state[name], wanted):
+            raise TypeError(name)
+    status, stuck, usage = state["status"], state["stuck"], state["usage"]
+    kind = stuck["kind"] if stuck else None
+    return {
+        "id": job_id,
+        "status": RUNNING[status] if running else status,
+        "awaiting": state["awaiting"],
+        "stuck_kind": kind,
+        "role": state["agent_role"],
+        "assignee": assignee(state),
+        "badge": state["badge"],
+        "color": state["color"],
+        "cost_cents": index(usage["cumulative_cost"]),
+        "cost_microcents": index(usage["cumulative_cost_microcents"]),
+        "rank": state["rank"],
+        "tags": state["tags"],
+        "title": state["title"],
+        "parent": parent if isinstance(parent := state.get("parent"), str) else None,
+        "created_at": state["created_at"],
+        "updated_at": state["updated_at"],
+        "next_command": advice.answer(state, job_id, running=running),
+    }
+
+
+def unknown_row(job_id: str) -> dict[str, Any]:
+    """A job whose state can't be read, in a listing."""
+    empty = dict.fromkeys(
+        ("awaiting", "stuck_kind", "role", "assignee", "badge", "color", "cost_cents", "cost_microcents")
+    )
+    rest = {"rank": 0, "tags": [], "title": "", "parent": None, "created_at": "", "updated_at": ""}
+    return {
+        "id": job_id,
+        "status": UNKNOWN,
+        **empty,
+        **rest,
+        "next_command": REBUILD,
+    }
+
+
+def cells(shown: dict[str, Any]) -> tuple[Span | str, ...]:
+    """A row as a person sees it: id, status, role with its badge or the assignee of a step, cost, title."""
+    if shown["status"] == UNKNOWN:
+        return shown["id"], status_span(UNKNOWN), "", "", ""
+    cost = amounts.dollars(amounts.join(shown["cost_cents"], shown["cost_microcents"]))
+    marked = shown["badge"] or shown["color"]
+    role = role_span(shown["role"], shown["badge"], shown["color"]) if marked else shown["role"]
+    if shown["assignee"] not in (None, shown["role"]):
+        role = shown["assignee"]
+    return shown["id"], status_span(shown["status"]), role, cost, shown["title"]

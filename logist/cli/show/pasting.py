@@ -1,0 +1,66 @@
+"""Commands that are printed are about the jobs of the command that prints them: they get its --jobs-dir."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from shlex import quote
+from typing import Any
+
+from logist.cli.show.output import Command, Diagnostic, Line, Output, Span
+
+_COMMAND = re.compile(r"\blogist (?:job [a-z]+|run|doctor)\b")
+_COMMANDS = ("next_command", "switch_command", "command")
+"""Keys of JSON data that hold commands."""
+_ROWS = ("jobs", "waiting", "workflow", "children", "commands")
+"""Keys whose value holds such data; what agents wrote is never looked at."""
+
+
+def pasteable(text: str, jobs_dir: str | None) -> str:
+    """The text, its commands with the directory of jobs that was named, if one was."""
+    if not jobs_dir or "--jobs-dir" in text:
+        return text
+    return _COMMAND.sub(lambda found: f"{found[0]} --jobs-dir {quote(jobs_dir)}", text)
+
+
+def diagnostics(items: tuple[Diagnostic, ...], jobs_dir: str | None) -> tuple[Diagnostic, ...]:
+    """The same of diagnostics."""
+    if not jobs_dir:
+        return items
+    return tuple(
+        item._replace(
+            message=pasteable(item.message, jobs_dir), fix=item.fix and pasteable(item.fix, jobs_dir)
+        )
+        for item in items
+    )
+
+
+def output(result: Output, jobs_dir: str | None) -> Output:
+    """The same of all that a command gives back."""
+    if not jobs_dir:
+        return result
+    return result._replace(
+        data=_data(result.data, jobs_dir) if not isinstance(result.data, Iterator) else result.data,
+        lines=[_line(line, jobs_dir) for line in result.lines],
+        diagnostics=diagnostics(result.diagnostics, jobs_dir),
+    )
+
+
+def _line(line: Line, jobs_dir: str) -> Line:
+    if isinstance(line, str):
+        return line
+    return tuple(_span(span, jobs_dir) for span in line)
+
+
+def _span(span: Span | str, jobs_dir: str) -> Span | str:
+    return span._replace(text=pasteable(span.text, jobs_dir)) if isinstance(span, Command) else span
+
+
+def _data(data: Any, jobs_dir: str) -> Any:
+    if isinstance(data, list):
+        return [_data(each, jobs_dir) for each in data]
+    if not isinstance(data, dict):
+        return data
+    texts = {key: data[key] for key in _COMMANDS if isinstance(data.get(key), str)}
+    rows = {key: _data(data[key], jobs_dir) for key in _ROWS if key in data}
+    return {**data, **{key: pasteable(text, jobs_dir) for key, text in texts.items()}, **rows}

@@ -1,0 +1,48 @@
+"""A bar on the terminal while many histories are worked through."""
+
+from __future__ import annotations
+
+from logist.cli.show import render
+
+CELLS = 24
+EVERY = 500
+"""Interactions after which the bar is drawn again though no history is done."""
+
+
+class Progress:
+    """Drawn on standard error if that is a terminal; it reads no clock, so it shows no times."""
+
+    def __init__(self, total: int) -> None:
+        """`total`: how many histories there are."""
+        self._total = total
+        self._done = 0
+        self._interactions = 0
+        self._drawn = ""
+
+    def tick(self) -> None:
+        """One more interaction."""
+        self._interactions += 1
+        if self._interactions % EVERY == 0:
+            self._draw()
+
+    def done(self) -> None:
+        """One more history."""
+        self._done += 1
+        if self._text() != self._drawn:
+            self._draw()
+
+    def clear(self) -> None:
+        """Takes the bar away, so that lines can be written, until it is drawn again."""
+        if self._drawn:
+            render.progress("")
+            self._drawn = ""
+
+    def _draw(self) -> None:
+        self._drawn = self._text()
+        render.progress(
+            f"{self._drawn} {self._done:,}/{self._total:,} histories, {self._interactions:,} interactions"
+        )
+
+    def _text(self) -> str:
+        full = CELLS * self._done // max(1, self._total)
+        return f"[{'#' * full}{'.' * (CELLS - full)}]"

@@ -1,0 +1,195 @@
+"""How jobs look: the JSON of a result, and the lines a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from logist.cli.show.glance import role_span, status_span
+from logist.cli.show.output import Command, Line, Output, Span, notes, warnings
+from logist.core.answer import plans
+from logist.core.answer.evidence import unnamed_changes
+from logist.core.history import newer
+from logist.core.machine import decisions
+from logist.core.model import Change, Interaction
+from logist.core.review import findings
+from logist.jobs.base.result import Result
+
+UNCHANGED = "no file was changed"
+FINDINGS = 5
+"""Of a review, that a person sees of an interaction; --json has all."""
+
+
+def result_output(result: Result, *, steps: Sequence[Result] | None = None) -> Output:
+    """What a command that changed a job gives back; `steps` of a run have been printed already."""
+    state = result.state
+    entries = [entry for step in steps or [result] for entry in step.entries]
+    data = {
+        "job": result.job_id,
+        "status": state.status.value,
+        "awaiting": state.awaiting,
+        "revision": state.revision,
+        "reason": state.reason,
+        "stuck": state.stuck.model_dump(mode="json") if state.stuck else None,
+        "attempts": state.attempts,
+        "usage": state.usage.model_dump(mode="json"),
+        "interactions": [entry_row(entry) for entry in entries],
+        "next_command": result.next_command,
+    }
+    lines = [] if steps else step_lines(result)
+    diagnostics = notes(result.notes) + warnings(result.warnings)
+    return Output(data, [*lines, *standing_lines(result)], diagnostics, result.exit_code)
+
+
+def step_lines(result: Result) -> list[Line]:
+    """What a step recorded, in short."""
+    return [line for entry in result.entries for line in entry_lines(entry)]
+
+
+def prefixed(job: str, lines: list[Line]) -> list[Line]:
+    """The same lines, each beginning with the job it is about."""
+    return [(f"{job} ", *((line,) if isinstance(line, str) else line)) for line in lines]
+
+
+def standing_lines(result: Result) -> list[Line]:
+    """Where a job stands now, and what answers that."""
+    state = result.state
+    lines: list[Line] = [(Span(result.job_id, "bold"), " is ", status_span(state.status.value))]
+    told = bool(result.entries) and result.entries[-1].reason == state.reason
+    if state.reason and not told:
+        lines.append(f"  {' '.join(state.reason.split())}")
+    return [*lines, (Command(f"next: {result.next_command}", "dim"),)]
+
+
+def entry_row(entry: Interaction) -> dict[str, Any]:
+    """An interaction in short, as JSON."""
+    return {
+        "sequence": entry.sequence,
+        "timestamp": entry.timestamp,
+        "kind": entry.kind.value,
+        "actor": entry.actor.value,
+        "role": entry.observed.role if entry.observed else None,
+        "state_before": entry.state_before.value,
+        "state_after": entry.state_after.value,
+        "status": entry.response.status,
+        "actions": entry.response.actions,
+        "summary": entry.response.summary_for_supervisor,
+        "evidence_files": entry.response.evidence_files,
+        "unchanged": is_unchanged(entry),
+        "changed_files": [change.path for change in _changes(entry)],
+        "unnamed_changes": [
+            change.path for change in unnamed_changes(_changes(entry), entry.response.evidence_files)
+        ],
+        "reason": entry.reason,
+        "warnings": entry.response.warnings,
+        "simulated": entry.simulated,
+        "usage": entry.usage.model_dump(mode="json"),
+        "note": entry.steward.note if entry.steward else None,
+        "route": entry.route,
+    }
+
+
+def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Line]:
+    """An interaction in short, for a person: who, what, where to.
+
+    Without `every_decision` it names only those decisions that could not judge a condition.
+    """
+    who = entry.observed.role if entry.observed else entry.actor.value
+    what = ", ".join(entry.response.actions) or (_no_answer(entry) if entry.kind == "ask" else _deed(entry))
+    given = " (given, not asked)" if entry.simulated else ""
+    verdict = f", verdict {entry.command['verdict']}" if entry.command.get("verdict") else ""
+    lines: list[Line] = [
+        (
+            Span(f"#{entry.sequence}", "dim"),
+            " ",
+            role_span(who, entry.request.metadata.get("badge"), entry.request.metadata.get("color")),
+            f": {what}{verdict}{given}, {entry.state_before} -> ",
+            status_span(entry.state_after.value),
+        )
+    ]
+    said = [*_setup(entry), *_tools(entry), *told(entry.response.summary_for_supervisor, entry.reason)]
+    said += [UNCHANGED] if is_unchanged(entry) else []
+    said += _findings(entry)
+    if every_decision:
+        said += map(decisions.decision_line, entry.route)
+    else:
+        said += decisions.fallback_lines(entry.route)
+    said += newer.warnings([entry])
+    plan = plans.lines(entry.response.output) if _is_plan(entry) else []
+    return [*lines, *(f"   {' '.join(text.split())}" for text in said), *(f"     {line}" for line in plan)]
+
+
+def _is_plan(entry: Interaction) -> bool:
+    return bool(entry.command.get("plan")) and plans.is_plan(entry.response.output)
+
+
+def _no_answer(entry: Interaction) -> str:
+    return "breach" if entry.observed and entry.observed.refusals else "no valid answer"
+
+
+def _setup(entry: Interaction) -> list[str]:
+    """How the workspace was set up for this step, where that was done for it."""
+    setup = entry.request.metadata.get("setup")
+    if not isinstance(setup, dict) or "seconds" not in setup:
+        return []
+    how = "copied from the cache" if setup.get("source") == "cache" else "done"
+    return [f"setup: {how} in {setup['seconds']} s"]
+
+
+def _tools(entry: Interaction) -> list[str]:
+    """Which tools a model called, how often, and how many of the calls failed."""
+    failed = entry.response.tools_failed or {}
+    counted = ", ".join(
+        _counted(name, count, failed.get(name)) for name, count in entry.response.tools.items()
+    )
+    return [f"tools: {counted}"] if counted else []
+
+
+def _counted(name: str, count: Any, failed: Any) -> str:
+    calls = f"{name} x {count}" if count != 1 else name
+    return f"{calls} ({'failed' if failed == count == 1 else f'{failed} failed'})" if failed else calls
+
+
+def is_unchanged(entry: Interaction) -> bool:
+    """Whether a doer says that it is done, and has changed no file though it might."""
+    observed = entry.observed
+    return bool(observed and observed.unchanged) and entry.response.actions == ["COMPLETED"]
+
+
+def _changes(entry: Interaction) -> list[Change]:
+    """What an agent changed, without what programs left in caches."""
+    return [change for change in entry.observed.changes if not change.cache] if entry.observed else []
+
+
+def _findings(entry: Interaction) -> list[str]:
+    """How checks came out, and what a reviewer found."""
+    results = entry.observed.checks if entry.observed else []
+    found = entry.command.get("findings")
+    shown = found[:FINDINGS] if isinstance(found, list) else []
+    more = len(found) - len(shown) if isinstance(found, list) else 0
+    return [
+        *(f"{result.get('check')} ({result.get('severity')}): {findings.how(result)}" for result in results),
+        *(findings.line(each) for each in shown),
+        *([f"... and {more} more findings"] if more else []),
+    ]
+
+
+def _deed(entry: Interaction) -> str:
+    """What a steward or the system did; of a switch of role, from which to which."""
+    if entry.kind == "approve":
+        against = ", against the review" if entry.command.get("override") else ""
+        carrier = entry.command.get("carried_out_by")
+        return f"approve{against}" + (f", {carrier} carries it out" if carrier else "")
+    if entry.kind == "fork":
+        return f"fork of {entry.command.get('from')} at {entry.command.get('at')}"
+    roles = entry.command.get("from"), entry.command.get("to")
+    return " ".join(
+        [entry.kind.value, " -> ".join(map(str, roles))] if entry.kind == "role" else [entry.kind]
+    )
+
+
+def told(summary: str, reason: str) -> list[str]:
+    """What came out, and why it led where it led; only once if the reason is, or ends with, the summary."""
+    if not summary or " ".join(reason.split()).endswith(" ".join(summary.split())):
+        return [reason] if reason else []
+    return [summary, f"why: {reason}"] if reason else [summary]

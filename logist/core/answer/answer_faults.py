@@ -1,0 +1,215 @@
+"""Says in words for a steward what is wrong with an answer's JSON: as text, and by the schema."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from logist.core.model import JsonObject
+from logist.core.text.outermost import Span
+
+MAX_DEPTH = 100
+MAX_DIGITS = 1000
+MAX_READ = 20
+MAX_NAMED = 3
+"""Of the faults by the schema: how many are looked at, and how many are named."""
+
+_EXPECTED = {
+    "action": "exactly one of COMPLETED, STUCK, RETRY",
+    "evidence_files": "an array of paths, empty if there are none",
+    "summary_for_supervisor": "a string of at most 1000 characters",
+}
+_TYPES = {
+    "object": "an object",
+    "array": "an array",
+    "string": "a string",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+}
+
+
+class UnreadableError(Exception):
+    """Text that is no JSON value of the kind asked for; never leaves the core."""
+
+
+def parse(piece: str, span: Span) -> JsonObject:
+    """The object in `piece`; UnreadableError for anything that strict JSON would not take, or not take one way."""
+    if span.ending != "closed":
+        raise UnreadableError("is cut off: its end is missing")
+    if span.depth > MAX_DEPTH:
+        raise UnreadableError(f"is nested {span.depth} levels deep; at most {MAX_DEPTH} are read")
+    try:
+        value: JsonObject = json.loads(
+            piece,
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_int=_integer,
+            parse_float=_finite,
+        )
+    except json.JSONDecodeError as error:
+        raise UnreadableError(f"is not valid JSON: {_slip(piece, error.pos)}") from None
+    except RecursionError:
+        raise UnreadableError("is nested too deep to be read") from None
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        key, count = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise UnreadableError(f"has the key {shown(key)} {count} times; expected each key once")
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise UnreadableError(f"has the value {name}, which is not JSON")
+
+
+def _integer(digits: str) -> int:
+    # Python's own bound can be moved by the environment, and a verdict must not depend on that.
+    if len(digits) > MAX_DIGITS:
+        raise UnreadableError(f"has a number of {len(digits)} digits; at most {MAX_DIGITS} are read")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if len(digits) > MAX_DIGITS or math.isinf(value):
+        raise UnreadableError(f"has a number that is too large: {digits[:20]}")
+    return value
+
+
+def _slip(piece: str, position: int) -> str:
+    """What is wrong near `position`. In our words: the decoder's change with the Python version."""
+    if piece[position : position + 1] < " ":
+        return "a string has a line break or control character that is not escaped"
+    before, after = piece[:position].rstrip(), piece[position : position + 200].lstrip()
+    if (before.endswith(",") and after[:1] in ("}", "]")) or re.match(r",\s*[}\]]", after):
+        return "a comma stands before the closing bracket"
+    slips = (
+        (r"['‘’“”]", "strings and keys need straight double quotes"),
+        (r"/[/*]|#", "JSON has no comments"),
+        (r"(?:True|False|None)\b", "true, false and null are written small"),
+        (r"[\w$]", "a key or string without quotes, or a comma or quote is missing"),
+    )
+    for pattern, words in slips:
+        if re.match(pattern, after):
+            return words
+    return f"unexpected {shown(after[:10])}"
+
+
+def faults(document: JsonObject, schema: JsonObject) -> list[str]:
+    """What keeps `document` from being valid by `schema`, one fault a field and the first few; empty if it is."""
+    return _named(document, schema, _words)
+
+
+def output_faults(output: Any, schema: JsonObject) -> list[str]:
+    """The same of an answer's `output` and the schema of that."""
+    return _named(output, schema, _words_of_output)
+
+
+def _named(document: Any, schema: JsonObject, words: Callable[[ValidationError], str]) -> list[str]:
+    errors = _validator(schema).iter_errors(document)
+    first: dict[tuple[str | int, ...], str] = {}
+    for error in islice(errors, MAX_READ):
+        first.setdefault(tuple(error.absolute_path), words(error))
+    return list(first.values())[:MAX_NAMED]
+
+
+def _validator(schema: JsonObject) -> Draft202012Validator:
+    return _validator_of(json.dumps(schema))  # in JSON 1 is not true, unlike in Python
+
+
+@lru_cache(maxsize=16)
+def _validator_of(text: str) -> Draft202012Validator:
+    """Of the last few schemas: looked up for every answer, and made but once."""
+    return Draft202012Validator(json.loads(text))
+
+
+def _words(error: ValidationError) -> str:
+    """A fault as a sentence that names the field and what was expected."""
+    path = [str(part) if isinstance(part, str) else f"[{part}]" for part in error.absolute_path]
+    inside = path[1:] if path[:1] == ["response"] else path
+    name = f"`{'.'.join(inside).replace('.[', '[')}`" if inside else "the exit command"
+    value, limit = error.instance, error.validator_value
+    match error.validator:
+        case "required":
+            missing = [key for key in limit if key not in value]
+            return "; ".join(f"{name} has no `{key}`{_expected(key)}" for key in missing)
+        case "additionalProperties":
+            extra = next(key for key in value if key not in error.schema.get("properties", {}))
+            return f"{name} has the unknown key {shown(extra)}; more data belongs into `metadata`"
+        case "enum":
+            return f"{name} is {shown(value)}; expected exactly one of {', '.join(map(str, limit))}"
+        case "type":
+            wanted = _expected(inside[-1] if inside else "") or f"; expected {_TYPES.get(str(limit), limit)}"
+            return f"{name} is {shown(value)}{wanted}"
+        case "maxLength":
+            return f"{name} has {len(value)} characters; at most {limit} are allowed"
+        case "maxItems":
+            return f"{name} has {len(value)} items; at most {limit} are allowed"
+        case "minLength" if inside[:1] == ["evidence_files"]:
+            return f"{name} is empty; expected a path in the workspace"
+        case "minLength":
+            return f"{name} has {len(value)} characters; at least {limit} are expected"
+        case "pattern" if inside[:1] == ["evidence_files"]:
+            return f"{name} is {shown(value)}, {_path_fault(value)}; expected a path in the workspace"
+    return f"{name} is {shown(value)}, which the schema does not allow"
+
+
+def _words_of_output(error: ValidationError) -> str:
+    """A fault as a sentence that names the field of the output."""
+    path = ["output", *(str(part) if isinstance(part, str) else f"[{part}]" for part in error.absolute_path)]
+    name = f"`{'.'.join(path).replace('.[', '[')}`"
+    value, limit = error.instance, error.validator_value
+    match error.validator:
+        case "required":
+            missing = next(key for key in limit if key not in value)
+            return f"{name} has no `{missing}`"
+        case "type":
+            wanted = [limit] if isinstance(limit, str) else limit
+            return (
+                f"{name} is {shown(value)}; expected {' or '.join(_TYPES.get(each, each) for each in wanted)}"
+            )
+        case "enum":
+            return f"{name} is {shown(value)}; expected one of {', '.join(map(shown, limit))[:300]}"
+        case "minItems" | "minLength" if not value:
+            return f"{name} is empty"
+    return f"{name} is {shown(value)}, which its schema does not allow ({error.validator}: {shown(limit)})"
+
+
+def _expected(key: str) -> str:
+    return f"; expected {_EXPECTED[key]}" if key in _EXPECTED else ""
+
+
+def _path_fault(path: str) -> str:
+    """Why the schema's pattern refuses a path; the pattern decides, this only names the cause."""
+    causes = (
+        (r"[/\\]|[A-Za-z]:", "an absolute path"),
+        (r"[A-Za-z][\w+.-]*:[/\\]", "an address"),
+        (r"~", "a path into a home directory"),
+        (r"[./]*$", "the workspace itself or a place outside"),
+        (r"(?:[\s\S]*[/\\])?\.\.(?:[/\\]|$)", "a path that leaves its directory by `..`"),
+    )
+    for pattern, words in causes:
+        if re.match(pattern, path):
+            return words
+    return "a path with control characters"
+
+
+def shown(value: Any) -> str:
+    """A value of an agent as it can stand in a sentence: JSON, cut to 60 characters."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,249 @@
+"""Reads the one exit command out of an agent's answer, or says why there is none. It repairs nothing.
+
+The rules, all of them on the side of asking a person:
+
+- Only outermost objects with an `action` key count (`outermost` says what is outermost); a wrapper
+  `{"response": {...}}`, alone or beside a `request`, is taken off first. Lists never count.
+- All that count must be equal, and valid by the schema.
+- What opens like an object and breaks off with the answer makes it STUCK, whatever else is there;
+  so does something that reads like an exit command but is not JSON.
+- Text before the exit command is allowed; text after it, and a code fence around it, is a warning.
+- Paths stay as the agent wrote them, except that `./a`, `a//b` and `a/` are read as `a`, `a/b` and `a`,
+  with a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from logist.core.answer import answer_faults
+from logist.core.answer.answer_faults import UnreadableError
+from logist.core.model import ExitAction, JsonObject
+from logist.core.text.outermost import FENCE, Found, Span, outermost
+
+MAX_CHARACTERS = 1 << 18
+"""Longer answers are not read: an exit command is a few lines."""
+
+BROKEN_OFF = (
+    "the answer breaks off inside a JSON object or list: "
+    "its end is missing, or a quote or line break in a string is not escaped"
+)
+NOT_UTF8 = "the answer is not valid UTF-8"
+"""The reason for an answer that `decode` calls broken."""
+
+_KEY = re.compile(r'"action"|\\u')  # where neither stands, no object has the key
+_LOOKS_LIKE_ONE = re.compile(
+    r"""["“”]action["“”]\s*["“”:]"""
+    r"""|(?:['‘’]action['‘’]|(?<!["'\w])action)\s*:\s*["'“”‘’]?(?:COMPLETED|STUCK|RETRY)\b""",
+    re.IGNORECASE,
+)
+_OTHER_KEYS = re.compile(r'"(?:evidence_files|summary_for_supervisor)"\s*:')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_FENCE_LINE = re.compile(rf"{FENCE}[\w+-]*\s*")
+_SENTENCE_END = re.compile(r"[.!?。！？…]+[\"')\]”’]*(?:\s|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class ExitCommand:
+    """How an agent ended its run."""
+
+    action: ExitAction
+    evidence_files: tuple[str, ...]
+    summary: str
+    output: Any = None
+    metadata: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A valid exit command, or None and the reason, in words for a steward."""
+
+    command: ExitCommand | None = None
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """An outermost object with an `action` key. Canonical JSON is equal for equal values."""
+
+    span: Span
+    response: JsonObject
+    canonical: str
+    wrapped: bool
+    request: str | None
+    """The request beside it, canonical."""
+
+
+def judge(text: str, schema: JsonObject) -> Verdict:
+    """What an answer says. `schema` is llm-chat-schema.json, parsed. Never raises, whatever the text."""
+    if fault := unreadable(text):
+        return Verdict(reason=fault)
+    found = outermost(text)
+    if any(span.ending == "text" for span in found.spans):
+        return Verdict(reason=BROKEN_OFF)
+    try:
+        candidates = list(_candidates(text, found))
+    except UnreadableError as error:
+        return Verdict(reason=str(error))
+    fault = _not_one(text, found, candidates) or _invalid(candidates, schema)
+    if fault:
+        return Verdict(reason=fault)
+    return _verdict(text, candidates)
+
+
+def text_before(text: str) -> str:
+    """What an answer says before its exit command; all of it where that is not to be seen."""
+    spans = [span for span in outermost(text).spans if _KEY.search(text[span.start : span.end])]
+    return (text[: spans[-1].start] if spans else text).strip()
+
+
+def decode(data: bytes) -> tuple[str, bool]:
+    """The text of raw bytes, and whether they were broken UTF-8 (a byte 0xff then reads `\\udcff`)."""
+    return clean(data.decode("utf-8", "surrogateescape"))
+
+
+def clean(text: str) -> tuple[str, bool]:
+    """`text` with every lone surrogate written as `\\udcff`, so that it can be stored; and whether it had any."""
+    cleaned = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return cleaned, len(cleaned) != len(text)
+
+
+def unreadable(text: str) -> str | None:
+    """Why an answer is not even looked at, or None."""
+    if len(text) > MAX_CHARACTERS:
+        return f"the answer is too long: {len(text):,} characters, at most {MAX_CHARACTERS:,} are read"
+    if not text.strip("\ufeff \t\r\n"):
+        return "no exit command: the answer is empty"
+    if _SURROGATE.search(text):
+        return "the answer is not valid Unicode text: it has lone surrogates"
+    return None
+
+
+def _candidates(text: str, found: Found) -> Iterator[_Candidate]:
+    """Every candidate, also repeated ones; UnreadableError for one that is no JSON."""
+    read: dict[str, _Candidate | None] = {}
+    for span in found.spans:
+        piece = text[span.start : span.end]
+        if piece not in read:
+            read[piece] = _candidate(text, piece, span)
+        if known := read[piece]:
+            yield replace(known, span=span)
+
+
+def _candidate(text: str, piece: str, span: Span) -> _Candidate | None:
+    if piece[0] == "[" or not (_KEY.search(piece) or _LOOKS_LIKE_ONE.search(piece)):
+        return None
+    try:
+        value = answer_faults.parse(piece, span)
+    except UnreadableError as error:
+        if not _LOOKS_LIKE_ONE.search(piece):
+            return None
+        line = text.count("\n", 0, span.start) + 1
+        raise UnreadableError(f"the exit command (line {line} of the answer) {error}") from None
+    inner = value.get("response")
+    if "action" in value:
+        return _Candidate(span, value, _canonical(value), wrapped=False, request=None)
+    if isinstance(inner, dict) and "action" in inner and value.keys() <= {"request", "response"}:
+        request = _canonical(value["request"]) if "request" in value else None
+        return _Candidate(span, inner, _canonical(inner), wrapped=True, request=request)
+    return None
+
+
+def _canonical(value: Any) -> str:
+    """Unlike Python's `==`, this tells 1 from true."""
+    return json.dumps(value, sort_keys=True)
+
+
+def _not_one(text: str, found: Found, candidates: list[_Candidate]) -> str | None:
+    """Why there is not exactly one distinct candidate."""
+    if not candidates:
+        return "no exit command: " + _what_there_is(text, found)
+    distinct = {candidate.canonical: candidate.response for candidate in candidates}
+    if len(distinct) > 1:
+        actions = [answer_faults.shown(response["action"]) for response in distinct.values()]
+        return f"{len(actions)} different exit commands ({', '.join(actions[:5])}); expected exactly one"
+    if len(_requests(candidates)) > 1:
+        return "the exit command stands beside different requests; expected exactly one"
+    return None
+
+
+def _requests(candidates: list[_Candidate]) -> set[str]:
+    return {candidate.request for candidate in candidates if candidate.request is not None}
+
+
+def _what_there_is(text: str, found: Found) -> str:
+    """What a steward sees instead of an exit command."""
+    for spans, where in ((found.spans, ""), (found.hidden, "code or other braces")):
+        for span in spans:
+            piece = text[span.start : span.end]
+            if _KEY.search(piece) and '"action"' in piece:
+                inside = where or ("a list" if piece[0] == "[" else "another object")
+                return f"the object with an `action` key stands inside {inside}; expected it on its own"
+            if _OTHER_KEYS.search(piece):
+                return "the object has no `action` key; expected COMPLETED, STUCK or RETRY"
+    return "the answer has no JSON object with an `action` key"
+
+
+def _invalid(candidates: list[_Candidate], schema: JsonObject) -> str | None:
+    """Why the one candidate is no valid exit command."""
+    document: JsonObject = {"response": candidates[0].response}
+    for request in _requests(candidates):
+        document["request"] = json.loads(request)
+    if _SURROGATE.search(json.dumps(document, ensure_ascii=False)):
+        return "the exit command is not valid Unicode text: it has lone surrogates"
+    return "; ".join(answer_faults.faults(document, schema)) or None
+
+
+def _verdict(text: str, candidates: list[_Candidate]) -> Verdict:
+    response = candidates[0].response
+    command = ExitCommand(
+        action=ExitAction(response["action"]),
+        evidence_files=tuple(plain_path(path) for path in response["evidence_files"]),
+        summary=response["summary_for_supervisor"],
+        output=response.get("output"),
+        metadata=response.get("metadata"),
+    )
+    return Verdict(command, warnings=tuple(_warnings(text, candidates, command)))
+
+
+def plain_path(path: str) -> str:
+    """A valid path without its empty and `.` segments."""
+    return "/".join(segment for segment in path.split("/") if segment not in ("", "."))
+
+
+def _warnings(text: str, candidates: list[_Candidate], command: ExitCommand) -> Iterator[str]:
+    yield from _around(text, [candidate.span for candidate in candidates])
+    if any(candidate.wrapped for candidate in candidates):
+        yield "the exit command is wrapped in `response`"
+    if len(candidates) > 1:
+        yield f"the exit command is given {len(candidates)} times"
+    for path in candidates[0].response["evidence_files"]:
+        if path != plain_path(path):
+            yield f"evidence {answer_faults.shown(path)} is read as {answer_faults.shown(plain_path(path))}"
+    if (count := _sentences(command.summary)) > 3:
+        yield f"`summary_for_supervisor` has {count} sentences; two or three are asked for"
+
+
+def _around(text: str, spans: list[Span]) -> Iterator[str]:
+    """What the contract does not want around the exit command. Text before it is allowed: models that work with tools
+    say what they did, and they are told to end with the command. Text after it may take back what it says."""
+    after = _lines(text[spans[-1].end :])
+    if any(_FENCE_LINE.fullmatch(line) is None for line in after):
+        yield "the answer has text after its exit command"
+    elif after:
+        yield "the exit command stands in a code fence"
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.strip("\ufeff \t\r")]
+
+
+def _sentences(summary: str) -> int:
+    ends = list(_SENTENCE_END.finditer(summary))
+    rest = summary[ends[-1].end() if ends else 0 :]
+    return len(ends) + bool(rest.strip())

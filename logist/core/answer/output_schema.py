@@ -1,0 +1,149 @@
+"""The shape of an answer's `output`: the JSON Schema that a role declares for it, and that of a question.
+
+A schema may come from a role file that somebody else wrote, and it is applied to whatever a model writes. So it has only
+keywords whose cost is bounded by its own size times that of the output: no references, which can nest without end, and
+no regular expressions, which can take for ever.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
+from logist.core.answer import answer_faults
+from logist.core.model import JsonObject
+from logist.errors import Refused
+
+MAX_CHARACTERS = 16_384
+"""Of a schema as JSON; it is in every prompt of its role."""
+MAX_DEPTH = 20
+
+_SCHEMAS = frozenset({"items", "additionalProperties", "not", "contains"})
+"""Keywords that hold a schema."""
+_LISTS = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
+"""Keywords that hold a list of schemas."""
+_PLAIN = frozenset(
+    {
+        *("$schema", "$id", "$comment", "title", "description", "default", "examples"),
+        *("type", "enum", "const", "required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+    }
+)
+KEYWORDS = _SCHEMAS | _LISTS | _PLAIN | {"properties"}
+
+QUESTION = "question"
+"""The `type` of an output that asks the person who gave the task."""
+SEVERITIES = ("low", "medium", "high")
+_WORDS: JsonObject = {"type": "string", "minLength": 1}
+_OPTION: JsonObject = {
+    "type": ["string", "object"],
+    "minLength": 1,
+    "required": ["label", "value"],
+    "properties": {"label": _WORDS},
+}
+_QUESTION: JsonObject = {
+    "type": "object",
+    "required": ["question"],
+    "properties": {
+        "question": _WORDS,
+        "options": {"type": "array", "items": _OPTION},
+        "severity": {"enum": list(SEVERITIES)},
+    },
+}
+
+_INSTRUCTION = """\
+## Your output
+
+In your role the output is not optional. When you end with {completed}, {place} has to fit this JSON Schema; if it does \
+not, the job stops for a person.
+
+{schema}"""
+
+
+def schema_fault(schema: Any) -> str:
+    """Why something can't be used as an output schema; empty if it can."""
+    if not isinstance(schema, dict):
+        return "must be a JSON Schema (a mapping), or the name of a shipped one"
+    try:
+        text = json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return "must be JSON"
+    if len(text) > MAX_CHARACTERS:
+        return f"has {len(text):,} characters as JSON; at most {MAX_CHARACTERS:,} are allowed"
+    return _fault_of(text)
+
+
+@lru_cache(maxsize=16)
+def _fault_of(text: str) -> str:
+    """Of the last few schemas: a replay looks at that of each answer."""
+    schema = json.loads(text)
+    for fault in _faults(schema, "", 1):
+        return fault
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        place = ".".join(map(str, error.absolute_path))
+        return f"is no JSON Schema: {place or 'it'}: {error.message[:300]}"
+    return ""
+
+
+def _faults(schema: Any, place: str, depth: int) -> Iterator[str]:
+    """Keywords that are not supported, and schemas that nest too deep."""
+    if depth > MAX_DEPTH:
+        yield f"is nested more than {MAX_DEPTH} levels deep"
+        return
+    for keyword, value in schema.items() if isinstance(schema, dict) else ():
+        where = f"{place}.{keyword}" if place else keyword
+        if keyword not in KEYWORDS:
+            yield f"`{where[:200]}` is not supported; supported are {', '.join(sorted(KEYWORDS))}"
+        elif keyword in _SCHEMAS:
+            yield from _faults(value, where, depth + 1)
+        elif keyword in _LISTS and isinstance(value, list):
+            for number, each in enumerate(value):
+                yield from _faults(each, f"{where}[{number}]", depth + 1)
+        elif keyword == "properties" and isinstance(value, dict):
+            for name, each in value.items():
+                yield from _faults(each, f"{where}.{name}", depth + 1)
+
+
+def instruction(schema: JsonObject | None, *, sections: bool) -> str:
+    """What a prompt says of the output; empty without a schema."""
+    if schema is None:
+        return ""
+    return _INSTRUCTION.format(
+        completed="SUCCESS and COMPLETE" if sections else "COMPLETED",
+        place="the JSON under `## Output`" if sections else "`output`",
+        schema=json.dumps(schema, ensure_ascii=False),
+    )
+
+
+def output_fault(output: Any, schema: JsonObject, role: str) -> str:
+    """Which field of an output does not fit what the role declares, and why; empty if all of it fits.
+
+    Raises Refused for a schema that no role can have: a history may come from elsewhere, and what it holds would
+    otherwise be looked up in the network or run as an expression without end.
+    """
+    if fault := schema_fault(schema):
+        why = fault.partition("; ")[0]
+        raise Refused(f"the recorded `output_schema` of the role {role} can't be applied: {why}")
+    if output is None:
+        return f"it has no `output`, which the role {role} has to give (its `output_schema`)"
+    found = "; ".join(answer_faults.output_faults(output, schema))
+    return f"{found} (the `output_schema` of the role {role})" if found else ""
+
+
+def is_question(output: Any) -> bool:
+    """Whether an output asks the person who gave the task."""
+    return isinstance(output, dict) and output.get("type") == QUESTION
+
+
+def question_fault(output: Any) -> str:
+    """Which field of a question does not fit, and why; empty if all of it fits."""
+    if isinstance(text := output.get(QUESTION), str) and not text.strip():
+        return f"`output.{QUESTION}` is empty"
+    return "; ".join(answer_faults.output_faults(output, _QUESTION))

@@ -1,0 +1,86 @@
+"""One interaction as a line of a data set: what was asked and answered, how it ended, what it cost."""
+
+from __future__ import annotations
+
+from logist.core.history.runs import History, Run
+from logist.core.model.base import JsonObject
+from logist.core.model.words import Status
+
+FORMAT = 1
+"""The version of lines that this Logist writes."""
+RECORDED = (
+    *("sequence", "timestamp", "kind", "actor", "step", "attempt", "state_before", "state_after", "reason"),
+    *("simulated", "request", "response", "usage", "observed", "route", "steward", "command"),
+)
+"""Fields of an interaction that a line has as the history has them. Not the rest: places and hashes of one machine, and
+the spec, which is long and the same again and again."""
+LINE = (
+    *(
+        "dataset",
+        "job",
+        "workflow",
+        "sequence",
+        "timestamp",
+        "kind",
+        "actor",
+        "role",
+        "model",
+        "phase",
+        "step",
+    ),
+    *(
+        "attempt",
+        "state_before",
+        "state_after",
+        "outcome",
+        "stuck",
+        "reason",
+        "simulated",
+        "request",
+        "response",
+    ),
+    *("usage", "observed", "route", "steward", "command"),
+)
+"""The fields of a line, in their order. Every line has all of them."""
+
+
+def workflow_name(entry: JsonObject) -> str | None:
+    """The workflow that an interaction says the job follows from here on; None where it doesn't say one."""
+    spec = entry.get("spec")
+    workflow = spec.get("workflow") if isinstance(spec, dict) else None
+    name = workflow.get("name") if isinstance(workflow, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def selected(entry: JsonObject, workflow: str | None) -> JsonObject:
+    """What of an interaction gets into a line; private values are still in it.
+
+    Where no agent was asked there is no request and no response.
+    """
+    after = entry.get("after")
+    stuck = after.get("stuck") if isinstance(after, dict) else None
+    return {
+        **{name: entry.get(name) for name in RECORDED},
+        **({} if _run(entry) else {"request": None, "response": None}),
+        "workflow": workflow,
+        "stuck": stuck if entry.get("state_after") == Status.STUCK else None,
+    }
+
+
+def line(job: str, chosen: JsonObject) -> JsonObject:
+    """The line, of what `selected` gave."""
+    run = _run(chosen)
+    names = run.names if run else {}
+    found = {
+        **chosen,
+        "dataset": FORMAT,
+        "job": job,
+        "outcome": str(run.ended) if run else None,
+        **{name: names.get(name) for name in ("role", "model", "phase")},
+    }
+    return {name: found.get(name) for name in LINE}
+
+
+def _run(entry: JsonObject) -> Run | None:
+    """The run that an interaction is, as statistics count it."""
+    return next((run for run in History().look(entry) if run.ended), None)

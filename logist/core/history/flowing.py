@@ -1,0 +1,218 @@
+"""What the state of a job with a workflow has beside that of others, as the history gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from logist.core.machine import routing, steward
+from logist.core.model import (
+    Doer,
+    ExitAction,
+    Interaction,
+    JsonObject,
+    Kind,
+    Last,
+    Phase,
+    Spawned,
+    State,
+    Status,
+)
+
+JOB = ""
+"""In `State.doers`: who does the steps that have no role of their own."""
+
+SWITCH = "switch"
+"""Why a role is the doer that the steward has put there."""
+
+ASSIGNEE = "assignee"
+"""In `Doer.source`: a manual step names a person, and no role."""
+
+BOOKS = frozenset({Kind.COLLECT, Kind.HALT, Kind.RESTEP, Kind.RERUN, Kind.RESUBMIT, Kind.CANCEL, Kind.FAIL})
+"""Kinds that book what the children have used; a halt does where the children have used up the limits."""
+
+LONGEST_SUMMARY = 200
+"""Characters of a step's summary that later steps read."""
+
+
+def apply(before: State, after: State, entry: Interaction) -> State:
+    """`after`, an entry applied in the way of every job, with what the workflow makes of it."""
+    changes: dict[str, Any] = {**_visited(after, entry)}
+    if after.asked > before.asked:
+        here, counts = entry.step or before.step, before.asked_at or {}
+        changes["asked_at"] = {**counts, here: counts.get(here, 0) + 1}
+    if entry.kind is Kind.ASK:
+        changes |= _answered(after, entry)
+    elif entry.kind is Kind.APPROVE and (before.awaiting == "manual" or "output" in entry.command):
+        changes |= _approved(after, before, entry)
+    elif entry.kind is Kind.RESUBMIT:
+        changes |= {"forced": True if entry.command.get("force") else None}
+        changes |= {} if after.status is Status.WAITING else {"children": []}
+    elif entry.kind is Kind.SPAWN:
+        changes |= _spawned(after, before, entry)
+    elif entry.kind is Kind.COLLECT:
+        changes |= _collected(after, before, entry)
+    changes |= _anew(after.model_copy(update=changes))
+    if after.step != before.step or entry.spec is not None or entry.kind is Kind.ROLE:
+        changes |= _doing(after)
+    return after.model_copy(update=changes) if changes else after
+
+
+def _anew(after: State) -> dict[str, Any]:
+    """Where a step is given away once more, its items are still those of the step before it."""
+    spawned = after.spawned
+    if spawned is None or not after.spawns or not after.output_of == spawned.step == after.step:
+        return {}
+    return {"output_of": spawned.output_of}
+
+
+def _visited(after: State, entry: Interaction) -> dict[str, Any]:
+    taken = any(isinstance(told.get("decision"), str) for told in entry.route)
+    return {"visits": routing.count_visits(after.visits or {}, entry.route)} if taken else {}
+
+
+def _answered(after: State, entry: Interaction) -> dict[str, Any]:
+    """A completed step's output is the last one, also where it gave none."""
+    observed, actions = entry.observed, entry.response.actions
+    if observed is None or observed.phase is not Phase.DOER or actions != [ExitAction.COMPLETED]:
+        return {}
+    unsure = True if entry.command.get("unsure") else None
+    why = entry.command.get("why_unsure")
+    told = (entry.response.metadata or {}).get("suggested_next_stage")
+    step = entry.step or after.step
+    return {
+        **_given(after, step, entry.response.output),
+        **_in_place_of_children(entry),
+        **_said(after, step, entry.response.summary_for_supervisor),
+        "unsure": unsure,
+        "why_unsure": why if isinstance(why, str) else None,
+        "suggested": told if isinstance(told, str) else None,
+    }
+
+
+def _said(after: State, step: str, summary: str) -> dict[str, Any]:
+    """The summary of a step that is done, as the last in the order."""
+    others = {name: said for name, said in (after.summaries or {}).items() if name != step}
+    return {"summaries": {**others, step: summary[:LONGEST_SUMMARY]}}
+
+
+def _approved(after: State, before: State, entry: Interaction) -> dict[str, Any]:
+    """What a steward gives with an approval."""
+    given = entry.command.get("output")
+    changes = {**_given(after, before.step, given), **_in_place_of_children(entry)}
+    if before.awaiting != "manual":
+        last = before.last and before.last.model_copy(update={"output": given})
+        return {**changes, "last": last}
+    name, note = (entry.steward.name, entry.steward.note) if entry.steward else ("a steward", None)
+    said = note or f"done by {name}"
+    return {**changes, **_said(after, before.step, said), "last": _last(entry, name, said, given)}
+
+
+def _in_place_of_children(entry: Interaction) -> dict[str, Any]:
+    """What a steward gave for a step that other jobs do: the entry says it in their form."""
+    results = entry.command.get("results")
+    return {"results": results, "result_items": None} if isinstance(results, list) else {}
+
+
+def _last(
+    entry: Interaction,
+    who: str,
+    said: str,
+    output: Any,
+    evidence: Sequence[str] = (),
+    missing: Sequence[str] = (),
+) -> Last:
+    """What the next prompt quotes of a step that no agent of this job has done."""
+    return Last(
+        sequence=entry.sequence,
+        phase=Phase.DOER,
+        role=who,
+        action=ExitAction.COMPLETED,
+        summary=said,
+        evidence_files=list(evidence),
+        missing=list(missing),
+        output=output,
+    )
+
+
+def _given(after: State, step: str, output: Any) -> dict[str, Any]:
+    return {"outputs": {**after.outputs, step: output}, "output_of": step}
+
+
+def _spawned(after: State, before: State, entry: Interaction) -> dict[str, Any]:
+    children = _children(entry.command)
+    if entry.command.get("fault"):
+        return {"results": None, "result_items": None, "children": [], "spawned": None}
+    spawned = Spawned(
+        sequence=entry.sequence,
+        step=before.step,
+        tag=str(entry.command.get("tag", "")),
+        total=len(children),
+        checkpoint=entry.checkpoint_after or "",
+        output_of=before.output_of,
+    )
+    if not children:
+        nothing: dict[str, Any] = {"results": [], "result_items": None, "children": []}
+        return {**_given(after, before.step, []), **nothing, "spawned": spawned}
+    ids = [str(child.get("id")) for child in children]
+    return {"children": ids, "spawned": spawned, "results": None, "result_items": None, "forced": None}
+
+
+def _collected(after: State, before: State, entry: Interaction) -> dict[str, Any]:
+    if entry.command.get("gathered") != "reached":
+        return {}
+    results = steward.gathered(entry.command)
+    single = bool(entry.command.get("single") and results)
+    output = results[0] if single else results
+    children = _children(entry.command)
+    said = f"{len(results)} of {len(children)} jobs succeeded"
+    done = steward.fitting(entry.command)
+    evidence = dict.fromkeys(path for child in done for path in child.get("evidence_files") or [])
+    missing = dict.fromkeys(path for child in done for path in child.get("missing") or [])
+    who = "one job" if len(children) == 1 else f"{len(children)} jobs"
+    return {
+        **_given(after, before.step, output),
+        **_said(after, before.step, said),
+        "last": _last(entry, who, said, output if single else None, list(evidence), list(missing)),
+        "artefacts": list(dict.fromkeys([*after.artefacts, *evidence])),
+        "results": results,
+        "result_items": steward.gathered_items(entry.command),
+        "children": [],
+        "forced": None,
+    }
+
+
+def runs(entry: Interaction) -> int:
+    """Agents that were at work in the children, as far as this entry books them.
+
+    A step that could be given to nobody is a run too: a circle of such steps has to end.
+    """
+    if entry.kind is Kind.SPAWN:
+        return int(not _children(entry.command))
+    count = entry.command.get("runs") if entry.kind in BOOKS else 0
+    return count if isinstance(count, int) else 0
+
+
+def _children(command: JsonObject) -> list[JsonObject]:
+    children = command.get("children")
+    return [child for child in children if isinstance(child, dict)] if isinstance(children, list) else []
+
+
+def role_of(doers: Mapping[str, Doer], step: str) -> Doer | None:
+    """The role that a step names; None where it names none, or a person."""
+    doer = doers.get(step)
+    return None if doer is None or doer.source == ASSIGNEE else doer
+
+
+def _doing(after: State) -> dict[str, Any]:
+    """Who does the step the job stands at; a steward's switch holds for all of them."""
+    doers = after.doers or {}
+    doer = role_of(doers, after.step) or doers.get(JOB)
+    if doer is None or after.agent_role_source == SWITCH or after.status is Status.DRAFT:
+        return {}
+    return {
+        "agent_role": doer.role,
+        "agent_role_source": doer.source,
+        "badge": doer.badge or "",
+        "color": doer.color,
+    }

@@ -1,0 +1,385 @@
+"""state = fold(interactions): the state is nothing but a projection of the history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from logist.core.history import flowing, merging
+from logist.core.history.spec_hash import spec_hash
+from logist.core.model import (
+    Actor,
+    Doer,
+    EffectiveSpec,
+    ErrorKind,
+    ExitAction,
+    Forked,
+    Interaction,
+    JsonObject,
+    Kind,
+    Last,
+    Observed,
+    Phase,
+    Place,
+    Plan,
+    State,
+    Status,
+    Totals,
+    Usage,
+)
+from logist.core.money import money
+from logist.core.review import findings
+
+NOTED = frozenset({Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT, Kind.RESTEP, Kind.RERUN, Kind.RESUME, Kind.FORK})
+"""Kinds whose note goes into the next prompt."""
+
+UNMOVED = frozenset({Kind.SPEC, Kind.ROLE, Kind.FORK})
+"""Kinds that leave the job where it stands, and so the reason why it stands there."""
+
+WITHOUT_WORK = frozenset(
+    {
+        *(Kind.ACTIVATE, Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT, Kind.SUSPEND, Kind.RESUME),
+        *(Kind.CANCEL, Kind.FAIL, Kind.SPEC, Kind.ROLE, Kind.HALT, Kind.MERGE),
+    }
+)
+"""Kinds during which nothing but a person changes files of the workspace."""
+
+BADGES = {"Planner": "🔍", "Actor": "⚡"}
+"""Of roles of these names where the spec does not say, as those do not that an earlier Logist recorded."""
+
+SWITCH = flowing.SWITCH
+
+_AS_ASKED = (
+    *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent", "shares_limits"),
+    *("agent_role", "agent_role_source", "badge", "color", "source", "merges", "forked"),
+)
+"""What is asked for stays asked for, wherever the job goes back to."""
+
+
+def fold(interactions: Iterable[Interaction]) -> State:
+    """The state after all `interactions`, its head left out (only the store knows the offset)."""
+    entries = list(interactions)
+    targets = {restep_target(entry) for entry in entries if entry.kind is Kind.RESTEP}
+    kept: dict[int, State] = {}
+    state: State | None = None
+    for entry in entries:
+        if entry.sequence in targets and state is not None:
+            kept[entry.sequence] = state
+        back = kept.get(restep_target(entry)) if entry.kind is Kind.RESTEP else None
+        state = apply(state, entry, back)
+    if state is None:
+        raise ValueError("a history without interactions has no state")
+    return state
+
+
+def is_switched(state: State) -> bool:
+    """Whether the steward has put another role into the doer's place."""
+    return state.agent_role_source == SWITCH
+
+
+def doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
+    """Who does the work, and why: the steward's switch comes before the step, and that before the job."""
+    if is_switched(state):
+        return state.agent_role, state.agent_role_source
+    own = flowing.role_of(spec.doers or {}, state.step)
+    return (own.role, own.source) if own else (spec.doer, spec.doer_source)
+
+
+def reviewer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
+    """Who reviews the step, and why; a switch is of the doer only."""
+    doing = spec.workflow.step(state.step) if spec.workflow else None
+    if doing is not None and doing.review_role:
+        return doing.review_role, "step"
+    return spec.reviewer, spec.reviewer_source
+
+
+def state_before(interactions: Sequence[Interaction], sequence: int) -> State:
+    """The state that interaction `sequence` found."""
+    return fold([entry for entry in interactions if entry.sequence < sequence])
+
+
+def find_checkpoint_before(
+    interactions: Iterable[Interaction], sequence: int, last: str | None
+) -> str | None:
+    """The checkpoint of the workspace as interaction `sequence` met it, with what was edited by hand before it.
+
+    `last` is the one that the interactions before it ended with. None: no agent has worked since, so the
+    workspace itself is as it was then.
+    """
+    for entry in interactions:
+        if entry.sequence < sequence:
+            continue
+        if entry.kind is Kind.RECOVER:  # what it names as before is what the agent had left
+            return entry.checkpoint_after or last
+        if entry.checkpoint_before:
+            return entry.checkpoint_before
+        # A decision names no checkpoint. The next agent's does, and until then only a person edits files.
+        if entry.kind not in WITHOUT_WORK:
+            return last
+    return None
+
+
+def restep_target(entry: Interaction) -> int:
+    """The interaction that a restep goes back before; 0, which is none, if it does not say."""
+    to = entry.command.get("to")
+    return to if isinstance(to, int) else 0
+
+
+def apply(state: State | None, entry: Interaction, back: State | None = None) -> State:
+    """The state after one more interaction; `back` is the state a restep returns to."""
+    base = state or State(status=entry.after.status, created_at=entry.timestamp)
+    version = max(base.version, entry.version)
+    if entry.kind is Kind.RESTEP and back is not None:
+        base = _returned(base, back)
+    if entry.kind is Kind.RERUN:
+        base = _restarted(base)
+    changes: dict[str, Any] = {
+        "version": version,
+        "revision": entry.sequence,
+        "head": None,
+        "updated_at": entry.timestamp,
+        "reason": base.reason if entry.kind in UNMOVED else entry.reason,
+        # What a rerun books of children counts for the jobs above (`ever_used`): the job itself starts with nothing.
+        "usage": base.usage if entry.kind is Kind.RERUN else used_after(base.usage, entry),
+        **_placed(entry.after),
+        **_noted(base, entry),
+        **_forked(entry),
+    }
+    if entry.checkpoint_after:
+        changes["checkpoint"] = entry.checkpoint_after
+    if entry.kind is Kind.CREATE:
+        changes["start_checkpoint"] = entry.checkpoint_after
+    if entry.spec is not None:
+        changes.update(_described(base, entry.spec))
+    if entry.kind is Kind.RESUBMIT:
+        changes["allowed_tools"] = entry.command.get("allow")
+    if entry.kind is Kind.ROLE:
+        changes.update(_switched(entry.command))
+    if asks(entry):
+        changes["asked"] = base.asked + 1
+    if _is_answered(entry):
+        changes.update({**_answered(base, entry), "allowed_tools": None})
+    changes.update(_reviewed(base, entry))
+    changes.update(_planned(base, entry))
+    after = merging.apply(base, base.model_copy(update=changes), entry)
+    return flowing.apply(base, after, entry) if after.workflow is not None else after
+
+
+def _placed(place: Place) -> dict[str, Any]:
+    return {
+        "status": place.status,
+        "awaiting": place.awaiting,
+        "stuck": place.stuck,
+        "step": place.step,
+        "attempts": place.attempts,
+        "before": place.before,
+        "halted_at": place.halted_at,
+        "spawns": place.spawns,
+    }
+
+
+def _noted(base: State, entry: Interaction) -> dict[str, Any]:
+    """A note stays until an agent has given a valid answer to a prompt that holds it."""
+    if entry.kind in NOTED and entry.steward and entry.steward.note:
+        return {"note": entry.steward.note}
+    return {"note": None} if _is_answered(entry) else {}
+
+
+def _is_answered(entry: Interaction) -> bool:
+    """Whether an agent gave a valid answer here."""
+    actions = entry.response.actions
+    return entry.kind is Kind.ASK and bool(actions) and actions[0] in set(ExitAction)
+
+
+def _described(base: State, spec: EffectiveSpec) -> dict[str, Any]:
+    """What a spec says; a role that the steward has put there stays."""
+    doer = {
+        "agent_role": spec.doer,
+        "agent_role_source": spec.doer_source,
+        "badge": spec.badge or BADGES.get(spec.doer, ""),
+        "color": spec.color,
+    }
+    flow = spec.workflow
+    return {
+        "workflow": flow.name if flow else None,
+        "parent": spec.parent,
+        "shares_limits": spec.shares_limits,
+        "doers": {**(spec.doers or {}), flowing.JOB: Doer.model_validate(_as_doer(doer))} if flow else None,
+        "title": spec.title,
+        "rank": spec.rank,
+        "tags": list(spec.tags),
+        "limits": spec.limits,
+        **({} if is_switched(base) else doer),
+        "spec_hash": spec_hash(spec),
+    }
+
+
+def _as_doer(shown: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "role": shown["agent_role"],
+        "source": shown["agent_role_source"],
+        "badge": shown["badge"],
+        "color": shown["color"],
+    }
+
+
+def _switched(command: JsonObject) -> dict[str, Any]:
+    """The doer after an interaction of the kind `role`; nothing changes if it does not say who that is."""
+    role, badge, color = (command.get(name) for name in ("to", "badge", "color"))
+    source = command.get("source")
+    if not isinstance(role, str):
+        return {}
+    return {
+        "agent_role": role,
+        "agent_role_source": source if isinstance(source, str) else SWITCH,
+        "badge": badge if isinstance(badge, str) else BADGES.get(role, ""),
+        "color": color if isinstance(color, str) else None,
+    }
+
+
+def _forked(entry: Interaction) -> dict[str, Any]:
+    """What a job was forked from, if that is what the interaction says."""
+    job, at, head = (entry.command.get(name) for name in ("from", "at", "head"))
+    if entry.kind is not Kind.FORK or not (
+        isinstance(job, str) and isinstance(at, int) and isinstance(head, str)
+    ):
+        return {}
+    return {"forked": Forked(job=job, at=at, head=head)}
+
+
+def _answered(base: State, entry: Interaction) -> dict[str, Any]:
+    response = entry.response
+    observed = entry.observed
+    phase = observed.phase if observed else Phase.DOER
+    evidence = list(response.evidence_files)
+    last = Last(
+        sequence=entry.sequence,
+        phase=phase,
+        role=observed.role if observed else "",
+        action=ExitAction(response.actions[0]),
+        summary=response.summary_for_supervisor,
+        evidence_files=evidence,
+        missing=[item.path for item in observed.evidence if not item.exists] if observed else [],
+        output=response.output,
+        verdict=entry.command.get("verdict") if phase is Phase.REVIEWER else None,
+        reason=response.reason,
+    )
+    known = set(base.artefacts)
+    changes: dict[str, Any] = {
+        "last": last,
+        "artefacts": [*base.artefacts, *(p for p in dict.fromkeys(evidence) if p not in known)],
+    }
+    if phase is Phase.DOER and response.output is not None:
+        changes["outputs"] = {**base.outputs, entry.step or base.step: response.output}
+    return changes
+
+
+def _reviewed(base: State, entry: Interaction) -> dict[str, Any]:
+    """What checks and reviewers have found of the step that the job stands at."""
+    if entry.after.step != base.step:
+        return {"checks": None, "findings": None, "unchanged": None}
+    if entry.kind is Kind.RESUBMIT and entry.command.get("review"):
+        return {"checks": None, "unchanged": None}  # a person may have worked on it since
+    if not _is_answered(entry):
+        return {}
+    observed = entry.observed or Observed()
+    results = observed.checks
+    if observed.phase is Phase.REVIEWER:
+        found = entry.command.get("findings")
+        added = {"checks": findings.together(base.checks or [], results)} if results else {}
+        return {**added, "findings": found if isinstance(found, list) and found else None}
+    if entry.response.actions != [ExitAction.COMPLETED]:
+        return {}
+    return {"checks": results or None, "findings": None, "unchanged": observed.unchanged}
+
+
+def _planned(base: State, entry: Interaction) -> dict[str, Any]:
+    """The plan of the step; of an answer, the history says whether it is one."""
+    if entry.after.step != base.step:
+        return {"plan": None}
+    if entry.kind is Kind.APPROVE and entry.command.get("carried_out_by") and base.plan is not None:
+        approved = base.plan.model_copy(update={"approved": True})
+        return {"plan": approved, "checks": None, "findings": None, "unchanged": None}
+    doing = entry.observed is not None and entry.observed.phase is Phase.DOER
+    if not (doing and entry.kind is Kind.ASK and entry.response.actions == [ExitAction.COMPLETED]):
+        return {}
+    if entry.command.get("plan"):
+        return {"plan": _plan(entry)}
+    return {} if base.plan is not None and base.plan.approved else {"plan": None}
+
+
+def _plan(entry: Interaction) -> Plan:
+    response = entry.response
+    role = entry.observed.role if entry.observed else ""
+    summary = response.summary_for_supervisor
+    return Plan(sequence=entry.sequence, role=role, summary=summary, output=response.output)
+
+
+def asks(entry: Interaction) -> bool:
+    """Whether an agent was asked here; an answer that was given does not count.
+
+    What an agent did in an interaction of a kind that only a newer Logist knows, it was asked to do.
+    """
+    unknown = entry.actor is Actor.AGENT and not entry.kind.known
+    return (unknown or entry.kind in (Kind.ASK, Kind.RECOVER)) and not entry.simulated
+
+
+def _worked(entry: Interaction) -> bool:
+    """Whether the agent that was asked can have been at work: the key was taken, somebody was there."""
+    error = entry.response.error
+    return error is None or error.kind not in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)
+
+
+def used_after(totals: Totals, entry: Interaction) -> Totals:
+    """What a job has used after one more interaction."""
+    usage = entry.usage
+    counts = asks(entry) and _worked(entry)
+    before = money.join(totals.cumulative_cost, totals.cumulative_cost_microcents)
+    cents, fraction = money.split(max(0, before + cost(usage) - released(entry)))
+    return totals.model_copy(
+        update={
+            "cumulative_cost": cents,
+            "cumulative_cost_microcents": fraction,
+            "cumulative_time_seconds": round(totals.cumulative_time_seconds + usage.seconds, 3),
+            "current_action_count": totals.current_action_count + int(counts) + flowing.runs(entry),
+            "input_tokens": totals.input_tokens + usage.input_tokens,
+            "output_tokens": totals.output_tokens + usage.output_tokens,
+        }
+    )
+
+
+def ever_used(entries: Iterable[Interaction]) -> Totals:
+    """All that a job has used since it was made, whether or not it was started over."""
+    totals = Totals()
+    for entry in entries:
+        totals = used_after(totals, entry)
+    return totals
+
+
+def released(entry: Interaction) -> int:
+    """What a steward took back of a booking that was in doubt, in microcents."""
+    amount = entry.command.get("released_microcents")
+    return amount if isinstance(amount, int) else 0
+
+
+def cost(usage: Usage) -> int:
+    """What an exchange cost, in microcents."""
+    return money.join(usage.cost_cents, usage.cost_microcents)
+
+
+def _returned(base: State, back: State) -> State:
+    """The earlier state, with what has been used since and what was asked for since, a switch of role too."""
+    kept = ("usage", "asked", "asked_at", *_AS_ASKED)
+    return back.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
+
+
+def _restarted(base: State) -> State:
+    """The job as it was created, with today's spec and role, and nothing used."""
+    fresh = State(status=Status.PENDING)
+    kept = (*_AS_ASKED, "created_at", "start_checkpoint")
+    return fresh.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
+
+
+def _unknown(state: State) -> dict[str, Any]:
+    """The fields of a newer Logist: what this one does not know, it does not take back."""
+    return state.model_extra or {}

@@ -1,0 +1,235 @@
+"""The runs that a history tells of: each time an agent was asked, how that ended, and what it used.
+
+Interactions are read as they lie on disk, as JSON: ten thousand histories have to be read in a minute. So
+nothing is taken for granted but that an interaction is an object; what is not of its type says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from logist.core.history.measures import Ended
+from logist.core.model.base import JsonObject
+from logist.core.model.words import Actor, ExitAction, Kind, Phase, Status
+from logist.core.money import amounts
+
+LONGEST_NAME = 200
+LONGEST_REASON = 120
+_READ = 600
+"""Characters of a name or a reason that are looked at."""
+
+SIZES = tuple(1_000 * 2**n for n in range(11))
+"""Where a class of prompts ends and the next begins, in characters: 1k, 2k, ... 1024k."""
+
+_MOST = 10**15
+"""No count is larger; what is, was not counted by anybody."""
+_NOBODY_ASKED = ("scripted/", "given/")
+"""How a provider model begins that was only named."""
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d(?=T|$)", re.ASCII)
+_QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^']*'(?!\w)")
+_PATH = re.compile(
+    r"[a-z][a-z0-9+.-]*://\S+"  # an address
+    r"|(?<!\w)[~.]{0,2}(?:/[\w.@-]+)+/?"  # /a, ./a, ~/a
+    r"|[\w@-][\w.@-]*(?:/[\w.@-]+){2,}/?"  # a/b/c
+    r"|[\w@-][\w.@-]*/[\w@-]*\.\w+"  # a/b.c
+    r"|\b\w[\w-]+\.(?!\d)\w{1,5}\b"  # a file
+)
+_WORD = re.compile(r"`[A-Za-z_-]{1,30}`")
+"""A quoted word, as `action`: part of the reason."""
+_HEX = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w])\d(?:[\d,._]*\d)?")
+
+
+class Used(NamedTuple):
+    """What a run used."""
+
+    microcents: int = 0
+    milliseconds: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Run(NamedTuple):
+    """One time that an agent was asked, or that its answer was given."""
+
+    names: dict[str, str | None]
+    """By each of BY but `job`; None where the history does not say."""
+    simulated: bool
+    """The answer was given by a person: no agent was at work."""
+    ended: Ended | None
+    """None: no run, but what an earlier one had booked and a steward took back."""
+    used: Used
+    attempt: int | None = None
+    stuck: tuple[str, str] = ("", "")
+    """Of a run that ended STUCK: the kind, and the reason as `normal` writes it."""
+
+
+class History:
+    """One history as it is read; afterwards, where its job stands."""
+
+    def __init__(self) -> None:
+        self.status = "?"
+        """After the last interaction; `?` where the history does not say."""
+        self.interactions = 0
+        self._workflow: str | None = None
+        self._booked: dict[int, Run] = {}
+        """What was booked for exchanges in doubt, by the interaction that did."""
+
+    def forget(self) -> None:
+        """What was booked so far is another job's to take back."""
+        self._booked.clear()
+
+    def look(self, entry: JsonObject) -> Iterator[Run]:
+        """Takes the next interaction; the run that it is, or what it took back of one."""
+        self.interactions += 1
+        self.status = _name(entry.get("state_after")) or "?"
+        spec = entry.get("spec")
+        if isinstance(spec, dict):
+            self._workflow = _name(_object(spec, "workflow").get("name"))
+        if is_fork(entry):
+            self.forget()
+        yield from self._released(_object(entry, "command"))
+        if _asks(entry):
+            run = _run(entry, self._workflow)
+            if entry.get("kind") == Kind.RECOVER and isinstance(entry.get("sequence"), int):
+                self._booked[entry["sequence"]] = run
+            yield run
+
+    def _released(self, command: JsonObject) -> Iterator[Run]:
+        amount, of = _count(command.get("released_microcents")), command.get("released_of")
+        booked = self._booked.pop(of, None) if isinstance(of, int) else None
+        if booked is not None:
+            back = Used(-min(amount, booked.used.microcents))
+            yield booked._replace(ended=None, used=back)
+
+
+def is_fork(entry: JsonObject) -> bool:
+    """Whether all before it are interactions of another job, and stand in that one's history too."""
+    return entry.get("kind") == Kind.FORK
+
+
+def _asks(entry: JsonObject) -> bool:
+    """Whether an agent was asked, or answered for; a history of another program has no kinds."""
+    kind = entry.get("kind", Kind.ASK)
+    if kind in (Kind.ASK, Kind.RECOVER):
+        return True
+    return entry.get("actor") == Actor.AGENT and isinstance(kind, str) and not Kind(kind).known
+
+
+def _run(entry: JsonObject, workflow: str | None) -> Run:
+    ended = _ended(entry)
+    attempt = _count(entry.get("attempt"))
+    return Run(
+        names=_names(entry, workflow),
+        simulated=entry.get("simulated") is True,
+        ended=ended,
+        used=_used(_object(entry, "usage")),
+        attempt=attempt or None,
+        stuck=_why(entry) if ended is Ended.STUCK else ("", ""),
+    )
+
+
+def _names(entry: JsonObject, workflow: str | None) -> dict[str, str | None]:
+    request, observed = _object(entry, "request"), _object(entry, "observed")
+    metadata = _object(request, "metadata")
+    prompt, when = request.get("prompt"), entry.get("timestamp")
+    day = _DAY.match(when) if isinstance(when, str) else None
+    role = _name(observed.get("role")) or _name(metadata.get("role"))
+    return {
+        "role": role,
+        "model": _model(metadata),
+        "phase": _name(observed.get("phase")) or _phase(metadata.get("phase")),
+        "step": _name(entry.get("step")),
+        "workflow": workflow,
+        "prompt-size": size(len(prompt)) if isinstance(prompt, str) and prompt else None,
+        "day": day[0] if day else None,
+    }
+
+
+def _phase(status: Any) -> str:
+    """Which slot was filled, by the status that the job was in."""
+    return Phase.REVIEWER if status in (Status.REVIEW_REQUIRED, "REVIEWING") else Phase.DOER
+
+
+def _model(metadata: JsonObject) -> str | None:
+    """The short name of the model; of one that nobody asked, that too: `scripted/grok-code-fast-1`."""
+    provider = _name(metadata.get("provider_model"))
+    if provider and provider.startswith(_NOBODY_ASKED):
+        return provider
+    return _name(metadata.get("model")) or provider
+
+
+def _ended(entry: JsonObject) -> Ended:
+    actions = _object(entry, "response").get("actions")
+    action = actions[0] if isinstance(actions, list) and actions else None
+    if entry.get("state_after") == Status.STUCK or action == ExitAction.STUCK:
+        return Ended.STUCK
+    if action == ExitAction.COMPLETED:
+        return Ended.COMPLETED
+    return Ended.RETRY if action == ExitAction.RETRY else Ended.UNANSWERED
+
+
+def _why(entry: JsonObject) -> tuple[str, str]:
+    stuck = _object(_object(entry, "after"), "stuck")
+    reason = stuck.get("reason") or entry.get("reason")
+    reason = reason or _object(entry, "response").get("summary_for_supervisor")
+    return _name(stuck.get("kind")) or "", normal(reason if isinstance(reason, str) else "")
+
+
+def normal(reason: str) -> str:
+    """A reason without what is different each time, so that the same one is counted as the same.
+
+    What is quoted (but for `names`), paths and long hexadecimal words become `…`, numbers `N`; one line, at most
+    LONGEST_REASON characters.
+    """
+    text = " ".join(reason[:_READ].split())
+    text = _QUOTED.sub(lambda found: found[0] if _WORD.fullmatch(found[0]) else "…", text)
+    for pattern, instead in ((_PATH, "…"), (_HEX, "…"), (_NUMBER, "N")):
+        text = pattern.sub(instead, text)
+    text = text.rstrip(" .") or "(no reason given)"
+    return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1].rstrip() + "…"
+
+
+def size(characters: int) -> str:
+    """The class that a prompt of so many characters is in: `<1k`, `1k-2k`, ... `>=1024k`."""
+    place = next((n for n, end in enumerate(SIZES) if characters < end), len(SIZES))
+    if place == 0:
+        return "<1k"
+    begin = f"{SIZES[place - 1] // 1000}k"
+    return f"{begin}-{SIZES[place] // 1000}k" if place < len(SIZES) else f">={begin}"
+
+
+def _used(usage: JsonObject) -> Used:
+    seconds = usage.get("seconds")
+    timed = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < _MOST
+    return Used(
+        amounts.join(_count(usage.get("cost_cents")), _count(usage.get("cost_microcents"))),
+        round(seconds * 1000) if timed and seconds is not None else 0,
+        _count(usage.get("input_tokens")),
+        _count(usage.get("cached_tokens")),
+        _count(usage.get("output_tokens")),
+    )
+
+
+def _object(value: JsonObject, name: str) -> JsonObject:
+    """A member that is an object; an empty one in place of what is none."""
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _name(value: Any) -> str | None:
+    """A text of one line and of a bearable length; None in place of what is no text, or an empty one."""
+    if not isinstance(value, str):
+        return None
+    text = " ".join(value[:_READ].split())
+    return (text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…") or None
+
+
+def _count(value: Any) -> int:
+    """A whole number from 0 on; 0 in place of what is none."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value <= _MOST else 0

@@ -1,0 +1,180 @@
+"""What histories come to, added up by role, model, step and the like. The runs are those of core.runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from logist.core.history.measures import IN_ORDER, Ended
+from logist.core.history.runs import SIZES, History, Run, Used, is_fork, size
+from logist.core.model.base import JsonObject
+
+NOTHING = Used()
+
+OTHERS = "(others)"
+"""Stands for what came after so many different ones that no more are kept apart."""
+MOST_GROUPS = 50_000
+MOST_REASONS = 1_000
+"""Of one group."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Runs added up."""
+
+    histories: int = 0
+    ended: dict[Ended, int] = field(default_factory=lambda: dict.fromkeys(Ended, 0))
+    attempts: int = 0
+    """The attempt at which each run that COMPLETED did so, added up."""
+    attempted: int = 0
+    """How many those are of which the attempt is known."""
+    most_attempts: int = 0
+    used: Used = NOTHING
+    reasons: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How often each kind and reason made a job STUCK."""
+
+    @property
+    def runs(self) -> int:
+        """How many there are."""
+        return sum(self.ended.values())
+
+    def share(self, ended: Ended) -> float | None:
+        """The part of all runs that ended so, from 0 to 1; None where there are none."""
+        return self.ended[ended] / self.runs if self.runs else None
+
+    def mean_attempt(self) -> float | None:
+        """The attempt at which work was COMPLETED, in the mean; 1 is at once."""
+        return self.attempts / self.attempted if self.attempted else None
+
+    def commonest(self, count: int) -> list[tuple[str, str, int]]:
+        """Kind, reason and number of the commonest reasons for STUCK; what has no name comes last."""
+        rows = [(kind, reason, number) for (kind, reason), number in self.reasons.items()]
+        return sorted(rows, key=lambda row: (row[1] == OTHERS, -row[2], row))[:count]
+
+    def measure(self, name: str) -> int:
+        """One of MEASURES: runs, microcents, milliseconds, or tokens in and out."""
+        used = self.used
+        if name == "runs":
+            return self.runs
+        if name == "cost":
+            return used.microcents
+        return used.milliseconds if name == "time" else used.input_tokens + used.output_tokens
+
+    def add(self, run: Run) -> None:
+        """Takes one more run."""
+        self.used = _sum(self.used, run.used)
+        if run.ended is None:
+            return
+        self.ended[run.ended] += 1
+        if run.attempt is not None and run.ended is Ended.COMPLETED:
+            self._attempted(run.attempt, 1, run.attempt)
+        if run.ended is Ended.STUCK:
+            self._stuck(run.stuck, 1)
+
+    def merge(self, other: Tally) -> None:
+        """Takes all runs of another history."""
+        self.histories += other.histories
+        self.used = _sum(self.used, other.used)
+        for ended, number in other.ended.items():
+            self.ended[ended] += number
+        self._attempted(other.attempts, other.attempted, other.most_attempts)
+        for reason, number in other.reasons.items():
+            self._stuck(reason, number)
+
+    def _attempted(self, attempts: int, runs: int, most: int) -> None:
+        self.attempts += attempts
+        self.attempted += runs
+        self.most_attempts = max(self.most_attempts, most)
+
+    def _stuck(self, reason: tuple[str, str], number: int) -> None:
+        if reason not in self.reasons and len(self.reasons) >= MOST_REASONS:
+            reason = ("", OTHERS)
+        self.reasons[reason] = self.reasons.get(reason, 0) + number
+
+
+class Key(NamedTuple):
+    """What the runs of a group have in common. Those whose answer was given are always apart."""
+
+    simulated: bool
+    names: tuple[str | None, ...]
+    """In the order that was asked for."""
+
+
+@dataclass(slots=True)
+class Table:
+    """Histories added up, by what was asked for: some of BY."""
+
+    by: tuple[str, ...]
+    groups: dict[Key, Tally] = field(default_factory=dict)
+    totals: dict[bool, Tally] = field(default_factory=dict)
+    """Of the runs of agents (False), and of those whose answer was given (True); only what there is."""
+    jobs: dict[str, int] = field(default_factory=dict)
+    """How many jobs stand in each status at the end of their history."""
+    interactions: int = 0
+
+    @property
+    def histories(self) -> int:
+        """How many were taken."""
+        return sum(self.jobs.values())
+
+    def take(self, name: str, entries: Iterable[JsonObject], *, shared: int = 0) -> None:
+        """Adds a history, or nothing of it where reading `entries` raises; of a fork, what it has of its own.
+
+        The first `shared` interactions are counted elsewhere.
+        """
+        history = History()
+        groups: dict[Key, Tally] = {}
+        totals: dict[bool, Tally] = {}
+        for entry in entries:
+            if is_fork(entry):
+                groups.clear()
+                totals.clear()
+            for run in history.look(entry):
+                names = run.names | {"job": name}
+                key = Key(run.simulated, tuple(names[each] for each in self.by))
+                groups.setdefault(key, Tally(histories=1)).add(run)
+                totals.setdefault(run.simulated, Tally(histories=1)).add(run)
+            if history.interactions == shared:
+                history.forget()
+                groups.clear()
+                totals.clear()
+        for key, tally in groups.items():
+            self._group(key).merge(tally)
+        for simulated, tally in totals.items():
+            self.totals.setdefault(simulated, Tally()).merge(tally)
+        self.jobs[history.status] = self.jobs.get(history.status, 0) + 1
+        self.interactions += history.interactions
+
+    def _group(self, key: Key) -> Tally:
+        if key not in self.groups and len(self.groups) >= MOST_GROUPS:
+            key = key._replace(names=(OTHERS,) * len(key.names))
+        return self.groups.setdefault(key, Tally())
+
+    def rows(self, measure: str) -> list[tuple[Key, Tally]]:
+        """The groups, the largest by one of MEASURES first; days and sizes in their own order.
+
+        The runs of agents come before those whose answer was given.
+        """
+        first = self.by[0]
+
+        def place(row: tuple[Key, Tally]) -> tuple[Any, ...]:
+            key, tally = row
+            natural = _order(first, key.names[0]) if first in IN_ORDER else 0
+            spelled = tuple((name is None, name or "") for name in key.names)
+            return key.simulated, natural, -tally.measure(measure), spelled
+
+        return sorted(self.groups.items(), key=place)
+
+
+_CLASSES: Sequence[str] = [size(0), *(size(end) for end in SIZES)]
+
+
+def _order(by: str, name: str | None) -> tuple[bool, int, str]:
+    """Where a day or a size stands; what is not known, last."""
+    place = _CLASSES.index(name) if by == "prompt-size" and name in _CLASSES else len(_CLASSES)
+    return name is None, place, name or ""
+
+
+def _sum(one: Used, other: Used) -> Used:
+    return Used(*(a + b for a, b in zip(one, other, strict=True)))

@@ -1,0 +1,171 @@
+"""What a person can do about where a job stands, and the exit code that tells it.
+
+States are plain words here (a Status is one), so that listings need no pydantic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logist.core.answer import plans
+
+LIMITS = {
+    "HALTED_COST": "cost_threshold=CENTS",
+    "HALTED_TIME": "time_threshold_minutes=MINUTES",
+    "HALTED_ITERATION": "max_allowed_iterations=N",
+}
+"""The limit behind a HALTED state, as it is set."""
+_RAISE = "logist job config{job} --set limits.%s, then: logist job resume{job}"
+_RAISE_LIMIT = "logist job config --job {job} --set limits.{limit}"
+_RESUME = "logist job resume{job}"
+"""Of a halted job whose limit was raised."""
+_LOOK = "logist job status{job}"
+"""While an agent is at work."""
+_COMMANDS = {
+    "DRAFT": "logist job activate{job}",
+    "PENDING": "logist job step{job}",
+    "REVIEW_REQUIRED": "logist job step{job}",
+    "WAITING": "logist job run{job}",
+    "APPROVAL_REQUIRED": 'logist job approve{job}, or: logist job reject{job} --note "..."',
+    "STUCK": 'logist job resubmit{job} --note "..."',
+    "SUSPENDED": "logist job resume{job}",
+    "HALTED_COST": _RAISE % LIMITS["HALTED_COST"],
+    "HALTED_TIME": _RAISE % LIMITS["HALTED_TIME"],
+    "HALTED_ITERATION": _RAISE % LIMITS["HALTED_ITERATION"],
+    "SUCCESS": "logist job history{job}",
+    "FAILED": "logist job rerun{job}",
+    "CANCELED": "logist job rerun{job}",
+}
+_UNKNOWN = "logist job history{job}"
+"""Where only a newer Logist knows what comes next."""
+STATUSES = tuple(_COMMANDS)
+"""Where a job may rest."""
+
+_IN_DOUBT = (
+    "logist job resubmit{job} --assume-paid, or: logist job resubmit{job} --retry if it was not charged; "
+    "or: logist job poststep{job} --response-file FILE with the answer"
+)
+
+_MANUAL = "logist job approve{job} --output '{...}', or: logist job reject{job} --note \"...\""
+"""Of a step that a person does: what came of it is for the steps after it."""
+_PLAN = (
+    "logist job role{job} Actor, then: logist job approve{job}, to have the plan carried out; "
+    'or: logist job approve{job} to end with it, or: logist job reject{job} --note "..."'
+)
+"""Of a plan, while the role that made it is the doer."""
+_CARRIED_OUT = (
+    'logist job approve{job}, and {carrier} carries it out; or: logist job reject{job} --note "..."'
+)
+_CHILDREN = (
+    "logist job resubmit{job} when its jobs are resolved; "
+    "or: logist job resubmit{job} --force to go on with what there is, "
+    "or: logist job resubmit{job} --to STEP for new jobs"
+)
+
+_MERGE = (
+    "logist job merge{job} when the files fit, or: logist job merge{job} --branch to merge them by hand; "
+    'or: logist job resubmit{job} --note "..."'
+)
+"""Of work that did not fit to what the repository has become."""
+
+_REVIEW = (
+    'logist job resubmit{job} --note "..." for new work, '
+    "or: logist job resubmit{job} --review for another review; "
+    'or: logist job approve{job} --override "..."'
+)
+"""Of a review that came to nothing, or sent work back once too often."""
+_JUDGING = ("agent", "attempts", "permission")
+
+_STUCK = {"in_doubt": _IN_DOUBT, "share": _CHILDREN, "conflict": _CHILDREN, "merge": _MERGE}
+
+_REFUSED = 8
+_EXIT_CODES = {
+    "STUCK": 3,
+    "FAILED": 4,
+    "CANCELED": 4,
+    "HALTED_COST": 7,
+    "HALTED_TIME": 7,
+    "HALTED_ITERATION": 7,
+    "DRAFT": 8,
+    "SUSPENDED": 8,
+    "APPROVAL_REQUIRED": 11,
+}
+
+
+def next_command(
+    status: str,
+    job: str,
+    stuck_kind: str | None = None,
+    awaiting: str | None = None,
+    *,
+    unmerged: bool = False,
+    reviewing: bool = False,
+    plan: bool = False,
+    carrier: str | None = None,
+    raised: bool = False,
+) -> str:
+    """The command that answers the state of `job`, by its id; `awaiting` says what an approval is for.
+
+    `unmerged`: its work could go into the repository it came from (see `is_unmerged`). `reviewing`: it is the review that got stuck.
+    `plan`: it is a plan that waits for approval; `carrier`: who works next when the work of another role is approved.
+    `raised`: the limit that halted it was raised since.
+    """
+    command = _COMMANDS.get(status, _UNKNOWN)
+    if status == "STUCK":
+        command = _STUCK.get(stuck_kind or "", _REVIEW if reviewing and stuck_kind in _JUDGING else command)
+    if status == "APPROVAL_REQUIRED":
+        command = _approval(command, awaiting, carrier, plan=plan)
+    if status == "SUCCESS" and unmerged:
+        command = "logist job merge{job}"
+    if status in LIMITS and raised:
+        command = _RESUME
+    return command.replace("{job}", f" --job {job}")
+
+
+def answer(state: dict[str, Any], job: str, *, running: bool = False) -> str:
+    """The same of a state as state.json has it; `running`: an agent is at work on the job, so it takes no other command."""
+    if running:
+        return _LOOK.replace("{job}", f" --job {job}")
+    status, stuck, awaiting = state["status"], state.get("stuck"), state.get("awaiting")
+    plan = plans.waiting(state)
+    return next_command(
+        status,
+        job,
+        stuck["kind"] if stuck else None,
+        awaiting,
+        unmerged=is_unmerged(state.get("source"), state.get("parent"), state.get("merge")),
+        reviewing=stuck is not None and stuck.get("phase") == "reviewer",
+        plan=plan is not None and plans.is_plan(plan.get("output")),
+        carrier=plans.carrier(plan["role"], approved=False, doer=state["agent_role"]) if plan else None,
+        raised=_is_raised(state),
+    )
+
+
+def raise_limit(status: str, job: str) -> str:
+    """The command that raises the limit behind a HALTED state of `job`."""
+    return _RAISE_LIMIT.format(limit=LIMITS[status], job=job)
+
+
+def _is_raised(state: dict[str, Any]) -> bool:
+    """Whether the limit that halted the job is higher now than it was then."""
+    name, halted_at = LIMITS.get(state["status"], "").partition("=")[0], state.get("halted_at")
+    now = (state.get("limits") or {}).get(name)
+    return isinstance(now, int | float) and isinstance(halted_at, int | float) and now > halted_at
+
+
+def _approval(command: str, awaiting: str | None, carrier: str | None, *, plan: bool) -> str:
+    if awaiting == "manual":
+        return _MANUAL
+    if carrier is not None:
+        return _CARRIED_OUT.replace("{carrier}", carrier)
+    return _PLAN if plan else command
+
+
+def is_unmerged(source: str | None, parent: str | None, merge: str | None) -> bool:
+    """Whether the work of a job that has succeeded is still its own: of a state, the fields of these names."""
+    return source is not None and parent is None and merge != "merged"
+
+
+def exit_code(status: str) -> int:
+    """The exit code with which `step`, `poststep` and `run` tell where a job stands."""
+    return _EXIT_CODES.get(status, 0 if status in _COMMANDS else _REFUSED)

@@ -1,0 +1,139 @@
+"""What a job may use: cost, time, runs; each is looked at before every call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from logist.core.model import EffectiveSpec, JsonObject, Limits, Status, Totals
+from logist.core.money import money, totals
+from logist.core.money.amounts import MICROCENTS
+
+NOTHING = Totals()
+
+
+@dataclass(frozen=True)
+class Halt:
+    """A limit stands before the next call."""
+
+    limit: Status
+    reason: str
+    needed: int = 0
+    """The least that the next call could have cost, in microcents."""
+    runs: int = 1
+    """How many runs were needed at least."""
+    job: str = ""
+    """The job above whose limit it is; empty for a limit of the job's own."""
+    calls_out: bool = False
+    """Only calls of other jobs that are out stand in the way: what they leave may be enough."""
+    unsettled: bool = False
+    """Only calls whose outcome is not recorded yet stand in the way."""
+
+    def recorded(self) -> JsonObject:
+        """What the interaction that halts the job records, for a replay to judge it again."""
+        more = {"needed_runs": self.runs} if self.runs > 1 else {}
+        return {"limit": self.limit.value, "needed": self.needed, **more}
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The limits of a job above, and what all jobs that share them have used, but for the next call of this one."""
+
+    job: str
+    limits: Limits
+    used: Totals
+    """What histories have recorded."""
+    unsettled: Totals = NOTHING
+    """What calls may have cost that were sent, and whose outcome is not recorded yet."""
+    calls_out: Totals = NOTHING
+    """What calls that are out now may cost at worst."""
+    paid: Totals = NOTHING
+    """What of that has been spent: earlier turns of those calls."""
+    waiting: int = 1
+    """The jobs that share its limits, have not ended and have no call out, this one among them."""
+
+    @property
+    def left(self) -> int:
+        """What the next call may cost, in microcents."""
+        return _allowed(self.limits) - totals.cost(self.used_with(unsettled=True, calls_out=True))
+
+    @property
+    def left_in_the_end(self) -> int:
+        """The same once the calls that are out have ended, if they cost nothing more."""
+        used = totals.total([self.used, self.unsettled, self.paid])
+        return _allowed(self.limits) - totals.cost(used)
+
+    def used_with(self, *, unsettled: bool, calls_out: bool) -> Totals:
+        """What is recorded, with what is not recorded yet as far as that is wanted."""
+        more = [*([self.unsettled] if unsettled else []), *([self.calls_out] if calls_out else [])]
+        return totals.total([self.used, *more])
+
+
+def spent(usage: Totals) -> int:
+    """What a job has cost so far, in microcents."""
+    return totals.cost(usage)
+
+
+def allowed(spec: EffectiveSpec) -> int:
+    """What a job may cost in all, in whole microcents."""
+    return _allowed(spec.limits)
+
+
+def _allowed(limits: Limits) -> int:
+    return int(Fraction(str(limits.cost_threshold)) * MICROCENTS)
+
+
+def left(spec: EffectiveSpec, usage: Totals, shared: Sequence[Shared] = ()) -> int:
+    """What a job may still cost, in microcents, by its own limits and by those that it shares."""
+    return min([allowed(spec) - spent(usage), *(each.left for each in shared)])
+
+
+def halted(spec: EffectiveSpec, usage: Totals, needed: int = 0, runs: int = 1) -> Halt | None:
+    """The first limit that is reached, in the order cost, time, iterations.
+
+    `needed`: microcents that the smallest call allowed may cost at worst. `runs`: how many there have to be.
+    """
+    return _reached(spec.limits, usage, needed, runs)
+
+
+def halted_above(shared: Sequence[Shared], needed: int = 0, runs: int = 1) -> Halt | None:
+    """The same of the limits that a job shares with others, those of the topmost job first."""
+    for unsettled, calls_out in ((False, False), (True, False), (True, True)):
+        for above in reversed(shared):
+            used = above.used_with(unsettled=unsettled, calls_out=calls_out)
+            if halt := _reached(above.limits, used, needed, runs):
+                only_doubt = unsettled and not calls_out
+                halt = replace(halt, needed=needed, runs=runs, calls_out=calls_out, unsettled=only_doubt)
+                return replace(halt, job=above.job)
+    return None
+
+
+def program_allowance(room: int, shared: Sequence[Shared], at_once: int, least: int) -> int:
+    """What an agent program may spend of `room`, in microcents.
+
+    Logist can't stop it between two of its calls, so it reserves all that it may spend before it starts. Where
+    several jobs share a limit, each gets a part, so that they can run at the same time. `least` is what one call
+    may cost.
+    """
+    if not shared:
+        return room
+    parts = max(1, min(at_once, shared[0].waiting))
+    return min(room, max(room // parts, least))
+
+
+def _reached(limits: Limits, usage: Totals, needed: int, runs: int) -> Halt | None:
+    most = _allowed(limits)
+    room = most - spent(usage)
+    if room <= 0 or room < needed:
+        text = f"{money.dollars(spent(usage))} spent of {money.dollars(most)}"
+        more = f", and the next call needs up to {money.dollars(needed)}" if room > 0 else ""
+        return Halt(Status.HALTED_COST, f"cost limit: {text}{more}", needed)
+    if usage.cumulative_time_seconds >= limits.time_threshold_minutes * 60:
+        text = f"{usage.cumulative_time_seconds / 60:.1f} of {limits.time_threshold_minutes:g} minutes"
+        return Halt(Status.HALTED_TIME, f"time limit: agents worked {text}")
+    if usage.current_action_count + runs > limits.max_allowed_iterations:
+        text = f"{usage.current_action_count} of {limits.max_allowed_iterations} runs"
+        more = f", and {runs} more are needed" if runs > 1 else ""
+        return Halt(Status.HALTED_ITERATION, f"iteration limit: {text}{more}", runs=runs)
+    return None

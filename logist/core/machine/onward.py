@@ -1,0 +1,82 @@
+"""What a completed step of a workflow leads to, and whether a person has to confirm it first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from logist.core import condition
+from logist.core.answer import confidence
+from logist.core.machine import routing
+from logist.core.machine.event import Event, Who
+from logist.core.machine.machine import next_place
+from logist.core.machine.routing import Facts
+from logist.core.machine.rules import Rule, Rules
+from logist.core.model import EffectiveSpec, JsonObject, Place, Response, State, Status, Step, Workflow
+from logist.core.template import data
+
+
+@dataclass(frozen=True)
+class Completed:
+    """Where a completed step leads."""
+
+    place: Place
+    route: list[JsonObject]
+    """The decisions that were taken; none while the step is still looked at."""
+    why_unsure: str
+    """Why a steward is to confirm it, if not at once, then when the reviewer has seen it; empty where nobody has to."""
+
+
+UNJUDGED = "an earlier version did not record why"
+"""The reason where a history only says that a steward is to confirm an answer."""
+
+
+def after(
+    spec: EffectiveSpec,
+    flow: Workflow,
+    state: State,
+    here: Place,
+    event: Event,
+    response: Response,
+    *,
+    rules: Rules,
+) -> Completed:
+    """What follows, of the doer's answer or of the reviewer's."""
+    doing = event.who is Who.DOER
+    output = response.output if doing else data.UNCHANGED
+    told = (response.metadata or {}) if doing else {}
+    suggestion = told.get("suggested_next_stage") if doing else state.suggested
+    facts = Facts(
+        data.of(spec, state, here.step, output),
+        state.visits or {},
+        suggestion if isinstance(suggestion, str) else None,
+        rules,
+    )
+    routed = routing.after(flow, here.step, facts)
+    if doing:
+        why = _reason_for_approval(flow.step(here.step), told, facts)
+    else:
+        why = (state.why_unsure or UNJUDGED) if state.unsure else ""
+    place = next_place(here, replace(event, onward=routed.onward, unsure=bool(why)), spec)
+    stays = place.status is Status.REVIEW_REQUIRED or place.awaiting == "review"
+    return Completed(place, [] if stays else routed.route, why)
+
+
+def _reason_for_approval(doing: Step | None, metadata: JsonObject, facts: Facts) -> str:
+    """Why a steward has to approve an answer: the step says so, or the agent is not sure enough; empty if neither.
+
+    A gate that can't be judged stays closed: it is there so that a person looks at what is doubtful.
+    """
+    if doing is None:
+        return ""
+    strict = Rule.CLOSED_GATES in facts.rules
+    if doing.confidence is not None and (
+        why := confidence.reason_for_approval(doing.confidence, metadata, strict=strict)
+    ):
+        return why
+    if isinstance(doing.confirm, bool):
+        return "this step is to be confirmed" if doing.confirm else ""
+    verdict = routing.holds(doing.confirm, facts)
+    if verdict.error and strict:
+        return f"whether this step is to be confirmed can't be judged: {verdict.error}"
+    form = condition.render_condition(doing.confirm)
+    return f"this step is to be confirmed where `{form}` holds" if verdict.taken else ""

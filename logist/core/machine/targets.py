@@ -1,0 +1,341 @@
+"""The rows of the state machine, one by one: when each applies, and where it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from logist.core.machine.event import Action, Event
+from logist.core.model import (
+    Approval,
+    EffectiveSpec,
+    Phase,
+    Place,
+    Status,
+    Step,
+    StepType,
+    Stuck,
+    StuckKind,
+)
+
+DOUBTS = ("assume_paid", "retry")
+"""What a steward can say of an exchange in doubt: its booking stands, or it was not charged."""
+
+TASK = "task"
+"""The one step of the built-in workflow."""
+
+SPAWNING = frozenset({StepType.FOREACH, StepType.SUBFLOW})
+"""Steps that are given to other jobs."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a row may look at."""
+
+    here: Place
+    event: Event
+    spec: EffectiveSpec
+
+    @property
+    def attempts_left(self) -> bool:
+        return self.here.attempts + 1 < self.spec.limits.max_attempts
+
+    @property
+    def reviewed(self) -> bool:
+        """Whether an agent reviews this step."""
+        return reviewed(self.spec, self.here.step)
+
+
+Guard = Callable[[Situation], bool]
+Target = Callable[[Situation], Place]
+
+
+def reviewed(spec: EffectiveSpec, step_id: str) -> bool:
+    """Whether a reviewer follows the doer of a step; in a workflow, the step itself has to say so."""
+    step = spec.workflow.step(step_id) if spec.workflow else None
+    return spec.review and (step is None or step.review)
+
+
+def limit_value(spec: EffectiveSpec, halted: Status) -> float:
+    """The limit behind a HALTED state: cents, minutes or runs."""
+    limits = spec.limits
+    return {
+        Status.HALTED_COST: float(limits.cost_threshold),
+        Status.HALTED_TIME: float(limits.time_threshold_minutes),
+        Status.HALTED_ITERATION: float(limits.max_allowed_iterations),
+    }[halted]
+
+
+def advance(s: Situation) -> Place:
+    """What follows a finished step: the next one, the last word of a steward, or the end."""
+    onward = s.event.onward
+    if onward is not None and (onward.fault or onward.step is not None):
+        return arrive(s)
+    if s.event.action in (Action.APPROVE, Action.OVERRIDE):
+        return approved(s)
+    if s.spec.approval is Approval.NONE:
+        return Place(status=Status.SUCCESS, step=s.here.step)
+    return Place(status=Status.APPROVAL_REQUIRED, awaiting="end", step=s.here.step)
+
+
+def approved(s: Situation) -> Place:
+    """What follows the last approval: a plan is carried out at the same step; all else is done."""
+    if s.event.carried_out:
+        return _enter(s.spec, s.here.step)
+    return Place(status=Status.SUCCESS, step=s.here.step)
+
+
+def arrive(s: Situation) -> Place:
+    """Where the workflow leads; no branch is STUCK, at the step whose output would have to choose one."""
+    onward = s.event.onward
+    assert onward is not None
+    if onward.step is not None and not onward.fault:
+        return _enter(s.spec, onward.step)
+    stuck = Stuck(
+        kind=StuckKind.NO_BRANCH,
+        step=s.here.step,
+        role=s.event.role,
+        phase=Phase.DOER,
+        reason=onward.fault,
+    )
+    return Place(status=Status.STUCK, stuck=stuck, step=s.here.step)
+
+
+def _enter(spec: EffectiveSpec, step_id: str, attempts: int = 0) -> Place:
+    """At a step, before anything was done there."""
+    step = _step(spec, step_id)
+    if step is not None and step.is_manual:
+        return Place(status=Status.APPROVAL_REQUIRED, awaiting="manual", step=step_id)
+    spawns = True if step is not None and step.step_type in SPAWNING else None
+    return Place(status=Status.PENDING, step=step_id, attempts=attempts, spawns=spawns)
+
+
+def _step(spec: EffectiveSpec, step_id: str) -> Step | None:
+    return spec.workflow.step(step_id) if spec.workflow else None
+
+
+def start(s: Situation) -> Place:
+    """The first step."""
+    if s.spec.workflow is None:
+        return Place(status=Status.PENDING, step=TASK)
+    return advance(s)
+
+
+def at(status: Status) -> Target:
+    return lambda s: Place(status=status, step=s.here.step)
+
+
+def again(s: Situation) -> Place:
+    """The same place, one attempt further."""
+    attempts = s.here.attempts + 1
+    if s.spec.workflow is not None and s.here.status is Status.PENDING:
+        return _enter(s.spec, s.here.step, attempts)  # an answer may have been given for what others do here
+    return s.here.model_copy(update={"attempts": attempts})
+
+
+def unchanged(s: Situation) -> Place:
+    return s.here
+
+
+def review(s: Situation) -> Place:
+    return Place(status=Status.REVIEW_REQUIRED, step=s.here.step, attempts=s.here.attempts)
+
+
+def confirm(s: Situation) -> Place:
+    return Place(status=Status.APPROVAL_REQUIRED, awaiting="review", step=s.here.step)
+
+
+def rework(s: Situation) -> Place:
+    return _enter(s.spec, s.here.step, s.here.attempts + 1)
+
+
+def back_to_work(s: Situation) -> Place:
+    return _enter(s.spec, s.here.step)
+
+
+def stuck(kind: StuckKind, *, used: int = 0) -> Target:
+    def target(s: Situation) -> Place:
+        stuck = Stuck(
+            kind=kind,
+            step=s.here.step,
+            role=s.event.role,
+            phase=Phase.REVIEWER if s.here.status is Status.REVIEW_REQUIRED else Phase.DOER,
+            reason=s.event.reason,
+        )
+        return Place(status=Status.STUCK, stuck=stuck, step=s.here.step, attempts=s.here.attempts + used)
+
+    return target
+
+
+def halted(s: Situation) -> Place:
+    assert s.event.limit is not None
+    return Place(
+        status=s.event.limit,
+        step=s.here.step,
+        attempts=s.here.attempts,
+        before=s.here,
+        halted_at=limit_value(s.spec, s.event.limit),
+    )
+
+
+def suspended(s: Situation) -> Place:
+    return Place(status=Status.SUSPENDED, step=s.here.step, attempts=s.here.attempts, before=s.here)
+
+
+def before(s: Situation) -> Place:
+    assert s.here.before is not None
+    return s.here.before
+
+
+def resubmitted(s: Situation) -> Place:
+    if s.event.to_review:
+        return Place(status=Status.REVIEW_REQUIRED, step=s.event.to_step or s.here.step)
+    if s.spec.workflow is None:
+        return Place(status=Status.PENDING, step=s.event.to_step or s.here.step)
+    return advance(s)
+
+
+def supplied(s: Situation) -> Place:
+    assert s.here.stuck is not None
+    reviewing = s.here.stuck.phase is Phase.REVIEWER
+    status = Status.REVIEW_REQUIRED if reviewing else Status.PENDING
+    return Place(status=status, step=s.here.stuck.step, attempts=s.here.attempts)
+
+
+def back(s: Situation) -> Place:
+    assert s.event.back_to is not None
+    return s.event.back_to
+
+
+def handed_over(s: Situation) -> Place:
+    """The same place, where the new role owes what the doer before it owed."""
+    return _owing(s.here, s.event.role)
+
+
+def _owing(here: Place, role: str) -> Place:
+    stuck, before = here.stuck, here.before
+    if stuck is not None and stuck.phase is Phase.DOER:
+        stuck = stuck.model_copy(update={"role": role})
+    return here.model_copy(update={"stuck": stuck, "before": before and _owing(before, role)})
+
+
+def always(s: Situation) -> bool:
+    return True
+
+
+def reviews(s: Situation) -> bool:
+    return s.reviewed
+
+
+def confirms(s: Situation) -> bool:
+    return s.event.unsure and not s.reviewed
+
+
+def passes(s: Situation) -> bool:
+    return not s.event.unsure and not s.reviewed
+
+
+def confirms_the_review(s: Situation) -> bool:
+    return not s.event.blocked and (s.event.unsure or s.spec.approval is Approval.EACH)
+
+
+def passes_the_review(s: Situation) -> bool:
+    return not s.event.blocked and not confirms_the_review(s)
+
+
+def fails_the_review(s: Situation) -> bool:
+    return s.event.blocked and s.attempts_left
+
+
+def fails_the_last_review(s: Situation) -> bool:
+    return s.event.blocked and not s.attempts_left
+
+
+def overrides(s: Situation) -> bool:
+    """Whether it is a review that stands in the way, and not the doer, or a question of money."""
+    stuck = s.here.stuck
+    if stuck is not None:
+        return stuck.phase is Phase.REVIEWER and stuck.kind is not StuckKind.IN_DOUBT
+    return s.here.status is Status.REVIEW_REQUIRED or s.event.sent_back
+
+
+def has_work(s: Situation) -> bool:
+    return bool(s.spec.prompt) or s.spec.workflow is not None
+
+
+def awaits(*kinds: str) -> Guard:
+    return lambda s: s.here.awaiting in kinds
+
+
+def can_not_spawn(s: Situation) -> bool:
+    """Whether there is a reason why no children can be made."""
+    return bool(s.here.spawns) and bool(s.event.fault)
+
+
+def gathered(how: str) -> Guard:
+    return lambda s: s.event.gathered == how
+
+
+def owes_an_answer(s: Situation) -> bool:
+    answerable = {StuckKind.AGENT, StuckKind.ATTEMPTS, StuckKind.IN_DOUBT}
+    return s.here.stuck is not None and s.here.stuck.kind in answerable
+
+
+def in_doubt(here: Place) -> bool:
+    return here.stuck is not None and here.stuck.kind is StuckKind.IN_DOUBT
+
+
+def collects_again(s: Situation) -> bool:
+    """Whether the children are to be looked at once more, and not made anew."""
+    return _lacks_its_children(s) and s.event.to_step is None and not s.event.to_review
+
+
+def nothing_in_doubt(s: Situation) -> bool:
+    if collects_again(s) or _has_no_work_to_review(s):
+        return False
+    return not in_doubt(s.here) and s.event.doubt is None
+
+
+def _has_no_work_to_review(s: Situation) -> bool:
+    """What the children did is not in the job yet."""
+    return s.event.to_review and _lacks_its_children(s)
+
+
+def _lacks_its_children(s: Situation) -> bool:
+    """Whether it is STUCK because of what its children did."""
+    return s.here.stuck is not None and s.here.stuck.kind in (StuckKind.SHARE, StuckKind.CONFLICT)
+
+
+def doubt_is_settled(s: Situation) -> bool:
+    return in_doubt(s.here) and s.event.doubt in DOUBTS
+
+
+def held(s: Situation) -> bool:
+    return s.here.before is not None
+
+
+def raised(s: Situation) -> bool:
+    enough = s.here.halted_at is None or limit_value(s.spec, s.here.status) > s.here.halted_at
+    return enough and held(s)
+
+
+def fits(s: Situation) -> bool:
+    return _merges(s) and s.event.fits
+
+
+def does_not_fit(s: Situation) -> bool:
+    return _merges(s) and not s.event.fits
+
+
+def _merges(s: Situation) -> bool:
+    """Whether the job is done, and all that is left is to merge it."""
+    stuck = s.here.stuck
+    return s.here.status is Status.SUCCESS or (stuck is not None and stuck.kind is StuckKind.MERGE)
+
+
+def left(s: Situation) -> bool:
+    return s.attempts_left
+
+
+def none_left(s: Situation) -> bool:
+    return not s.attempts_left

@@ -1,0 +1,1 @@
+"""Money in whole microcents: prices, costs, totals, and how people read them."""

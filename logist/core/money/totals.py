@@ -1,0 +1,48 @@
+"""What jobs have used, added up and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from logist.core.model import Totals
+from logist.core.money import money
+
+
+def cost(used: Totals) -> int:
+    """What was spent, in microcents."""
+    return money.join(used.cumulative_cost, used.cumulative_cost_microcents)
+
+
+def total(parts: Iterable[Totals]) -> Totals:
+    """All of them together."""
+    parts = list(parts)
+    cents, fraction = money.split(sum(map(cost, parts)))
+    return Totals(
+        cumulative_cost=cents,
+        cumulative_cost_microcents=fraction,
+        cumulative_time_seconds=round(sum(each.cumulative_time_seconds for each in parts), 3),
+        current_action_count=sum(each.current_action_count for each in parts),
+        input_tokens=sum(each.input_tokens for each in parts),
+        output_tokens=sum(each.output_tokens for each in parts),
+    )
+
+
+def used_since(before: Totals, now: Totals) -> Totals:
+    """What was used between the two; all of it where the job was deleted, and made again, in between."""
+    if now.current_action_count < before.current_action_count:
+        return now
+    cents, fraction = money.split(max(0, cost(now) - cost(before)))
+    return Totals(
+        cumulative_cost=cents,
+        cumulative_cost_microcents=fraction,
+        cumulative_time_seconds=max(0.0, now.cumulative_time_seconds - before.cumulative_time_seconds),
+        current_action_count=now.current_action_count - before.current_action_count,
+        input_tokens=max(0, now.input_tokens - before.input_tokens),
+        output_tokens=max(0, now.output_tokens - before.output_tokens),
+    )
+
+
+def spending(microcents: int, runs: int = 0) -> Totals:
+    """So much money and so many runs, and nothing else."""
+    cents, fraction = money.split(microcents)
+    return Totals(cumulative_cost=cents, cumulative_cost_microcents=fraction, current_action_count=runs)

@@ -1,0 +1,1 @@
+"""What a role may do, and the tools that need those permissions."""

@@ -1,0 +1,1 @@
+"""The prompt: its parts, its context, and its budget."""

@@ -1,0 +1,298 @@
+"""The budget of a prompt: what is least important is shortened, then dropped, until the rest fits.
+
+A token is taken for three bytes: English has four to a token, code about three, most other scripts one to three. The
+parts are kept in the order of their importance; the first that does not fit whole is shortened, and what is less
+important goes. So a larger budget never shows less of any part, and the same parts are always cut in the same way.
+What is cut is told in a note: with names where there is room enough, else in a line.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from logist.core.model import JsonObject
+from logist.core.prompt.pieces import SEPARATOR, Piece, one_line, size
+from logist.errors import InvalidFile
+
+BYTES_PER_TOKEN = 3
+NEVER = 0
+"""The priority of what is never cut; of the rest, the higher the sooner."""
+
+PRIORITIES = {
+    "custom_instructions": 1,
+    "previous": 1,
+    "plan": 1,
+    "output": 2,
+    "answer": 2,
+    "results": 2,
+    "file": 3,
+    "changes": 3,
+    "steps": 3,
+    "diff": 4,
+    "prior_attempts": 4,
+    "relevant_files": 4,
+    "repo_structure": 5,
+    "listing": 5,
+    "relevant": 6,
+    "session_context": 7,
+    "related_tasks": 8,
+}
+"""By the first word of the source. What is not named here is never cut: contract, role, permissions, task, step,
+findings, note, the reviewer's checks."""
+
+FROM = {
+    "role": "role",
+    "permissions": "role",
+    "template": "role",
+    "agent_role": "workflow",
+    "workflow_step": "workflow",
+    **dict.fromkeys(("task", "instructions", "context"), "job.yaml"),
+    **dict.fromkeys(
+        ("steps", "previous", "plan", "output", "answer", "results", "prior_attempts"), "history"
+    ),
+    **dict.fromkeys(("findings", "checks"), "review"),
+    **dict.fromkeys(("checklist", "custom_instructions"), "config"),
+    "note": "steward",
+    **dict.fromkeys(("session_context", "related_tasks"), "other jobs"),
+    **dict.fromkeys(("changes", "unchanged", "diff", "listing", "file", "relevant"), "workspace"),
+    **dict.fromkeys(("repo_structure", "relevant_files"), "workspace"),
+}
+"""Where a part comes from; what is not named here are rules of Logist's own."""
+
+LEFT_OUT = "left_out"
+_BRIEFLY = "(Some context was left out for lack of room.)"
+"""The note where there is no room for one with names."""
+_NAMES_BYTES = 400
+_TIGHT = 2_000
+"""Bytes for all that may be cut; with no more, the parts have all but what the shortest note takes."""
+_FEWEST_NAMES_BYTES = 60
+"""Of each half; what says how many more there are takes 30 of them."""
+_LONG_LINE = 400
+"""Characters; longer lines may be cut inside."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many tokens a prompt may take, and what says so."""
+
+    tokens: int
+    says: str
+    """As `context.budget_tokens`."""
+    fix: str
+    reckoned: str = ""
+    """How the number came about, where nothing says it as it is."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A part of a prompt, as the table shows it."""
+
+    source: str
+    tokens: int
+    """What the prompt has of it."""
+    priority: int
+    origin: str
+    cut: str = "none"
+    """`none`, `shortened` or `dropped`."""
+    reason: str = ""
+    whole: int = 0
+    """Tokens before it was cut."""
+
+    def data(self) -> JsonObject:
+        """As files keep it."""
+        return {
+            "source": self.source,
+            "tokens": self.tokens,
+            "priority": self.priority,
+            "from": self.origin,
+            "cut": self.cut,
+            **({"whole": self.whole} if self.cut != "none" else {}),
+            **({"reason": self.reason} if self.reason else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Both halves of a prompt within the budget."""
+
+    system: list[Piece]
+    user: list[Piece]
+    rows: list[Row]
+    cut: bool
+
+
+def tokens(text: str) -> int:
+    """An estimate, the same everywhere: three bytes are a token."""
+    return -(-size(text) // BYTES_PER_TOKEN)
+
+
+def priority(piece: Piece) -> int:
+    """How soon it is cut; NEVER is 0."""
+    return PRIORITIES.get(piece.source.partition(":")[0], NEVER)
+
+
+def fitted(
+    system: Sequence[Piece], user: Sequence[Piece], joint: str, budget: Budget | None, *, strict: bool = True
+) -> Fitted:
+    """The parts, cut until `tokens` of the prompt is at most the budget; None is no budget.
+
+    Raises InvalidFile where what is never cut is too long by itself; not `strict`, that is left as it is. The parts
+    must be clean: what is cut is cut from what would be sent.
+    """
+    whole = [*system, *user]
+    costs = [size(piece.text) + (0 if piece.glued else size(joint)) for piece in whole]
+    if budget is None or size(SEPARATOR) + sum(costs) <= budget.tokens * BYTES_PER_TOKEN:
+        return Fitted([*system], [*user], _rows(whole, whole), cut=False)
+    least = [_least(piece) for piece in whole]
+    floors = [_cost(piece, joint) for piece in least]
+    room = budget.tokens * BYTES_PER_TOKEN - size(SEPARATOR) - sum(floors)
+    if room < 0 and strict:
+        raise _too_long(least, budget)
+    kept = _kept(whole, least, costs, floors, _beside_note(room, joint)) if room >= 0 else least
+    left = room + sum(floors) - sum(_cost(piece, joint) for piece in kept) - size(joint)
+    note = [Piece(LEFT_OUT, "given", _told(whole, kept, left))] if left >= size(_BRIEFLY) else []
+    cut_system, cut_user = kept[: len(system)], kept[len(system) :]
+    halves = [[piece for piece in half if piece is not None] for half in (cut_system, cut_user)]
+    return Fitted(halves[0], [*halves[1], *note], [*_rows(whole, kept), *_rows(note, note)], cut=True)
+
+
+def _beside_note(room: int, joint: str) -> int:
+    """Of so many bytes, what the note leaves to the parts: the more, the more bytes there are."""
+    shortest = size(joint) + size(_BRIEFLY)
+    longest = size(joint) + size(_note([], [])) + _NAMES_BYTES
+    return max(room - longest, min(room, _TIGHT) - shortest, min(room, shortest - 1))
+
+
+def _kept(
+    whole: Sequence[Piece],
+    least: Sequence[Piece | None],
+    costs: Sequence[int],
+    floors: Sequence[int],
+    room: int,
+) -> list[Piece | None]:
+    """Each part as far as there is room beside the floors: whole in the order of importance, then one in part."""
+    kept = [*least]
+    order = sorted(range(len(whole)), key=lambda number: (priority(whole[number]), number))
+    for number in order:
+        needed = costs[number] - floors[number]
+        if needed > room:
+            joint = costs[number] - size(whole[number].text)
+            kept[number] = shortened(whole[number], floors[number] + room - joint) or least[number]
+            break
+        kept[number], room = whole[number], room - needed
+    return kept
+
+
+def _least(piece: Piece) -> Piece | None:
+    """What stays of it in any case."""
+    if priority(piece) == NEVER or not piece.least:
+        return piece if priority(piece) == NEVER else None
+    short = _cut_at(piece, piece.least)
+    return short if size(short.text) < size(piece.text) else piece
+
+
+def _cost(piece: Piece | None, joint: str) -> int:
+    return 0 if piece is None else size(piece.text) + (0 if piece.glued else size(joint))
+
+
+def shortened(piece: Piece, room: int) -> Piece | None:
+    """As much of its beginning as takes at most `room` bytes, with what says that it goes on; None if too little."""
+    best, fence, done, begun = None, "", 0, False
+    chunks = _chunks(piece.text)
+    for chunk, total in zip(chunks, accumulate(map(size, chunks)), strict=True):
+        if total > room:
+            break
+        done, begun, fence = done + len(chunk), begun or bool(chunk.strip()), _fence_after(fence, chunk)
+        ending = size(_ending(len(piece.text) - done, fence))
+        if begun and piece.least <= done < len(piece.text) and total + ending <= room:
+            best = done, fence
+    return _cut_at(piece, *best) if best else None
+
+
+def _chunks(text: str) -> list[str]:
+    """Lines with their ends, long ones in several chunks: where a text may be cut."""
+    lines = [f"{line}\n" for line in text.split("\n")]
+    lines[-1] = lines[-1].removesuffix("\n")
+    return [line[start : start + _LONG_LINE] for line in lines for start in range(0, len(line), _LONG_LINE)]
+
+
+def _fence_after(fence: str, chunk: str) -> str:
+    """The fence that is open after a line; a fence of ours stands alone, and only itself closes it."""
+    line = chunk.strip("\n")
+    mark = line.rstrip("abcdefghijklmnopqrstuvwxyz")
+    if fence:
+        return "" if line == fence else fence
+    return mark if len(mark) >= 3 and set(mark) == {"`"} else ""
+
+
+def _cut_at(piece: Piece, end: int, fence: str = "") -> Piece:
+    return replace(piece, text=piece.text[:end].rstrip("\n") + _ending(len(piece.text) - end, fence))
+
+
+def _ending(left: int, fence: str) -> str:
+    """What stands after a part that is cut; `fence` is the one that is open there."""
+    closing = f"\n{fence}" if fence else ""
+    return f"{closing}\n\n({left:,} more characters are left out: the prompt has no room for them)"
+
+
+def _told(whole: Sequence[Piece], kept: Sequence[Piece | None], room: int) -> str:
+    """What the agent learns of it, in at most `room` bytes."""
+    names = min(_NAMES_BYTES, room - size(_note([], []))) // 2
+    if names < _FEWEST_NAMES_BYTES:
+        return _BRIEFLY
+    pairs = [*zip(whole, kept, strict=True)]
+    short = [piece.source for piece, now in pairs if now is not None and now.text != piece.text]
+    gone = [piece.source for piece, now in pairs if now is None and piece.text]
+    return _note(short, gone, names)
+
+
+def _note(short: Sequence[str], gone: Sequence[str], room: int = 0) -> str:
+    return (
+        "## Left out\n\nThe prompt has no room for all that belongs to it. "
+        f"Shortened: {_named(short, room)}. Left out: {_named(gone, room)}. "
+        "Look up in the workspace what you need of it."
+    )
+
+
+def _named(sources: Sequence[str], room: int) -> str:
+    """Names, as many as fit into so many bytes, and how many more there are."""
+    names = [*dict.fromkeys(one_line(source) for source in sources)]
+    shown: list[str] = []
+    for name in names:
+        if size(", ".join([*shown, name])) > room - 30:
+            break
+        shown.append(name)
+    more = [f"{len(names) - len(shown):,} more"] if len(shown) < len(names) else []
+    return ", ".join([*shown, *more]) or "nothing"
+
+
+def _rows(whole: Sequence[Piece], kept: Sequence[Piece | None]) -> list[Row]:
+    """A line for each source, in the order of the prompt; the parts of a template that have one source are one."""
+    found: dict[str, Row] = {}
+    for piece, now in zip(whole, kept, strict=True):
+        before, after = size(piece.text), size(now.text) if now else 0
+        origin = FROM.get(piece.source.partition(":")[0], "logist")
+        row = found.get(piece.source) or Row(piece.source, 0, priority(piece), origin, reason=piece.reason)
+        found[piece.source] = replace(row, tokens=row.tokens + after, whole=row.whole + before)
+    return [_judged(row) for row in found.values() if row.whole]
+
+
+def _judged(row: Row) -> Row:
+    """The same in tokens, and what became of it."""
+    cut = "none" if row.tokens == row.whole else "shortened" if row.tokens else "dropped"
+    now, whole = (-(-amount // BYTES_PER_TOKEN) for amount in (row.tokens, row.whole))
+    return replace(row, tokens=now, whole=whole, cut=cut)
+
+
+def _too_long(least: Sequence[Piece | None], budget: Budget) -> InvalidFile:
+    rows = _rows(*([[piece for piece in least if piece]] * 2))
+    largest = heapq.nlargest(3, rows, key=lambda row: row.tokens)
+    parts = ", ".join(f"{row.source} {row.tokens:,}" for row in largest)
+    message = f"the prompt is too long: what is never cut takes more than {budget.tokens:,} tokens ({parts})"
+    if not budget.tokens:
+        message = "there is no room for a prompt"
+    reckoned = f": {budget.reckoned}" if budget.reckoned else ""
+    return InvalidFile(f"{message}{reckoned}", where=budget.says, fix=budget.fix)

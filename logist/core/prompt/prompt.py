@@ -1,0 +1,358 @@
+"""The prompt as ordered parts: what comes from rules, what was given, and where each stands."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from logist.core import review
+from logist.core.answer import confidence, output_schema, plans
+from logist.core.machine import routing
+from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
+from logist.core.prompt import context
+from logist.core.prompt.context import Asked, FileText, Given, Relevant
+from logist.core.prompt.pieces import JOINT, SEPARATOR, Piece, assemble, one_line
+from logist.core.prompt.role_template import Filled
+from logist.core.text import layers
+from logist.core.text.fences import fenced
+
+__all__ = [
+    "CONTRACT",
+    "JOINT",
+    "SEPARATOR",
+    "AtStep",
+    "FileText",
+    "Given",
+    "Piece",
+    "Relevant",
+    "assemble",
+    "system_pieces",
+    "user_pieces",
+]
+
+ENDING = """\
+## How to end, in sections
+
+Your role says how to end in other words. In your answer they are:
+
+- COMPLETED: Status SUCCESS, Next Action COMPLETE
+- RETRY: Status PARTIAL, Next Action CONTINUE
+- STUCK: Status BLOCKED, Next Action ESCALATE
+- `output` of the exit command: JSON under `## Output`
+- summary and evidence: `## Summary` and `## Evidence`"""
+_EXIT_WORDS = re.compile(r"\b(?:COMPLETED|RETRY|STUCK)\b|exit command|`output`")
+
+LONGEST_OUTPUT = 20_000
+"""Characters of the last answer's output that the next prompt quotes."""
+
+UNCHANGED = (
+    "## The last run changed no file\n\n"
+    "Its role may change files, and it says that it is done. Look whether the work was done at all."
+)
+"""For the reviewer of such a run."""
+
+CONTRACT = """\
+## How to answer
+
+End with exactly one JSON object, the exit command, as the last thing you write: bare, on a line of its \
+own, not in a code fence. You may write text before it, but none after it. It decides what happens next; an \
+answer without a valid one stops the job for a person.
+
+{"action": "COMPLETED", "evidence_files": ["path/of/file"], "summary_for_supervisor": "What was done."}
+
+- `action` (required): `COMPLETED` when your part is done; `RETRY` when this attempt failed and a fresh \
+one may succeed; `STUCK` when a person has to decide or help. Upper case.
+- `evidence_files` (required): the files you made, changed or examined, as paths relative to the \
+workspace; no absolute path, no `..`; `[]` if there are none.
+- `summary_for_supervisor` (required): two or three sentences for whoever comes next, at most 1000 \
+characters.
+- `output` (optional): a result as JSON. `metadata` (optional): an object of notes. No other keys."""
+
+
+def system_pieces(
+    role: Role, step: Step | None = None, *, sections: bool = False, doing: bool = True
+) -> list[Piece]:
+    """What the agent is told about itself and its answer; `step` is the doer's, in a workflow.
+
+    A role's own form of output is for its work: a reviewer (not `doing`) gives a verdict.
+    """
+    heading = "## Agent Context\n" if sections and role.instructions else ""
+    behaviour = layers.role_block(step.agent_role if step else None).rstrip("\n")
+    schema = role.output_schema if doing else None
+    pieces = [
+        Piece("contract", "rule", layers.BASE if sections else CONTRACT),
+        Piece(f"role:{role.name}", "rule", heading + role.instructions),
+        Piece("ending", "rule", _ending(role) if sections else ""),
+        Piece("permissions", "rule", _permissions(role)),
+        Piece("output_schema", "rule", output_schema.instruction(schema, sections=sections)),
+        Piece("agent_role", "rule", behaviour),
+        Piece("confidence", "rule", confidence.instruction(step, sections=sections)),
+    ]
+    return [piece for piece in pieces if piece.text]
+
+
+def _ending(role: Role) -> str:
+    """What the words of the exit command mean where the answer is in sections; empty for a role without them."""
+    words = f"{role.instructions}\n{role.prompt_template or ''}"
+    return ENDING if _EXIT_WORDS.search(words) else ""
+
+
+VERBS = {
+    Permission.READ_FILES: "read files",
+    Permission.WRITE_FILES: "change files",
+    Permission.CREATE_FILES: "create files",
+    Permission.DELETE_FILES: "delete files",
+    Permission.EXECUTE_COMMANDS: "run commands",
+}
+
+
+def _permissions(role: Role) -> str:
+    may = [verb for permission, verb in VERBS.items() if role.permissions.allows(permission)]
+    may_not = [verb for permission, verb in VERBS.items() if not role.permissions.allows(permission)]
+    lines = ["## What you may do", ""]
+    if may:
+        lines.append(f"In the workspace you may {_listed(may, 'and')}.")
+    if may_not:
+        lines.append(
+            f"You may not {_listed(may_not, 'or')}, by any means: such a change is undone, and the job stops for a person."
+        )
+    return "\n".join(lines)
+
+
+def _listed(words: Sequence[str], last: str) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+@dataclass(frozen=True)
+class AtStep:
+    """The step of a workflow that the job stands at: its hints and its prompt, filled from the data."""
+
+    step: Step
+    text: str
+    results: Sequence[object] = ()
+    """Of a join: what the jobs before it gave."""
+
+
+def user_pieces(
+    spec: EffectiveSpec,
+    state: State,
+    phase: Phase,
+    given: Given,
+    at: AtStep | None = None,
+    *,
+    sections: bool = False,
+    asked: Asked = None,
+    filled: Filled | None = None,
+    changes: bool = True,
+) -> list[Piece]:
+    """What the agent is told about this job, in the order it reads it; absent parts leave no trace.
+
+    `asked` is what the role wants to know of its surroundings. `filled`, its template, tells of the work in its own
+    way; what it does not say follows it. `changes`: the role may change files.
+    """
+    said = filled.said if filled else frozenset()
+    pieces = [
+        *(_work(spec, at, sections=sections) if filled is None else _unsaid(at, filled)),
+        Piece("custom_instructions", "given", "" if "CustomInstructions" in said else _instructions(given)),
+        Piece("step", "rule", _part(phase, changes=changes)),
+        Piece("choices", "rule", _choices(spec, state, sections=sections) if phase is Phase.DOER else ""),
+        Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
+        Piece("steps", "given", _steps(spec, state)),
+        *_before(state, phase),
+        Piece("answer", "given", _answer(given)),
+        Piece("plan", "given", _plan(state)),
+        Piece("output", "given", _reviewed_output(state) if spec.workflow else ""),
+        Piece("results", "given", _results(at.results) if at else ""),
+        Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
+        Piece("changes", "given", context.changes(given, state.artefacts) if phase is Phase.REVIEWER else ""),
+        Piece("unchanged", "given", UNCHANGED if state.unchanged and phase is Phase.REVIEWER else ""),
+        *(_asked_of_reviewer(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
+        *context.pieces(given, asked, said),
+        *(Piece(f"file:{file.path}", "given", context.file_text(file)) for file in given.files),
+    ]
+    return [*(filled.pieces if filled else []), *(piece for piece in pieces if piece.text)]
+
+
+def _work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[Piece]:
+    """The step, and the task it is a part of."""
+    if sections:
+        layered = layers.flat(
+            "",
+            step_name=at.step.name if at else "",
+            step_prompt=at.text if at else None,
+            instructions=spec.prompt,
+            title=spec.title,
+            summary=spec.description,
+            tags=spec.tags,
+            additional="; ".join(spec.acceptance_criteria) or None,
+        )
+        return [Piece(*layer) for layer in layered]
+    step = Piece("workflow_step", "given", _step(at) if at else "")
+    return [step, Piece("task", "given", _task(spec))]
+
+
+def _unsaid(at: AtStep | None, filled: Filled) -> list[Piece]:
+    """What the role's template does not say of the work."""
+    return [
+        Piece("task", "given", filled.rest),
+        Piece("workflow_step", "given", _step(at) if at else ""),
+    ]
+
+
+def _instructions(given: Given) -> str:
+    words = context.own_words(given)
+    return f"## Instructions of the project\n\n{words}" if words else ""
+
+
+def _step(at: AtStep) -> str:
+    return f"## Workflow Step: {at.step.name}\n\n{at.text}".rstrip("\n")
+
+
+def _steps(spec: EffectiveSpec, state: State) -> str:
+    """The steps that were done before the last one, a line each."""
+    if spec.workflow is None or not state.summaries:
+        return ""
+    names = {step.id: step.name for step in spec.workflow.steps}
+    quoted = None if _is_reviewed(state) else state.output_of
+    lines = [
+        f"- {names.get(step, step)}: {' '.join(summary.split())}"
+        for step, summary in state.summaries.items()
+        if step != quoted
+    ]
+    return "\n".join(["## Steps so far", "", *lines]) if lines else ""
+
+
+def _is_reviewed(state: State) -> bool:
+    """Whether the last answer is that of the reviewer of a step that is done."""
+    return state.last is not None and state.last.phase is Phase.REVIEWER and state.step != state.output_of
+
+
+def _reviewed_output(state: State) -> str:
+    """What the step before gave, where the last answer only says what its reviewer thought of it."""
+    output = state.outputs.get(state.output_of) if state.output_of and _is_reviewed(state) else None
+    return "" if output is None else f"## Output of the step before\n\n{_output(output)}"
+
+
+def _results(results: Sequence[object]) -> str:
+    if not results:
+        return ""
+    return f"## Results of the jobs before this one\n\n{_output(list(results))}"
+
+
+def _task(spec: EffectiveSpec) -> str:
+    lines = [f"## Task: {spec.title}", *(["", spec.prompt] if spec.prompt else [])]
+    if spec.description:
+        lines += ["", "### Description", "", spec.description]
+    if spec.acceptance_criteria:
+        lines += ["", "### Acceptance criteria", "", *(f"- {line}" for line in spec.acceptance_criteria)]
+    if spec.task_type or spec.tags:
+        lines += ["", f"Type: {spec.task_type or 'N/A'}. Tags: {', '.join(spec.tags) or 'None'}."]
+    return "\n".join(lines)
+
+
+def _part(phase: Phase, *, changes: bool) -> str:
+    if phase is Phase.REVIEWER:
+        return (
+            "## Your part: review\n\n"
+            "Judge the work described below against the task and its acceptance criteria. Do not do the "
+            "work yourself. Your verdict, see below, accepts it or sends it back; STUCK hands it to a person."
+        )
+    if not changes:
+        return (
+            "## Your part: what your role does for the task\n\n"
+            "Do that part of it and no other: you change no file. Name the files you examined as evidence."
+        )
+    return "## Your part: do the task\n\nWork in the workspace. Name every file you touch as evidence."
+
+
+def _choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str:
+    """The steps that the agent may choose from; empty where there is nothing to choose."""
+    steps = routing.choices(spec.workflow, state.step) if spec.workflow else []
+    if not steps:
+        return ""
+    place = "in the section Metadata" if sections else "in the `metadata` of the exit command"
+    lines = [
+        f"- {one_line(step.id)}" + (f": {one_line(step.name)}" if step.name != step.id else "")
+        for step in steps
+    ]
+    told = (
+        "Conditions on your output decide which step comes next. Where none of them holds, your choice counts: "
+        f"put the id of a step as `suggested_next_stage` {place}. The steps are:"
+    )
+    return "\n".join(["## What can follow", "", told, "", *lines])
+
+
+def _asked_of_reviewer(spec: EffectiveSpec, state: State, given: Given, *, sections: bool) -> list[Piece]:
+    told = review.reviewer_pieces(spec, state, given.diff, sections=sections, partial=given.partial)
+    return [Piece(*layer) for layer in told]
+
+
+def _before(state: State, phase: Phase) -> list[Piece]:
+    """What came before this attempt, and for the doer what the review has found."""
+    findings = Piece(*review.findings_piece(state)) if phase is Phase.DOER else None
+    return [_previous(state, phase, told=bool(findings and findings.text)), *([findings] if findings else [])]
+
+
+def _previous(state: State, phase: Phase, *, told: bool) -> Piece:
+    """The last answer; its summary stays in the smallest prompt. `told`: what a reviewer found stands elsewhere."""
+    last = state.last
+    if last is None:
+        return Piece("previous", "given", "")
+    rework = phase is Phase.DOER and review.sent_back(state)
+    title = "## The review sent it back" if rework else "## What happened before"
+    said = _quoted(last.summary) if phase is Phase.REVIEWER else f" {last.summary}"
+    lines = [title, "", f"{last.role} ended with {last.action}:{said}"]
+    lines += ["", f"Its reason: {last.reason}"] if last.reason else []
+    least = len("\n".join(lines))
+    lines += [""] if last.reason and last.evidence_files else []
+    lines += [f"- evidence: {one_line(path)}" for path in last.evidence_files if path not in last.missing]
+    lines += [f"- named as evidence, but not there: {one_line(path)}" for path in last.missing]
+    elsewhere = (told and last.phase is Phase.REVIEWER) or _is_approved_plan(state)
+    if last.output is not None and not elsewhere:
+        lines += ["", f"Its output:\n\n{_output(last.output)}"]
+    return Piece("previous", "given", "\n".join(lines), least=least)
+
+
+def _answer(given: Given) -> str:
+    """What the attempt that ended with RETRY wrote before its exit command: often why, and what it had tried."""
+    return f"## What the last attempt wrote\n\n{fenced(_shortened(given.answer))}" if given.answer else ""
+
+
+def _is_approved_plan(state: State) -> bool:
+    """Whether the last answer is the plan that is to be carried out."""
+    plan, last = state.plan, state.last
+    return plan is not None and plan.approved and last is not None and last.sequence == plan.sequence
+
+
+def _plan(state: State) -> str:
+    """The plan that is carried out, or the last one where the last answer is that of its reviewer."""
+    plan, last = state.plan, state.last
+    if plan is None or not (plan.approved or (last is not None and last.sequence != plan.sequence)):
+        return ""
+    title = "## The approved plan" if plan.approved else "## The plan so far, not approved"
+    paragraphs = [title, f"{plan.role} made it:{_quoted(plan.summary)}"]
+    if plan.output is not None:
+        paragraphs.append(fenced(_shortened("\n".join(plans.lines(plan.output)))))
+    if plan.approved:
+        paragraphs.append("A steward has approved it. Your part is to carry it out, or to review that.")
+    return "\n\n".join(paragraphs)
+
+
+def _quoted(summary: str) -> str:
+    """What a doer says, to its reviewer: no line of it can pass for a heading of ours."""
+    lines = summary.splitlines()
+    if len(lines) < 2:
+        return f" {summary}"
+    return "\n\n" + "\n".join(f"> {line}".rstrip() for line in lines)
+
+
+def _output(output: object) -> str:
+    """The output of an answer as JSON, in a fence that it can't close."""
+    return fenced(_shortened(json.dumps(output, ensure_ascii=False, indent=1)))
+
+
+def _shortened(text: str) -> str:
+    more = len(text) - LONGEST_OUTPUT
+    return f"{text[:LONGEST_OUTPUT]}\n... and {more:,} more characters" if more > 0 else text

@@ -1,0 +1,164 @@
+"""A role's own words about the work: its `prompt_template`, filled; each value stays a part of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from logist.core import template
+from logist.core.model import EffectiveSpec, JsonObject, Role, State
+from logist.core.prompt import context
+from logist.core.prompt.context import Asked, Given
+from logist.core.prompt.pieces import Piece
+from logist.core.template import Rendered, Told, ToldList, data
+
+TASK = ("Title", "Prompt", "Description", "AcceptanceCriteria", "Type", "ID", "Tags")
+"""The task as role templates name it."""
+NAMES = (*TASK, *context.VARIABLES.values(), "CustomInstructions")
+"""Every name of ours beside those of `core.data`; each may be absent, and is empty then."""
+
+MAX_PARTS = 500
+"""Of a rendered template; where it has more, neighbours from one source are one."""
+_SOURCES = {"output": "output", "steps": "output", "aggregatedResults": "results"}
+"""Of data that says nothing itself about where it comes from; the rest belongs to the task."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A role's template over the data of a job."""
+
+    pieces: list[Piece]
+    """Its own words are rules, what came in is given. All is glued to the first, which is empty and so is never cut:
+    the whole stands in the prompt as it was rendered."""
+    said: frozenset[str]
+    """The names of the context that stand in it, so that the prompt says nothing twice."""
+    rest: str = ""
+    """What was asked for and does not stand in it: an agent never works without the whole task."""
+    warnings: tuple[str, ...] = ()
+
+
+def filled(spec: EffectiveSpec, state: State, role: Role, given: Given) -> Filled | str | None:
+    """The role's template; None if it has none, and in words why it can't be filled."""
+    if role.prompt_template is None:
+        return None
+    known = _data(spec, state, given, role.context_requirements)
+    declared = {*NAMES, *data.FIELDS, "parentId", "aggregatedResults"}
+    about = f"role {role.name!r}: prompt_template"
+    try:
+        rendered = template.render(role.prompt_template, known, declared=declared)
+    except template.TemplateError as error:
+        return f"{about}: {error}"
+    reasons = {f"relevant:{each.file.path}": each.reason for each in given.relevant}
+    pieces = [_piece(role, span, reasons) for span in rendered.spans]
+    if len(pieces) > MAX_PARTS:  # each is recorded
+        pieces = _joined(pieces)
+    if len(pieces) > MAX_PARTS:
+        return f"{about}: it has more than {MAX_PARTS} parts, so the work is told without it"
+    whole = [Piece(f"template:{role.name}", "rule", ""), *pieces] if pieces else []
+    warnings = tuple(f"{about}: {warning}" for warning in rendered.warnings)
+    return Filled(whole, frozenset(_said(rendered, given)), _rest(spec, rendered), warnings)
+
+
+def _piece(role: Role, span: template.Span, reasons: Mapping[str, str]) -> Piece:
+    if span.source is None:
+        return Piece(f"template:{role.name}", "rule", span.text, glued=True)
+    known = span.source in NAMED or span.source.startswith("relevant:")
+    source = span.source if known else _SOURCES.get(span.source, "task")
+    return Piece(source, "given", span.text, glued=True, reason=reasons.get(source, ""))
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """What came in from one source is one part, with the template's words in between, as between items of a list."""
+    runs: list[list[Piece]] = []
+    for piece in pieces:
+        before = runs[-2:]
+        if before and before[-1][0].source == piece.source:
+            before[-1].append(piece)
+        elif len(before) == 2 and before[0][0].source == piece.source and before[1][0].kind == "rule":
+            before[0] += [*runs.pop(), piece]
+        else:
+            runs.append([piece])
+    return [replace(run[0], text="".join(piece.text for piece in run)) for run in runs]
+
+
+def _said(rendered: Rendered, given: Given) -> Iterator[str]:
+    """The names of the context that the text has, whole or item by item; what was only asked for in `if` it has not."""
+    lists = {
+        "PriorAttempts": len(given.attempts),
+        "RelatedTasks": len(given.related),
+        "SessionContext": len(given.others),
+        "RelevantFiles": len(given.relevant),
+    }
+    for name in ("RepoContext", "CustomInstructions"):
+        if rendered.shows(name):
+            yield name
+    for name, count in lists.items():
+        if count and all(_has_item(rendered, name, number) for number in range(count)):
+            yield name
+
+
+def _has_item(rendered: Rendered, name: str, number: int) -> bool:
+    """Of a file it is enough to be named."""
+    return any(rendered.shows(name, number, *field) for field in ((), ("Path",), ("Content",)))
+
+
+NAMED = frozenset({"task", "listing", "custom_instructions", *context.VARIABLES})
+"""What the values of `_data` say of themselves."""
+
+
+def _data(spec: EffectiveSpec, state: State, given: Given, asked: Asked) -> JsonObject:
+    """What the template may look at. What is not there at all has no name, so that its section vanishes."""
+    task: dict[str, Told | ToldList] = {
+        "Title": Told(spec.title, "task"),
+        "Prompt": Told(spec.prompt, "task"),
+        "Description": Told(spec.description or "", "task"),
+        "AcceptanceCriteria": _listed(spec.acceptance_criteria, context.bulleted(spec.acceptance_criteria)),
+        "Type": Told(spec.task_type or "", "task"),
+        "ID": Told(given.job, "task"),
+        "Tags": _listed(spec.tags, ", ".join(spec.tags)),
+        "CustomInstructions": Told(context.own_words(given), "custom_instructions"),
+    }
+    told = {**task, **context.variables(given, asked)}
+    return {**data.of(spec, state), **{name: value for name, value in told.items() if value}}
+
+
+def _listed(items: Collection[str], shown: str) -> ToldList:
+    return ToldList([Told(item, "task") for item in items], [Told(shown, "task")])
+
+
+def _rest(spec: EffectiveSpec, rendered: Rendered) -> str:
+    """What of the task the text does not have, each field and each item of a list for itself."""
+    titled = rendered.shows("Title") or rendered.shows("title")
+    told_by_title = titled and spec.prompt.strip() == spec.title
+    fields = {
+        "": "" if told_by_title else _untold(rendered, "Prompt", "prompt", spec.prompt),
+        "### Description": _untold(rendered, "Description", "description", spec.description or ""),
+        "### Acceptance criteria": context.bulleted(
+            _untold_items(rendered, "AcceptanceCriteria", "acceptance_criteria", spec.acceptance_criteria)
+        ),
+    }
+    parts = [part for heading, text in fields.items() if text for part in (heading, text) if part]
+    parts += [labels] if (labels := _labels(spec, rendered)) else []
+    heading = "## What was asked" if titled else f"## Task: {spec.title}"
+    return "\n\n".join([heading, *parts]) if parts or not titled else ""
+
+
+def _labels(spec: EffectiveSpec, rendered: Rendered) -> str:
+    """Type and tags, on a line."""
+    kind = _untold(rendered, "Type", "task_type", spec.task_type or "")
+    tags = _untold_items(rendered, "Tags", "tags", spec.tags)
+    told = [*([f"Type: {kind}."] if kind else []), *([f"Tags: {', '.join(tags)}."] if tags else [])]
+    return " ".join(told)
+
+
+def _untold(rendered: Rendered, name: str, other: str, text: str) -> str:
+    """The text, unless it stands in what was rendered; the data has it under two names."""
+    return "" if not text.strip() or rendered.shows(name) or rendered.shows(other) else text
+
+
+def _untold_items(rendered: Rendered, name: str, other: str, items: Sequence[str]) -> list[str]:
+    return [
+        item
+        for number, item in enumerate(items)
+        if not (rendered.shows(name, number) or rendered.shows(other, number))
+    ]

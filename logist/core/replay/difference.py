@@ -1,0 +1,158 @@
+"""What a replay finds: one thing that goes another way today, with its cause, and both in words for a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from logist import __version__
+from logist.core.machine.rules import newer_than_this
+from logist.core.model import Interaction, JsonObject
+from logist.core.replay.drift_causes import schema_hash
+
+LONGEST = 4_000
+"""Characters of a value that are kept; of a longer one, those around the place where the two part."""
+BEFORE = 40
+"""Characters before that place."""
+SHOWN = 160
+"""Characters of a value that a person is shown on a line."""
+LINES = 4
+"""Lines of a value that a person is shown."""
+
+ANSWER = "the rules for the exit command judge this answer in another way"
+_CAUSES = {
+    "state_before": "the entries before it lead elsewhere",
+    "review": "the rules of the review come to another verdict, or to other findings",
+    "route": "the decisions of the workflow go another way",
+    "unsure": "the rules for when a steward has to confirm an answer come to something else",
+    "limit": "the job would have halted before this call: a limit is reached, or what was used is counted in another way",
+    "step": "the entries before it lead to another step",
+    "role": "the rules for whose turn it is name another role",
+    "refusals": "the rules of the permissions hold other changes of the workspace against the role",
+    "results": "what a person gives in place of other jobs is taken in another way",
+    "children": "the step would be given to another number of jobs",
+    "merge": "the rules for when work is merged by itself come to something else",
+    "gathered": "the rules for how many jobs have to succeed come to something else",
+}
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that goes another way today than it was recorded."""
+
+    sequence: int
+    field: str
+    recorded: str
+    today: str
+    cause: str
+
+
+def difference(entry: Interaction, field: str, recorded: object, today: object, cause: str) -> Difference:
+    """With both values as text: words as they are, everything else as JSON."""
+    return Difference(entry.sequence, field, *_parting(_text(recorded), _text(today), LONGEST), cause)
+
+
+def cause(
+    entry: Interaction, field: str, schema: JsonObject, *, judged: bool = False, reason: str = ""
+) -> str:
+    """Which rule leads elsewhere, and what has changed since, as far as the request says by what it was judged.
+
+    `judged`: the answer itself is read in another way, and `reason` is today's word on it.
+    """
+    rule = ANSWER if judged or field.startswith("response.") else _CAUSES.get(field, "")
+    told = f"{rule or 'the rules of the state machine lead elsewhere'}{_since(entry, schema)}"
+    return f"{told}: {reason}" if judged and reason and reason != entry.reason else told
+
+
+def _since(entry: Interaction, schema: JsonObject) -> str:
+    then, version = (entry.request.metadata.get(name) for name in ("schema", "logist"))
+    found = []
+    if isinstance(then, str) and then != (now := schema_hash(schema)):
+        found.append(f"llm-chat-schema.json has changed since: it was {then[:8]}, today it is {now[:8]}")
+    if isinstance(version, str) and version != __version__:
+        found.append(f"it was recorded by Logist {version[:20]}, and this is {__version__}")
+    if newer_than_this(entry):
+        found.append("it was judged by a rule that only a newer Logist has")
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def lines(found: Difference) -> Iterator[str]:
+    """The difference for a person: where, what was recorded and what comes out today, and why."""
+    yield f"interaction {found.sequence}: {found.field}"
+    yield from (f"  {line}" for line in sides(found))
+    yield f"  cause     {found.cause}"
+
+
+def sides(found: Difference) -> Iterator[str]:
+    """What was recorded, and what comes out today."""
+    recorded, today = _sides(found.recorded, found.today)
+    yield from _side("recorded", recorded)
+    yield from _side("today", today)
+
+
+def _side(name: str, shown: list[str]) -> Iterator[str]:
+    for number, line in enumerate(shown):
+        yield f"{'' if number else name:<9} {line}"
+
+
+def _sides(recorded: str, today: str) -> tuple[list[str], list[str]]:
+    """Both values, as much of them as tells one from the other."""
+    if leaves := _leaves(recorded, today):
+        ours, theirs = (", ".join(f"{path} {side[n]}" for path, *side in leaves) for n in (0, 1))
+        return [_cut(ours)], [_cut(theirs)]
+    if "\n" not in recorded + today:
+        first, second = _parting(recorded, today, SHOWN)
+        return [first or '""'], [second or '""']
+    return _own_lines(recorded, today), _own_lines(today, recorded)
+
+
+def _own_lines(text: str, other: str) -> list[str]:
+    """The first few lines of a text from where it parts from the other."""
+    pairs = list(zip_longest(text.split("\n"), other.split("\n")))
+    start = next((n for n, (own, its) in enumerate(pairs) if own != its), 0)
+    shown = [_cut(own) for own, _ in pairs[start : start + LINES] if own is not None]
+    return [f"line {start + 1}:", *shown, *(["..."] if len(text.split("\n")) > start + LINES else [])]
+
+
+def _leaves(recorded: str, today: str) -> list[tuple[str, str, str]]:
+    """Of two JSON objects, what is not the same in both: the path, and its two values."""
+    try:
+        first, second = json.loads(recorded), json.loads(today)
+        if isinstance(first, dict) and isinstance(second, dict):
+            return [*_unlike("", first, second)]
+    except (ValueError, RecursionError):
+        pass
+    return []
+
+
+def _unlike(path: str, first: Any, second: Any) -> Iterator[tuple[str, str, str]]:
+    if isinstance(first, dict) and isinstance(second, dict):
+        for name in {**first, **second}:
+            there = f"{path}.{name}" if path else str(name)
+            yield from _unlike(there, first.get(name, _ABSENT), second.get(name, _ABSENT))
+    elif first != second:
+        one, other = ("none" if side is _ABSENT else _text(side) for side in (first, second))
+        yield path, *_parting(one, other, SHOWN)
+
+
+def _text(value: object) -> str:
+    return str(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _parting(first: str, second: str, longest: int) -> tuple[str, str]:
+    """Both texts, cut to `longest` characters around the place where they part."""
+    if max(len(first), len(second)) <= longest:
+        return first, second
+    pairs = enumerate(zip(first, second, strict=False))
+    part = next((n for n, (one, other) in pairs if one != other), min(len(first), len(second)))
+    start = max(0, part - BEFORE)
+    lead = "..." if start else ""
+    return _cut(lead + first[start:], longest), _cut(lead + second[start:], longest)
+
+
+def _cut(text: str, longest: int = SHOWN) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"

@@ -1,0 +1,380 @@
+"""Prompt drift: what an archived request says, and what Logist would say in its place today.
+
+Rules (the contract, the role, its permissions and template, the step) are made again from the files of today, what the
+history gives (the task, what came before, findings) from the spec and the state that the request was made of. What
+only the workspace and other jobs gave is taken from the archive. So whatever differs is the doing of a file that has
+changed, or of Logist itself, and the cause says which.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from logist.core.answer.exit_command import text_before
+from logist.core.model import EffectiveSpec, Interaction, Phase, Request, Role, State, Workflow
+from logist.core.prompt import archived, pieces
+from logist.core.prompt.archived import Block
+from logist.core.prompt.budget import LEFT_OUT, PRIORITIES
+from logist.core.prompt.marks import marked
+from logist.core.prompt.pieces import Piece
+from logist.core.replay import drift_causes
+from logist.core.replay.drift_causes import Today
+from logist.core.step import step
+from logist.core.step.instructing import Instructed, instructed
+from logist.core.text import line_diff
+
+__all__ = [
+    "Change",
+    "Comparison",
+    "Drift",
+    "Today",
+    "compared",
+    "compared_answers",
+    "drifts",
+    "settings_differ",
+]
+
+Change: TypeAlias = Literal["changed", "added", "gone"]
+SETTINGS = (
+    *("role", "phase", "step", "model", "provider_model", "endpoint", "temperature", "max_output_tokens"),
+    *("agent", "permissions", "tools", "redactions", "logist", "schema"),
+)
+"""What the metadata of a request say beside the prompt."""
+Key: TypeAlias = tuple[str, int]
+_NUMBER = re.compile("[0-9]+")
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One part of a prompt that is not today what it was."""
+
+    sequence: int
+    """The interaction that asked."""
+    source: str
+    """The part: `role:Worker`, `contract`, `task`, `file:src/a.py`; empty where it is about the whole. Or what is
+    sent beside it: `model`, `temperature`, `tools`."""
+    change: Change
+    cause: str
+    """In words, as `the role file Worker (roles/Worker.yaml) has changed`."""
+    diff: tuple[str, ...] = ()
+    """Lines without their breaks: `-` is the archive, `+` today."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two prompts, part by part."""
+
+    equal: tuple[str, ...]
+    """The parts that are the same, in their order."""
+    drifts: tuple[Drift, ...]
+
+
+def drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: Today) -> list[Drift]:
+    """The parts of a recorded request that would be others today; `spec` and `state` are those before it.
+
+    Empty where nothing would, and where the archive does not say which parts its prompt has.
+    """
+    blocks = archived.blocks(entry.request)
+    if not blocks:
+        return []
+    told = drift_causes.Told(spec, state, entry, today)
+    found = [_drift(entry, told, "schema", "changed", "", "")] if told.schema_has_changed else []
+    role = today.role
+    if role is None:
+        return [*found, _drift(entry, told, f"role:{told.role_name}", "gone", "", "")]
+    exported = marked(entry.request.metadata)
+    found += [
+        _drift(entry, told, name, "changed", _said(then), today.redact(_said(now))[0])
+        for name, (then, now) in told.settings(role).items()
+        if name not in exported
+    ]
+    try:
+        return found + _role_drifts(_with_step(spec, state, today), state, entry, role, blocks, told)
+    except RecursionError:
+        return [*found, Drift(entry.sequence, "", "changed", "what the history holds is nested too deep")]
+
+
+def _role_drifts(
+    spec: EffectiveSpec,
+    state: State,
+    entry: Interaction,
+    role: Role,
+    then: Sequence[Block],
+    told: drift_causes.Told,
+) -> list[Drift]:
+    phase = entry.observed.phase if entry.observed else step.owed_by(state) or Phase.DOER
+    before = archived.keyed(then)
+    matching = _Matching(archived.cut(entry.request), told.today.redact)
+    made = _Making(spec, state, role, phase, entry.request, then, before, matching).nearest()
+    if not made.wrong:
+        return _about_the_whole(entry, told, made, before)
+    retold = any(key[0].startswith("template:") for key, _ in made.wrong)
+    told = replace(told, retold=retold and not told.role_is_the_same)
+    return [
+        _drift(entry, told, key[0], change, _text(before, key), _today(before, made.now, key, told))
+        for key, change in made.wrong
+        if not (change == "changed" and told.is_untold(before[key], made.now[key]))
+    ]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A prompt that was made again, beside the archived one."""
+
+    told: Instructed
+    now: Mapping[Key, Block]
+    wrong: Sequence[tuple[Key, Change]]
+    kept: Sequence[Key]
+    """The parts that the archive has too."""
+    likeness: tuple[int, int] = (0, 0)
+    """By whole parts, then by the pieces of a template."""
+
+
+@dataclass(frozen=True)
+class _Making:
+    """Makes a prompt again, with stand-ins for what only the archive knows."""
+
+    spec: EffectiveSpec
+    state: State
+    role: Role
+    phase: Phase
+    request: Request
+    then: Sequence[Block]
+    before: Mapping[Key, Block]
+    matching: _Matching
+
+    def nearest(self) -> _Made:
+        """The prompt that is like the archived one, or comes nearest to it: how many items the lists had is tried."""
+        choices = archived.choices(self.request, self.then, counted=self.role.prompt_template is not None)
+        chosen = [options[0] for options in choices]
+        best = self._made(chosen)
+        for number, options in enumerate(choices):
+            for option in options[1:]:
+                if not best.wrong:
+                    return best
+                tried = [*chosen[:number], option, *chosen[number + 1 :]]
+                made = self._made(tried)
+                if made.likeness > best.likeness:
+                    best, chosen = made, tried
+        return best
+
+    def _made(self, counts: Sequence[Any]) -> _Made:
+        given = archived.given(self.request, self.then, archived.Counts(*counts))
+        told = instructed(self.spec, self.state, self.role, given, self.phase)
+        blocks = archived.blocks_of([*told.system, *told.user])
+        now = archived.keyed(blocks)
+        wrong, kept = self.matching.found(self.before, now)
+        if not wrong:
+            return _Made(told, now, wrong, kept)
+        before, after = (_signs(found, self.matching.cut) for found in (self.then, blocks))
+        return _Made(told, now, wrong, kept, (-len(wrong), 2 * (before & after).total() - after.total()))
+
+
+def _signs(found: Sequence[Block], cut: Mapping[str, str]) -> Counter[tuple[str, str]]:
+    """What the pieces of a prompt say, or that they are there; those that may be missing do not count."""
+    return Counter(
+        (piece.source, "" if archived.is_surrounding(piece.source) else piece.text)
+        for block in found
+        for piece in block.pieces
+        if piece.source not in cut
+    )
+
+
+def _about_the_whole(
+    entry: Interaction, told: drift_causes.Told, made: _Made, before: Mapping[Key, Block]
+) -> list[Drift]:
+    """Whether the parts, all of which are as they were, also stand where they stood."""
+    keys = [*made.kept, *(key for key in before if key[0] == LEFT_OUT)]
+    texts = [before[key].text for key in keys]
+    user, joint = len(archived.blocks_of(made.told.system)), made.told.joint
+    prompt = joint.join(texts[:user]) + pieces.SEPARATOR + joint.join(texts[user:])
+    then = entry.request.prompt
+    return [] if prompt == then else [_drift(entry, told, "", "changed", then, prompt)]
+
+
+@dataclass(frozen=True)
+class _Matching:
+    """Compares an archived prompt with today's, given what had no room in it."""
+
+    cut: Mapping[str, str]
+    redact: Callable[[str], tuple[str, int]]
+
+    def found(
+        self, before: Mapping[Key, Block], now: Mapping[Key, Block]
+    ) -> tuple[list[tuple[Key, Change]], list[Key]]:
+        """The parts that differ, and those that both have."""
+        kept = [key for key in now if key in before]
+        wrong: list[tuple[Key, Change]] = []
+        for key, block in now.items():
+            if key in before:
+                wrong += [] if self._is_same(before[key], block) else [(key, "changed")]
+            elif not (self._may_be_cut(block.source) and self.cut[block.source] == "dropped"):
+                wrong.append((key, "added"))
+        wrong += [(key, "gone") for key in before if key not in now and key[0] != LEFT_OUT]
+        return wrong, kept
+
+    def _may_be_cut(self, source: str) -> bool:
+        return source in self.cut and source.partition(":")[0] in PRIORITIES
+
+    def _is_same(self, then: Block, now: Block) -> bool:
+        if then.is_given and now.is_given:
+            return True
+        if len(then.pieces) == len(now.pieces) == 1:
+            return self._is_said(then.pieces[0], now.pieces[0])
+        return self._is_filled(then.pieces, now.pieces) or self._is_filled(
+            then.pieces, pieces.clean(now.pieces, self.redact)[0]
+        )
+
+    def _is_filled(self, then: Sequence[Piece], now: Sequence[Piece]) -> bool:
+        """The parts of a template in their order; of what had no room some are missing."""
+        waiting = iter(now)
+        for piece in then:
+            for today in waiting:
+                if today.source == piece.source and self._is_said(piece, today):
+                    break
+                if not self._may_be_cut(today.source):
+                    return False
+            else:
+                return False
+        return all(self._may_be_cut(left.source) for left in waiting)
+
+    def _is_said(self, then: Piece, now: Piece) -> bool:
+        if then.is_masked and then.source == now.source:
+            return True
+        if then.text == now.text or (then.source == now.source and archived.is_surrounding(now.source)):
+            return True
+        if now.source == "limits" and _NUMBER.sub("", then.text) == _NUMBER.sub("", now.text):
+            return True  # an ask that goes on after a failed turn has the prompt of the attempt before
+        text = self.redact(now.text)[0]
+        if then.text == text or archived.is_redacted(then.text, text):
+            return True
+        return self._may_be_cut(now.source) and archived.is_shortened(then.text, text)
+
+
+def _with_step(spec: EffectiveSpec, state: State, today: Today) -> EffectiveSpec:
+    """The spec with what the workflow's file says of the step today."""
+    flow, step = spec.workflow, today.step
+    if flow is None or step is None:
+        return spec
+    steps = tuple(step if each.id == state.step else each for each in flow.steps)
+    return spec.model_copy(update={"workflow": Workflow.model_copy(flow, update={"steps": steps})})
+
+
+def _text(found: Mapping[Key, Block], key: Key) -> str:
+    return found[key].text if key in found else ""
+
+
+def _today(before: Mapping[Key, Block], now: Mapping[Key, Block], key: Key, told: drift_causes.Told) -> str:
+    """A part as it would be sent, with what came from the surroundings as the archive has it."""
+    if key not in now or now[key].is_given:
+        return ""
+    known: dict[str, deque[str]] = {}
+    for piece in before[key].pieces if key in before else ():
+        known.setdefault(piece.source, deque()).append(piece.text)
+    text = "".join(
+        (known[piece.source].popleft() if known.get(piece.source) else "...")
+        if archived.is_surrounding(piece.source)
+        else piece.text
+        for piece in now[key].pieces
+    )
+    clean = told.today.redact(text)[0]
+    return archived.masked(before[key].text, clean) if key in before else clean
+
+
+def _said(value: Any) -> str:
+    """A setting on a line; an archive may hold anything."""
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else json.dumps(value)
+
+
+def _drift(
+    entry: Interaction, told: drift_causes.Told, source: str, change: Change, then: str, now: str
+) -> Drift:
+    cause = told.cause(source, change)
+    return Drift(entry.sequence, source, change, cause, _diff(change, then, now))
+
+
+def _diff(change: Change, then: str, now: str) -> tuple[str, ...]:
+    if change == "changed":
+        return line_diff.unified(then, now)
+    return line_diff.one_sided("-", then) if then else line_diff.one_sided("+", now) if now else ()
+
+
+def compared(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
+    """The prompts of two asks, part by part: what is other in the second. `names` tell them apart in the causes."""
+    before, after = (
+        {key: block.text for key, block in archived.keyed(_or_whole(entry.request)).items()}
+        for entry in (then, now)
+    )
+    return _compared(before, after, now.sequence, names or (f"#{then.sequence}", f"#{now.sequence}"))
+
+
+def compared_answers(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
+    """The same of the answers: the exit command as it was read, the text before it, and where it led."""
+    names = names or (f"#{then.sequence}", f"#{now.sequence}")
+    return _compared(_answer(then), _answer(now), now.sequence, names)
+
+
+def _compared(
+    before: Mapping[Key, str], after: Mapping[Key, str], sequence: int, names: tuple[str, str]
+) -> Comparison:
+    equal = tuple(key[0] for key, text in after.items() if before.get(key) == text)
+    wrong: list[tuple[Key, Change]] = [
+        (key, "changed" if key in before else "added")
+        for key, text in after.items()
+        if before.get(key) != text
+    ]
+    wrong += [(key, "gone") for key in before if key not in after]
+    return Comparison(
+        equal,
+        tuple(
+            Drift(
+                sequence,
+                key[0],
+                change,
+                drift_causes.between(key[0], change, *names),
+                _diff(change, before.get(key, ""), after.get(key, "")),
+            )
+            for key, change in wrong
+        ),
+    )
+
+
+def _answer(entry: Interaction) -> dict[Key, str]:
+    """The parts of an answer; those that it does not have are missing."""
+    response = entry.response
+    command = {
+        "action": ", ".join(response.actions),
+        "evidence_files": response.evidence_files,
+        "summary_for_supervisor": response.summary_for_supervisor,
+        "reason": response.reason,
+        "output": response.output,
+        "metadata": response.metadata,
+        "error": response.error and response.error.model_dump(),
+    }
+    told = {name: value for name, value in command.items() if value not in (None, "", [])}
+    try:
+        shown = json.dumps(told, ensure_ascii=False, indent=2) if told else ""
+    except RecursionError:
+        shown = response.raw_response
+    parts = {
+        "exit_command": shown,
+        "text": text_before(response.raw_response),
+        "outcome": "\n".join(filter(None, (f"{entry.state_before} -> {entry.state_after}", entry.reason))),
+    }
+    return {(source, 0): text for source, text in parts.items() if text}
+
+
+def settings_differ(then: Request, now: Request) -> dict[str, tuple[object, object]]:
+    """What else is other in the second of two requests: who was asked, by which model, by which Logist."""
+    pairs = {name: (then.metadata.get(name), now.metadata.get(name)) for name in SETTINGS}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _or_whole(request: Request) -> list[Block]:
+    """Its parts, or where it does not say them the prompt as one."""
+    return archived.blocks(request) or [Block("prompt", (Piece("prompt", "given", request.prompt),))]

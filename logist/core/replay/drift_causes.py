@@ -1,0 +1,273 @@
+"""Why a part of a prompt is not what it was: the file that has changed, or Logist itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from logist.core.model import EffectiveSpec, Interaction, JsonObject, Phase, Role, State, Step
+from logist.core.permissions.tools import offered
+from logist.core.prompt import archived
+from logist.core.prompt.archived import Block
+from logist.core.prompt.budget import LEFT_OUT
+
+SETTINGS = frozenset({"model", "temperature", "tools"})
+"""What a request says beside its prompt of what the role's file decides."""
+GIVEN, OFFERED = "given", "litellm"
+"""Agents: nobody was asked; the one that Logist offers tools to."""
+FILES = ("role", "template")
+"""Parts that are a role's own words."""
+_OF_FILE = {"template": ": its template", "output_schema": ": its output_schema"}
+ASKED = frozenset(
+    {
+        *("listing", "repo_structure", "relevant_files", "relevant", "prior_attempts", "session_context"),
+        *("related_tasks", "custom_instructions"),
+    }
+)
+"""Parts that are there because the role asks for them."""
+_WORK = ("task", "workflow_step")
+"""Parts that a role's template can tell in its own way."""
+AT_STEP = frozenset({"workflow_step", "agent_role"})
+"""Parts that are the words of a workflow's step."""
+_NAMES = {
+    "model": "the model that is asked",
+    "temperature": "the temperature",
+    "tools": "the tools that are offered",
+    "contract": "the contract, which says how to answer",
+    "base": "the contract, which says how to answer in sections",
+    "permissions": "what a role is told it may do",
+    "ending": "the words for how to end in sections",
+    "output_schema": "what the role's output has to fit",
+    "agent_role": "the words for how to behave at the step",
+    "confidence": "what asks for the confidence of the agent",
+    "step": "the words for whose turn it is",
+    "limits": "the words for the attempt and its limit",
+    "choices": "the steps that the agent may choose from",
+    "verdict": "what a reviewer is told of its verdict",
+    "checklist": "the checklist of the review",
+    "partial": "the words for a change that is not shown whole",
+    "task": "the task",
+    "instructions": "the task",
+    "context": "the task",
+    "workflow_step": "the step of the workflow",
+    "previous": "what came before",
+    "answer": "what the last attempt wrote",
+    "findings": "what the review found",
+    "checks": "the results of the checks",
+    "steps": "the steps so far",
+    "output": "the output of the step before",
+    "results": "the results of other jobs",
+    "note": "the steward's note",
+    "listing": "the files of the workspace",
+    "repo_structure": "the structure of the workspace",
+    "relevant_files": "the files that seem to matter",
+    "changes": "the list of changes",
+    "diff": "the patch of the changes",
+    "prior_attempts": "the earlier attempts",
+    "session_context": "the other jobs under way",
+    "related_tasks": "the related jobs",
+    "custom_instructions": "the instructions of the project",
+    LEFT_OUT: "what had no room",
+    "prompt": "the prompt",
+    "outcome": "where the answer led",
+    "exit_command": "the exit command",
+    "text": "the text before the exit command",
+}
+
+
+@dataclass(frozen=True)
+class Today:
+    """What a prompt is made from today, beside the spec and the state that the history gives."""
+
+    version: str
+    """Of Logist."""
+    schema: str = ""
+    """`schema_hash` of the exit command's schema; empty: not looked at."""
+    role: Role | None = None
+    role_file: str = ""
+    """As a person would name it."""
+    role_hash: str = ""
+    missing: str = ""
+    """Why there is no role, in words."""
+    step: Step | None = None
+    """The step of the workflow, where its file says something else than the history; None where it does not."""
+    step_file: str = ""
+    disabled: tuple[str, ...] | None = None
+    """The tools that the config leaves out; None: the tools are not looked at."""
+    redact: Callable[[str], tuple[str, int]] = lambda text: (text, 0)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A recorded request and today, to say why they differ."""
+
+    spec: EffectiveSpec
+    state: State
+    entry: Interaction
+    today: Today
+    retold: bool = False
+    """The role's template tells the work in another way, so that the parts beside it are others too."""
+
+    @property
+    def role_name(self) -> str:
+        """Of the role that was asked."""
+        return role_asked(self.entry)
+
+    @property
+    def schema_has_changed(self) -> bool:
+        """Whether an answer is held to another schema today."""
+        then = self._metadata("schema")
+        return bool(self.today.schema) and isinstance(then, str) and then != self.today.schema
+
+    def settings(self, role: Role) -> dict[str, tuple[Any, Any]]:
+        """What is sent beside the prompt and would be another today, with both values: model, temperature, tools.
+
+        Nothing of an answer that was given, and no model that a person chose for that one step.
+        """
+        metadata, options = self.entry.request.metadata, (self.entry.request.command or {}).get("options")
+        agent = metadata.get("agent")
+        if self.entry.simulated or agent == GIVEN:
+            return {}
+        if self.entry.observed is None or self.entry.observed.phase is Phase.DOER:
+            role = role.at_attempt(self.entry.attempt or 1)
+        today: dict[str, Any] = {"temperature": role.temperature}
+        if not (isinstance(options, dict) and options.get("model")):
+            today["model"] = role.llm_model
+        if agent == OFFERED and self.today.disabled is not None:
+            today["tools"] = [tool.name for tool in offered(role.permissions, self.today.disabled)]
+        return {
+            name: (metadata[name], now)
+            for name, now in today.items()
+            if name in metadata and metadata[name] != now
+        }
+
+    def is_untold(self, then: Block, now: Block) -> bool:
+        """Whether a filled template differs by nothing but what the archive can't say.
+
+        That is how many items its lists had, where a secret stood as one in two parts of it, what it was only asked
+        for in `if`. Where both the role's file and Logist are what they were, there is nothing else.
+        """
+        if len(then.pieces) < 2 or len(now.pieces) < 2:
+            return False
+        same = self.role_is_the_same and self._metadata("logist") == self.today.version
+        return same or _words(then) == _words(now)
+
+    def cause(self, source: str, change: str) -> str:
+        """Why a part is not what it was."""
+        word = source.partition(":")[0]
+        role = f"the role file {self.role_name}{_at(self.today.role_file)}"
+        if word == "schema":
+            then, now = str(self._metadata("schema"))[:8], self.today.schema[:8]
+            return f"the schema of the exit command, llm-chat-schema.json, has changed: it was {then}, it is {now}"
+        if self.today.role is None and word == "role":
+            return self.today.missing
+        if self._is_of_the_step(word):
+            flow = self.spec.workflow.name if self.spec.workflow else ""
+            return (
+                f"the step `{self.state.step}` of the workflow {flow}{_at(self.today.step_file)} has changed"
+            )
+        if word in SETTINGS:
+            return self._of_setting(word, role)
+        if word in ("permissions", "step") and self._permissions_differ:
+            return f"the permissions of the role {self.role_name} have changed{_at(self.today.role_file)}"
+        if word in (*FILES, "output_schema") and not self.role_is_the_same:
+            return f"{role} has changed{_OF_FILE.get(word, '')}"
+        if self.retold and word in (*ASKED, *_WORK):
+            return f"{role} has changed: its template tells the work in another way"
+        if word in ASKED and change != "changed" and not self.role_is_the_same:
+            return f"{role} asks for other parts of the surroundings"
+        return self._own(source)
+
+    def _of_setting(self, word: str, role: str) -> str:
+        if word == "tools" and not self._permissions_differ:
+            return f"{_NAMES[word]}: `tools.disabled` of the config has changed, or Logist has other tools"
+        if word == "tools":
+            return f"the permissions of the role {self.role_name} have changed{_at(self.today.role_file)}"
+        return self._own(word) if self.role_is_the_same else f"{role} has changed: its {word}"
+
+    def _is_of_the_step(self, word: str) -> bool:
+        """Whether the file of the workflow makes the difference: in the words of the step, or in the form of all."""
+        today, flow = self.today.step, self.spec.workflow
+        then = flow.step(self.state.step) if flow else None
+        if today is None or then is None:
+            return False
+        if word == "confidence" and (today.confidence is None) != (then.confidence is None):
+            return True
+        return word in AT_STEP or (word not in FILES and today.response_format != then.response_format)
+
+    @property
+    def _permissions_differ(self) -> bool:
+        then = self._metadata("permissions")
+        role = self.today.role
+        return role is not None and then is not None and then != role.permissions.names()
+
+    @property
+    def role_is_the_same(self) -> bool:
+        """Whether its file says today what it said then; False where the archive does not know."""
+        return bool(self.today.role_hash) and self.spec.roles.get(self.role_name) == self.today.role_hash
+
+    def _own(self, source: str) -> str:
+        word = source.partition(":")[0]
+        what = _NAMES.get(word) or (named(source) if source else "how the parts are put together")
+        then, now = self._metadata("logist"), self.today.version
+        if not isinstance(then, str):
+            return f"the wording of Logist itself ({what}): {now} today, and the archive does not say which it was"
+        if then == now:
+            return f"the wording of Logist itself ({what}), though it was {now} then too"
+        return f"the wording of Logist itself ({what}): {then[:40]} then, {now} today"
+
+    def _metadata(self, name: str) -> object:
+        return self.entry.request.metadata.get(name)
+
+
+def role_asked(entry: Interaction) -> str:
+    """The name of the role that a request was made for; empty where nothing says it."""
+    name = entry.request.metadata.get("role")
+    return name if isinstance(name, str) else entry.observed.role if entry.observed else ""
+
+
+def schema_hash(schema: JsonObject) -> str:
+    """sha256 (hex) of a schema as canonical JSON, as the metadata of a request has it."""
+    text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def named(source: str) -> str:
+    """A part of a prompt in words: `role:Worker` is `the role Worker`."""
+    word, _, name = source.partition(":")
+    if word in ("role", "file") and name:
+        return f"the {word} {name}"
+    if word == "relevant" and name:
+        return f"the file {name}"
+    if word == "template" and name:
+        return f"the work as the template of the role {name} tells it"
+    return _NAMES.get(word, f"the part {source}")
+
+
+def between(source: str, change: str, first: str, second: str) -> str:
+    """How a part differs between two interactions, named `first` and `second` (`#2`, `fix-login #2`)."""
+    return f"{named(source)}: {standing(change, first, second)}"
+
+
+def standing(change: str, first: str, second: str) -> str:
+    """The same without the name of the part."""
+    how = {"changed": "not the same", "added": f"only in {second}", "gone": f"only in {first}"}
+    return how[change]
+
+
+def _at(file: str) -> str:
+    return f" ({file})" if file else ""
+
+
+def _words(block: Block) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
+    """What of a filled template does not depend on how often it says it."""
+    rules = frozenset(piece.text for piece in block.pieces if piece.kind == "rule")
+    known = (
+        (piece.source, piece.text)
+        for piece in block.pieces
+        if piece.kind != "rule" and not archived.is_surrounding(piece.source)
+    )
+    return rules, tuple(dict.fromkeys(known))

@@ -1,0 +1,479 @@
+"""Histories of other shapes as interactions: what they do not say is rebuilt, and what was rebuilt is said.
+
+An entry is what an agent was asked and what it answered: `request`, `response`, and, if they were kept, the
+states before and after. What a history of Logist has beside that is put there by today's rules: the `create`
+at its begin, the place after each answer, and what a steward must have decided where the states leave a gap.
+Entries that are interactions of Logist already (in a file that was written anew) stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from logist.core.history import fold
+from logist.core.machine import steward
+from logist.core.model import (
+    HALTED,
+    TERMINAL,
+    Actor,
+    Approval,
+    EffectiveSpec,
+    ErrorKind,
+    Evidence,
+    ExitAction,
+    Interaction,
+    JsonObject,
+    Kind,
+    Limits,
+    Observed,
+    Phase,
+    Place,
+    Reply,
+    Response,
+    State,
+    Status,
+    Steward,
+    Stuck,
+    StuckKind,
+    TransportError,
+    Usage,
+)
+from logist.core.money.amounts import MICROCENTS
+from logist.core.replay.old_entry import Entry, answer_of, has_odd_usage, log_entry, read, short, text, texts
+from logist.core.step import step
+from logist.errors import Damaged, LogistError
+
+NOBODY = "(not recorded)"
+"""The steward of a decision that the file does not tell of."""
+NO_TIME = "1970-01-01T00:00:00Z"
+SHOWN = 5
+"""Interactions that a note names."""
+MOST_NOTES = 100
+"""Kinds of things that are told apart: a file may have as many as it has entries."""
+PLURALS = {"interaction": "interactions", "entry": "entries"}
+MORE = "more of that kind that is not told apart here"
+
+_KNOWN = frozenset(
+    {
+        *("sequence", "timestamp", "state_before", "state_after", "workspace_path", "request", "response"),
+        *("usage", "model", "cost", "execution_time_seconds", "is_simulated"),
+    }
+)
+_KNOWN_OF_RESPONSE = frozenset(
+    {
+        *(
+            "status",
+            "action",
+            "actions",
+            "evidence_files",
+            "summary_for_supervisor",
+            "raw_response",
+            "output",
+        ),
+        *("metadata", "finish", "usage", "metrics", "cost_usd", "execution_time_seconds", "processed_at"),
+    }
+)
+
+
+@dataclass
+class Notes:
+    """What had to be rebuilt, with the interactions it was rebuilt in."""
+
+    found: dict[str, list[int]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+
+    def add(self, what: str, sequence: int | None = None, unit: str = "interaction") -> None:
+        """Remembers the first SHOWN interactions, and how many there were; without one it is of them all.
+
+        `unit`: what the numbers are of, where they are not of interactions.
+        """
+        if what not in self.found and len(self.found) >= MOST_NOTES:
+            what = MORE
+        if sequence is None:
+            self.found.setdefault(what, [])
+            return
+        self.units.setdefault(what, unit)
+        self.counts[what] = self.counts.get(what, 0) + 1
+        if self.counts[what] <= SHOWN:
+            self.found.setdefault(what, []).append(sequence)
+
+    def lines(self) -> Iterator[str]:
+        """A line for each thing that was rebuilt, in the order they were met."""
+        for what, sequences in self.found.items():
+            if not sequences:
+                yield what
+                continue
+            more = self.counts[what] - len(sequences)
+            shown = ", ".join(map(str, sequences)) + (f" and {more} more" if more else "")
+            unit = self.units[what]
+            yield f"{what} ({unit if self.counts[what] == 1 else PLURALS[unit]} {shown})"
+
+
+@dataclass
+class Survey:
+    """What must be known of all entries before the first interaction can be made of them."""
+
+    settings: JsonObject = field(default_factory=dict)
+    """Of the job, where they can't be the default: `review`, `approval`, `limits`."""
+    goes_back: bool = False
+    """An agent may have answered out of turn, so that a restep has to be made up (see `_Teller`)."""
+
+
+def survey(entries: Iterable[JsonObject]) -> Survey:
+    """Reads the entries once. Raises what `interactions` does."""
+    result = Survey()
+    last: Entry | None = None
+    answered: Entry | None = None
+    reviewed = repeated = False
+    runs, microcents, seconds = 0, 0, 0.0
+    for place, raw in enumerate(entries, 1):
+        last = read(raw, place, last)
+        if log_entry(raw):
+            continue
+        repeated |= _repeats(answered, last)
+        result.goes_back |= _is_out_of_turn(answered, last)
+        reviewed |= last.phase is Phase.REVIEWER or last.before is not None
+        answered, usage = last, last.usage or Usage()
+        runs, microcents, seconds = runs + 1, microcents + fold.cost(usage), seconds + usage.seconds
+        if not _completes(last):
+            continue
+        if last.after is Status.SUCCESS:
+            result.settings["approval"] = Approval.NONE
+        if last.phase is Phase.DOER and last.after in (Status.SUCCESS, Status.APPROVAL_REQUIRED):
+            result.settings["review"] = False
+    if repeated and not reviewed:
+        result.settings["review"] = False
+    if raised := _raised(runs, microcents, seconds):
+        result.settings["limits"] = raised
+    return result
+
+
+def _completes(entry: Entry) -> bool:
+    return (entry.actions or [""])[0] == ExitAction.COMPLETED
+
+
+def _repeats(last: Entry | None, entry: Entry) -> bool:
+    """Whether a doer works again after it has completed its work, with no review in between."""
+    return last is not None and _completes(last) and last.phase is entry.phase is Phase.DOER
+
+
+def _is_out_of_turn(last: Entry | None, entry: Entry) -> bool:
+    """Whether it may not be this agent's turn by the rules of Logist; nothing is known where a state was recorded."""
+    if entry.implied is None:
+        return False
+    due = Phase.REVIEWER if last and last.phase is Phase.DOER and _completes(last) else Phase.DOER
+    return entry.phase is not due
+
+
+def _raised(runs: int, microcents: int, seconds: float) -> JsonObject:
+    """The limits that would have stopped the job, raised to what it has used, and a little more."""
+    usual = Limits()
+    needed: JsonObject = {
+        "cost_threshold": microcents // MICROCENTS + 1,
+        "time_threshold_minutes": int(seconds // 60) + 1,
+        "max_allowed_iterations": runs,
+    }
+    return {name: value for name, value in needed.items() if value > getattr(usual, name)}
+
+
+def interactions(
+    entries: Iterable[JsonObject],
+    schema: JsonObject,
+    notes: Notes,
+    beside: JsonObject | None = None,
+    known: JsonObject | None = None,
+) -> Iterator[Interaction]:
+    """The history that these entries tell, from `create` on; one entry ahead is in memory.
+
+    `schema` judges the answers; `beside` is what the file says of the job itself, `known` the settings of a `survey`. They are numbered anew, from 1. Raises Damaged, with the place in the file, for an entry
+    that tells of no answer, is out of order, or stands among interactions of Logist.
+    """
+    teller = _Teller(schema, notes, beside or {}, known or {})
+    ahead: Entry | None = None
+    last: Entry | None = None
+    for place, raw in enumerate(entries, 1):
+        last = read(raw, place, last)
+        if operation := log_entry(raw):
+            notes.add(f"left out: `{operation[:60]}` is in the log, and asked no agent", place, "entry")
+            continue
+        if ahead is None:
+            yield from teller.begin(last)
+        else:
+            yield from teller.tell(ahead, last)
+        ahead = last
+    if last is None:
+        raise Damaged("the history is empty")
+    yield from teller.begin(last) if ahead is None else teller.tell(ahead, None)
+
+
+class _Earlier(NamedTuple):
+    """The state before an ask, and the ask's number."""
+
+    sequence: int
+    state: State
+
+
+@dataclass
+class _Teller:
+    """Puts interactions after each other, and knows where the job stands."""
+
+    schema: JsonObject
+    notes: Notes
+    beside: JsonObject
+    known: JsonObject
+    spec: EffectiveSpec = field(default_factory=lambda: EffectiveSpec(title=""))
+    state: State | None = None
+    timestamp: str = NO_TIME
+    earlier: dict[Status, _Earlier] = field(default_factory=dict)
+    """By the state in which an agent was asked: the last such interaction, and the state before it."""
+
+    @property
+    def next(self) -> int:
+        return self.state.revision + 1 if self.state else 1
+
+    def begin(self, first: Entry) -> Iterator[Interaction]:
+        """The `create` that no such history has."""
+        but = ", ".join(f"{name} {json.dumps(value)}" for name, value in sorted(self.known.items()))
+        more = f"; but {but}, as its entries show" if but else ""
+        self.notes.add(f"made up: the job was created with the settings that are the default{more}")
+        if first.number is not None:
+            self.notes.add(
+                f"numbered anew: the entry with sequence {first.number} is interaction {self.next + 1}"
+            )
+        self.timestamp = first.timestamp or NO_TIME
+        known = {**self.known, "limits": Limits.model_validate(self.known.get("limits", {}))}
+        self.spec = _spec(self.beside, first).model_copy(update=known)
+        yield self._put(
+            Kind.CREATE,
+            Place(status=Status.PENDING),
+            first,
+            spec=self.spec,
+            command={"draft": False, "rebuilt": True},
+        )
+
+    def tell(self, entry: Entry, following: Entry | None) -> Iterator[Interaction]:
+        """The answer, and what must have been decided before the next one."""
+        yield self._answered(entry, following)
+        if following is not None:
+            yield from self._decided(following)
+
+    def _put(
+        self, kind: Kind, after: Place, entry: Entry, back: State | None = None, **more: Any
+    ) -> Interaction:
+        if kind is Kind.ASK and self.state is not None and self.state.status in step.PHASES:
+            self.earlier[self.state.status] = _Earlier(self.next, self.state)
+        self.timestamp = entry.timestamp or self.timestamp
+        before = self.state.status if self.state else after.status
+        fields = {"actor": Actor.STEWARD, "state_before": before, "step": "task", **more}
+        workspace = text(entry.raw.get("workspace_path"))
+        made = Interaction(
+            sequence=self.next,
+            timestamp=self.timestamp,
+            kind=kind,
+            state_after=after.status,
+            workspace_path=workspace,
+            after=after,
+            **fields,
+        )
+        self.state = fold.apply(self.state, made, back)
+        return made
+
+    def _answered(self, entry: Entry, following: Entry | None) -> Interaction:
+        assert self.state is not None
+        reply, rebuilt = self._reply(entry)
+        evidence = texts(entry.response.get("evidence_files")) or []
+        phase = entry.phase
+        if entry.before is None and entry.implied is None:  # then whose turn it is
+            phase = step.owed_by(self.state) or Phase.DOER
+        observed = Observed(
+            phase=phase,
+            role=entry.role or ("Supervisor" if phase is Phase.REVIEWER else "Worker"),
+            evidence=[Evidence(path=path, exists=True) for path in evidence],
+        )
+        today = self._judged(reply, observed)
+        after = self._after(entry, following, today)
+        self._note(entry, rebuilt, evidence)
+        self._note_unread(entry)
+        return self._put(
+            Kind.ASK,
+            after,
+            entry,
+            actor=Actor.AGENT,
+            state_before=entry.before or self.state.status,
+            reason=today.reason if today and _agrees(entry, after, today) else "",
+            request=entry.request,
+            response=_recorded(entry, reply, today),
+            usage=entry.usage or Usage(),
+            observed=observed,
+            simulated=entry.simulated,
+        )
+
+    def _reply(self, entry: Entry) -> tuple[Reply, bool]:
+        """The answer, and whether it was rebuilt; why there is none, where it says so."""
+        answer, rebuilt = answer_of(entry.response)
+        status = text(entry.response.get("status")).upper()
+        error = None
+        if status == "TIMEOUT" or (status not in ("", "SUCCESS") and not answer):
+            kind = ErrorKind.TIMEOUT if status == "TIMEOUT" else ErrorKind.TRANSIENT
+            error = TransportError(kind=kind, message=f"the archived answer is {status}")
+        finish = entry.response.get("finish")
+        usage = entry.usage or Usage()
+        return Reply(text=answer, usage=usage, error=error, finish=text(finish) or None), rebuilt
+
+    def _judged(self, reply: Reply, observed: Observed) -> step.Outcome | None:
+        """What the rules make of it; None where they have no place for an answer.
+
+        Not the changed ones: it was made before them, and what they stop went on, with no decision of a steward.
+        """
+        assert self.state is not None
+        try:
+            return step.conclude(self.spec, self.state, reply, observed, self.schema, rules=frozenset())
+        except LogistError:
+            return None
+
+    def _after(self, entry: Entry, following: Entry | None, today: step.Outcome | None) -> Place:
+        """Where the job stood after it: as recorded; else as the next entry found it; else as today."""
+        assert self.state is not None
+        here = today.place if today else self.state.place()
+        told = entry.after
+        if told is None and following is not None and following.before not in (None, here.status):
+            told = None if _bridge(here.status, following.before) else following.before
+        if told is None or told is here.status:
+            return here
+        return _place(told, self.state, entry)
+
+    def _note(self, entry: Entry, rebuilt: bool, evidence: list[str]) -> None:
+        number, response = self.next, entry.response
+        if rebuilt:
+            self.notes.add("`raw_response` was rebuilt from the fields of the response", number)
+        if "actions" not in response and "action" in response:
+            self.notes.add("`action` was read as `actions`", number)
+        if len(entry.actions or []) > 1:
+            self.notes.add("of several actions the first counts", number)
+        if entry.timestamp is None:
+            self.notes.add("it says no time: that of the entry before it stands there", number)
+        if evidence:
+            self.notes.add("evidence is taken to have been there: the file does not say so", number)
+        if entry.before is None:
+            self.notes.add("the state before it is by today's rules: the file does not say it", number)
+
+    def _note_unread(self, entry: Entry) -> None:
+        number, response = self.next, entry.response
+        if has_odd_usage(entry.raw, response):
+            self.notes.add("what it used was not read: it does not make sense", number)
+        elif entry.raw.get("cost"):
+            self.notes.add("`cost` was read as US dollars", number)
+        if unread := sorted(entry.raw.keys() - _KNOWN):
+            self.notes.add(f"not read: {', '.join(map(short, unread[:SHOWN]))}", number)
+        if unread := sorted(response.keys() - _KNOWN_OF_RESPONSE):
+            self.notes.add(f"not read of the response: {', '.join(map(short, unread[:SHOWN]))}", number)
+
+    def _decided(self, following: Entry) -> Iterator[Interaction]:
+        """What a steward must have decided, for the job to stand where the next entry found it.
+
+        Where that entry does not say the state, but who answered, and it was not that agent's turn, the job went
+        back: by a restep to where it was.
+        """
+        assert self.state is not None
+        there = self._due(following)
+        bridge = _bridge(self.state.status, there)
+        if bridge is None and following.implied is not None and there is not self.state.status:
+            bridge = self._back_to(following)
+        if bridge is None:
+            return
+        kind, command = bridge
+        back = self.earlier.get(there) if kind is Kind.RESTEP and there else None
+        try:
+            after = steward.decide(
+                kind, self.state.place(), command, self.spec, back.state.place() if back else None
+            )
+        except LogistError:
+            return  # then it is a difference, and the replay says so
+        why = f"{following.who} answers next"
+        if following.before is not None:
+            why = f"{following.where} found the job {following.before}"
+        self.notes.add(f"made up: `{kind}`, since {why}", self.next)
+        yield self._put(
+            kind,
+            after,
+            following,
+            back=back.state if back else None,
+            steward=Steward(name=NOBODY),
+            command=command,
+        )
+
+    def _due(self, following: Entry) -> Status | None:
+        """The state in which this entry is an answer; None where it may be one as the job stands."""
+        assert self.state is not None
+        if following.before is not None or following.implied is not None:
+            return following.before or following.implied
+        waits = self.state.status in (Status.APPROVAL_REQUIRED, *TERMINAL)
+        return Status.PENDING if waits else None
+
+    def _back_to(self, following: Entry) -> tuple[Kind, JsonObject] | None:
+        """The restep to the last time that this agent was asked; None where it never was its turn."""
+        assert following.implied is not None
+        earlier = self.earlier.get(following.implied)
+        if earlier is None:
+            self.notes.add(f"does not replay: {following.who} answers, and it was not its turn", self.next)
+            return None
+        return Kind.RESTEP, {"to": earlier.sequence}
+
+
+def _agrees(entry: Entry, after: Place, today: step.Outcome) -> bool:
+    """Whether today's rules read the answer as it was recorded: only then their reason is that of then."""
+    read_alike = entry.actions in (None, today.response.actions)
+    return read_alike and today.place.status is after.status
+
+
+def _spec(beside: JsonObject, first: Entry) -> EffectiveSpec:
+    """What was asked for, as far as the file says it."""
+    prompt = text(beside.get("prompt")) or first.request.prompt
+    title = text(beside.get("title")) or next(filter(str.strip, prompt.splitlines()), "imported")
+    description = text(beside.get("description")) or None
+    return EffectiveSpec(title=" ".join(title.split())[:60], prompt=prompt, description=description)
+
+
+def _bridge(here: Status, there: Status | None) -> tuple[Kind, JsonObject] | None:
+    """The decision of a steward that leads from one state to the other, if there is one."""
+    if here is Status.STUCK and there in step.PHASES:
+        return Kind.RESUBMIT, {"review": True} if there is Status.REVIEW_REQUIRED else {}
+    if here is Status.APPROVAL_REQUIRED and there in (Status.PENDING, Status.SUCCESS):
+        return (Kind.REJECT if there is Status.PENDING else Kind.APPROVE), {}
+    if here in TERMINAL and there is Status.PENDING:
+        return Kind.RERUN, {}
+    return None
+
+
+def _place(status: Status, state: State, entry: Entry) -> Place:
+    """A place of that status, with what it needs to be left again."""
+    if status is Status.STUCK:
+        why = text(entry.response.get("summary_for_supervisor"))
+        stuck = Stuck(kind=StuckKind.AGENT, step=state.step, role=entry.role, phase=entry.phase, reason=why)
+        return Place(status=status, stuck=stuck, step=state.step, attempts=state.attempts)
+    awaiting = "end" if status is Status.APPROVAL_REQUIRED else None
+    before = state.place() if status in HALTED or status is Status.SUSPENDED else None
+    return Place(status=status, awaiting=awaiting, step=state.step, before=before)
+
+
+def _recorded(entry: Entry, reply: Reply, today: step.Outcome | None) -> Response:
+    """The response as the file has it; what it does not say is as today's rules read the answer."""
+    told = entry.response
+    status = text(told.get("status")).upper()
+    said: dict[str, Any] = {
+        "raw_response": reply.text,
+        "status": status if status in ("SUCCESS", "ERROR", "TIMEOUT") else None,
+        "actions": entry.actions,
+        "evidence_files": texts(told.get("evidence_files")),
+        "summary_for_supervisor": told.get("summary_for_supervisor"),
+        "output": told.get("output"),
+        "metadata": told.get("metadata") if isinstance(told.get("metadata"), dict) else None,
+    }
+    if not isinstance(said["summary_for_supervisor"], str):
+        del said["summary_for_supervisor"]
+    base = today.response if today else Response(error=reply.error, finish=reply.finish)
+    return base.model_copy(update={name: value for name, value in said.items() if value is not None})

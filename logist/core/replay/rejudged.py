@@ -1,0 +1,175 @@
+"""What the rules decide of an interaction beside where it leads: whether an agent is asked at all, what is held
+against it, to how many a step is given. None of it is read from the answer, so it is judged from the state that was recorded before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from logist.core.history import fold
+from logist.core.machine import limits, steward
+from logist.core.model import (
+    Actor,
+    Change,
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    Observed,
+    Permission,
+    Permissions,
+    Phase,
+    Response,
+    State,
+    Status,
+    StepType,
+)
+from logist.core.model.words import ExitAction
+from logist.core.permissions import permissions
+from logist.core.template import data
+from logist.core.text import paths
+
+CHOSEN = "role_chosen"
+"""In the metadata of a request for a role that a person chose for this one step."""
+
+Found: TypeAlias = "Iterator[tuple[str, object, object]]"
+"""Name, what was recorded, and what comes out today."""
+
+
+def otherwise(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
+    """All of it that is not as it was recorded, of an interaction that was made where the job stood at `state`."""
+    if entry.kind is Kind.ASK:
+        if entry.exchange is None:  # else it was asked for before what was decided since
+            yield from _asked(spec, state, entry)
+            yield from _who(spec, state, entry)
+        yield from _breaches(entry)
+        yield from _in_place_of_children(spec, state, entry)
+    elif entry.kind is Kind.SPAWN:
+        yield from _given_away(spec, state, entry.command)
+    elif entry.kind is Kind.COLLECT:
+        yield from _gathered(spec, state, entry.command)
+    elif entry.kind is Kind.MERGE and entry.actor is Actor.SYSTEM and state.merge != "due":
+        yield "merge", "merged by itself", "not merged by itself"
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same in JSON: unlike Python's `==`, this tells 1 from true."""
+    if isinstance(one, str) or isinstance(other, str):
+        return bool(one == other)
+    if type(one) is type(other) and not one and not other:  # as most are, and it takes no time
+        return True
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _asked(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
+    """Whether the agent would be asked today, at this step."""
+    if entry.step is not None and entry.step != state.step:
+        yield "step", entry.step, state.step
+    if entry.simulated:
+        return
+    if (halt := limits.halted(spec, state.usage)) is not None:
+        yield "limit", "no limit stands before the call", halt.reason
+
+
+def _who(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
+    """Whose turn it is, where the request says that nobody chose another role, and nobody got stuck.
+
+    An earlier Logist did not say either, nor of which version it was.
+    """
+    told = entry.request.metadata
+    if entry.observed is None or "logist" not in told or CHOSEN in told or state.stuck is not None:
+        return
+    phase = entry.observed.phase
+    today = (fold.doer if phase is Phase.DOER else fold.reviewer)(spec, state)[0]
+    if entry.observed.role != today:
+        yield "role", entry.observed.role, today
+
+
+def _breaches(entry: Interaction) -> Found:
+    """The changes of the workspace that the role may not make. What was undone is among the changes or not,
+    so only those are looked at that are recorded as changes."""
+    observed = entry.observed
+    may = _could(entry)
+    if observed is None or entry.simulated or may is None:
+        return
+    told = {
+        str(each.get("path")): str(each.get("change"))
+        for each in observed.refusals
+        if each.get("kind") == "workspace" and "path" in each
+    }
+    then = sorted(path for path, kind in told.items() if not _is_allowed(may, told, path, kind, observed))
+    more = [
+        change.path
+        for change in observed.changes
+        if change.path not in told and permissions.forbids(may, change)
+    ]
+    omitted = any(each.get("kind") == "workspace" and "path" not in each for each in observed.refusals)
+    today = sorted([*then, *([] if omitted else more)])
+    if today != sorted(told):
+        yield "refusals", sorted(told), today
+
+
+def _is_allowed(may: Permissions, told: JsonObject, path: str, kind: str, observed: Observed) -> bool:
+    """Whether a change that was held against the role would not be today."""
+    known = next((change for change in observed.changes if change.path == path), None)
+    if known is None and (kind not in permissions.NEEDS or path not in told):
+        return False
+    change = known or Change.model_validate({"path": path, "kind": kind, "mode": ""})
+    return not permissions.forbids(may, change)
+
+
+def _could(entry: Interaction) -> Permissions | None:
+    """What the role could do then; None where the history does not say it in words of this Logist."""
+    names = entry.request.metadata.get("permissions")
+    known = {permission.value for permission in Permission}
+    if not isinstance(names, list) or not all(isinstance(name, str) and name in known for name in names):
+        return None
+    return Permissions.of(names)
+
+
+def _in_place_of_children(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
+    """The answer of a person for a step that other jobs do, as these would have given it."""
+    if not (entry.simulated and entry.response.actions == [ExitAction.COMPLETED]):
+        return
+    today = data.recorded(spec, entry.step or state.step, entry.response.output).get("results")
+    if not same(recorded := entry.command.get("results"), today):
+        yield "results", recorded, today
+
+
+def _given_away(spec: EffectiveSpec, state: State, command: JsonObject) -> Found:
+    """How many jobs a step is given to."""
+    doing = spec.workflow.step(state.step) if spec.workflow else None
+    if doing is None or command.get("fault"):
+        return
+    count = 1
+    if doing.step_type is StepType.FOREACH:
+        try:
+            items = paths.lookup(data.of(spec, state), doing.items_path or "")
+        except paths.PathError:  # no workflow that was checked has such a path
+            return
+        count = len(items) if isinstance(items, list) else 0
+    if count != (recorded := len(command.get("children") or ())):
+        yield "children", recorded, count
+
+
+def _gathered(spec: EffectiveSpec, state: State, command: JsonObject) -> Found:
+    """Whether enough of them succeeded."""
+    doing = spec.workflow.step(state.step) if spec.workflow else None
+    children = command.get("children") or []
+    recorded = command.get("gathered")
+    if doing is None or state.forced or recorded not in ("reached", "share"):
+        return
+    good = sum(child.get("status") == Status.SUCCESS for child in children)
+    enough = 100 * good >= steward.share_wanted(spec.workflow, doing) * len(children)
+    if enough != (recorded == "reached"):
+        yield "gathered", recorded, "reached" if enough else "share"
+
+
+def of_answer(recorded: Response, today: Response, names: tuple[str, ...]) -> Found:
+    """What an answer says, as far as it is read in another way."""
+    for name in names:
+        then, now = getattr(recorded, name), getattr(today, name)
+        if not same(then, now):
+            yield f"response.{name}", then, now

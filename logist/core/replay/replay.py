@@ -1,0 +1,263 @@
+"""Replay: a recorded history through today's rules; a difference names where and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, overload
+
+from logist.core import review
+from logist.core.history import fold, newer
+from logist.core.history.folding import Folding
+from logist.core.machine import limits, steward
+from logist.core.machine.rules import TODAY, Rules, recorded_under, responsible
+from logist.core.model import (
+    END,
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    Observed,
+    Place,
+    Reply,
+    Response,
+    State,
+)
+from logist.core.replay import difference, rejudged
+from logist.core.replay.difference import Difference as Difference
+from logist.core.step import step
+from logist.errors import LogistError
+
+if TYPE_CHECKING:
+    from logist.core.replay.drift import Drift
+
+
+@dataclass(frozen=True)
+class ChangedRule:
+    """An interaction that goes another way today for no other cause than a rule that a newer Logist has changed."""
+
+    sequence: int
+    rule: str
+    version: str
+    """Of Logist, which came with the change."""
+    change: str
+    differences: tuple[Difference, ...]
+
+
+Prompts: TypeAlias = "Callable[[EffectiveSpec, State, Interaction], Iterable[Drift]]"
+"""What an ask would be told today that differs from what it was told: (spec, state before it, the ask)."""
+
+READ_FROM_ANSWER = ("actions", "status", "evidence_files", "summary_for_supervisor", "output", "metadata")
+"""What of a response is read from the agent's words; the rest is what came with them."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One interaction as it would end today."""
+
+    place: Place
+    response: Response
+    route: list[JsonObject] = field(default_factory=list)
+    review: JsonObject | None = None
+    """What a reviewer's answer comes to (review.recorded); None where nobody was asked for a verdict."""
+    unsure: bool = False
+    """A steward is to confirm it, if not at once, then when the reviewer has seen it."""
+    reason: str = ""
+    """Why it ends so, where an answer was judged."""
+
+
+def restep_targets(interactions: Iterable[Interaction]) -> set[int]:
+    """The interactions that a restep goes back before; `replay` keeps the states that these found."""
+    return {fold.restep_target(entry) for entry in interactions if entry.kind is Kind.RESTEP}
+
+
+def differences(history: Sequence[Interaction], schema: JsonObject) -> Iterator[Difference]:
+    """What differs in a history that is in memory, changed rules apart."""
+    every = replay(history, schema, restep_targets(history))
+    return (each for each in every if isinstance(each, Difference))
+
+
+@overload
+def replay(
+    interactions: Iterable[Interaction], schema: JsonObject, targets: Collection[int], *, prompts: None = None
+) -> Iterator[Difference | ChangedRule]: ...
+@overload
+def replay(
+    interactions: Iterable[Interaction],
+    schema: JsonObject,
+    targets: Collection[int],
+    *,
+    prompts: Prompts | None,
+) -> Iterator[Difference | ChangedRule | Drift]: ...
+def replay(
+    interactions: Iterable[Interaction],
+    schema: JsonObject,
+    targets: Collection[int],
+    *,
+    prompts: Prompts | None = None,
+) -> Iterator[Difference | ChangedRule | Drift]:
+    """The differences, in order, with one interaction in memory. Each is judged from the state that was
+    recorded before it, and `prompts` says how an ask would be put today.
+
+    `targets` are the numbers of the interactions that a restep goes back before (`restep_targets` tells them).
+    Those that only a newer Logist knows whole are not judged (`newer.unknown` tells which).
+    """
+    spec: EffectiveSpec | None = None
+    folding = Folding(targets)
+    for entry in interactions:
+        state = folding.state
+        spec = entry.spec or spec
+        judged = not newer.unknown(entry)
+        if judged and state is None and (spec is None or entry.kind is not Kind.CREATE):
+            cause = "a history begins with a create interaction, and that holds the spec"
+            yield Difference(entry.sequence, "kind", entry.kind, Kind.CREATE, cause)
+            return
+        if judged and spec is not None:
+            if prompts is not None and state is not None and entry.kind is Kind.ASK:
+                yield from prompts(spec, state, entry)
+            yield from _compare(spec, state, entry, folding.back(entry), schema)
+        folding.take(entry)
+
+
+def _compare(
+    spec: EffectiveSpec, state: State | None, entry: Interaction, back: State | None, schema: JsonObject
+) -> Iterator[Difference | ChangedRule]:
+    """What differs by today's rules; where it goes as recorded by the rules of then, the changes that lead elsewhere."""
+
+    def by(rules: Rules) -> tuple[Difference, ...]:
+        return tuple(_differences(spec, state, entry, back, schema, rules))
+
+    today, then = by(TODAY), recorded_under(entry)
+    if not today or then == TODAY or by(then):
+        yield from today
+        return
+    for each in responsible(then, lambda rules: not by(rules)):
+        yield ChangedRule(entry.sequence, each.rule, each.version, each.change, today)
+
+
+def _differences(
+    spec: EffectiveSpec,
+    state: State | None,
+    entry: Interaction,
+    back: State | None,
+    schema: JsonObject,
+    rules: Rules,
+) -> Iterator[Difference]:
+    before = state.status if state else entry.after.status
+    if before is not entry.state_before:
+        why = difference.cause(entry, "state_before", schema)
+        yield difference.difference(entry, "state_before", entry.state_before, before, why)
+    try:
+        today = judge(spec, state, entry, back, schema, rules)
+    except LogistError as error:
+        yield Difference(entry.sequence, "state_after", entry.state_after, "refused", error.message)
+        return
+    if today is None:
+        return
+    found = [*_elsewhere(entry, today), *rejudged.of_answer(entry.response, today.response, READ_FROM_ANSWER)]
+    if state is not None:
+        found += rejudged.otherwise(spec, state, entry)
+    judged = entry.kind is Kind.ASK and any(name.startswith("response.") for name, _, _ in found)
+    for name, recorded, now in found:
+        why = difference.cause(entry, name, schema, judged=judged, reason=today.reason)
+        yield difference.difference(entry, name, recorded, now, why)
+
+
+def _elsewhere(entry: Interaction, today: Judged) -> Iterator[tuple[str, object, object]]:
+    """Where it leads, and by which way: what is not as it was recorded, with both values."""
+    recorded_way, way = _way(entry.route), _way(today.route)
+    if recorded_way != way:
+        yield "route", recorded_way, way
+    if today.place.status is not entry.state_after:
+        yield "state_after", entry.state_after, today.place.status
+    elif entry.after != today.place and not newer.holds(_unworded(entry.after), _unworded(today.place)):
+        yield "after", _text(entry.after), _text(today.place)
+    if today.review is not None and today.review != (found := _reviewed(entry)):
+        yield "review", found, today.review
+    if entry.kind is Kind.ASK and today.unsure is not bool(entry.command.get("unsure")):
+        yield "unsure", not today.unsure, today.unsure
+
+
+def judge(
+    spec: EffectiveSpec,
+    state: State | None,
+    entry: Interaction,
+    back: State | None,
+    schema: JsonObject,
+    rules: Rules = TODAY,
+) -> Judged | None:
+    """How the interaction ends by some rules; None for a kind that this version does not judge."""
+    if entry.kind is Kind.ASK and state is not None:
+        observed = entry.observed or Observed()
+        outcome = step.conclude(spec, state, reply_of(entry), observed, schema, rules)
+        found = review.recorded(outcome.gate) if observed.asks_verdict or _reviewed(entry) else None
+        return Judged(
+            outcome.place, outcome.response, outcome.route, found, bool(outcome.why_unsure), outcome.reason
+        )
+    if entry.kind is Kind.RECOVER and state is not None:
+        role = (entry.observed or Observed()).role
+        outcome = (step.given_up if entry.command.get("given_up") else step.in_doubt)(spec, state, role)
+        return Judged(outcome.place, outcome.response)
+    if entry.kind is Kind.HALT and state is not None and not _limit_stands(spec, state, entry):
+        return Judged(state.place(), Response())
+    if entry.kind in steward.ACTIONS or entry.kind in steward.STANDING:
+        here = state.place() if state else None
+        routed = steward.routed(entry.kind, state, entry.command, spec, rules)
+        earlier = back.place() if back else None
+        sent_back = steward.sent_back(state)
+        place = steward.decide(entry.kind, here, entry.command, spec, earlier, routed, sent_back=sent_back)
+        return Judged(place, Response(), routed.route if routed else [])
+    return None
+
+
+def _reviewed(entry: Interaction) -> JsonObject:
+    return {name: entry.command[name] for name in ("verdict", "findings") if name in entry.command}
+
+
+def _way(route: Sequence[JsonObject]) -> str:
+    """The decisions of a route with their branches, and the steps passed over: not what they saw, nor other words."""
+    return ", ".join(map(_taken, route)) or "no decision"
+
+
+def _taken(told: JsonObject) -> str:
+    if "skipped" in told:
+        return f"{told['skipped']} is passed over"
+    branch = told.get("branch")
+    where = "no branch" if branch is None else "the end" if branch == END else str(branch)
+    return f"{told.get('decision')} takes {where}"
+
+
+def _limit_stands(spec: EffectiveSpec, state: State, entry: Interaction) -> bool:
+    """Whether the limit that halted the job would halt it today.
+
+    What the halt itself has booked of the job's children counts: they are what used the limit up.
+    """
+    needed = entry.command.get("needed", 0)
+    runs = entry.command.get("needed_runs", 1)
+    used = fold.used_after(state.usage, entry)
+    halt = limits.halted(
+        spec, used, needed if isinstance(needed, int) else 0, runs if isinstance(runs, int) else 1
+    )
+    return halt is not None and halt.limit == entry.command.get("limit")
+
+
+def reply_of(entry: Interaction) -> Reply:
+    """The answer as it came back then."""
+    response = entry.response
+    return Reply(
+        text=response.raw_response,
+        usage=entry.usage,
+        finish=response.finish,
+        error=response.error,
+        redactions=response.redactions,
+    )
+
+
+def _unworded(place: Place) -> JsonObject:
+    """The place without the sentence that says why it is STUCK: other words are no other way."""
+    stuck = place.stuck.model_copy(update={"reason": ""}) if place.stuck else None
+    return place.model_copy(update={"stuck": stuck}).model_dump()
+
+
+def _text(place: Place) -> str:
+    return place.model_dump_json(exclude_none=True)

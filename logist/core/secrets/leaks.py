@@ -1,0 +1,74 @@
+"""Looks for secrets in text that comes in blocks, with a bounded amount of it in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from logist.core.secrets import redact
+
+SHOWN = 4
+"""Characters of a secret that are told, so that its owner knows which one it is."""
+LEAST_HIDDEN = 12
+"""Of a shorter rest nothing at all is told."""
+CARRIED = 1 << 16
+"""Characters at the end of a block that are read again with the next: the longest secret that is found whole."""
+BEFORE = 512
+"""Characters before those, for what has to stand before a secret."""
+
+
+class Leak(NamedTuple):
+    """A secret that stands where it should not."""
+
+    line: int
+    """From 1."""
+    offset: int
+    """Bytes from the start of the text in UTF-8."""
+    kind: str
+    shown: str
+    """Its first characters, or nothing."""
+    length: int
+
+
+def leaks(blocks: Iterable[str], secrets: Mapping[str, str]) -> Iterator[Leak]:
+    """Each secret of the text that the blocks make up; `secrets` says of each value what it is.
+
+    Bytes that are no UTF-8 come as surrogates (surrogateescape).
+    """
+    carried = max([CARRIED, *(12 * len(secret) for secret in secrets)])
+    window, line, offset, told = "", 1, 0, 0
+    for block, last in _last_marked(blocks):
+        window += block
+        if not last and len(window) < 2 * carried:
+            continue
+        end = len(window) if last else len(window) - carried
+        for match in redact.found(window, secrets):
+            if told <= match.start < end:
+                before = window[: match.start]
+                secret = window[match.start : match.end]
+                yield Leak(
+                    line + before.count("\n"), offset + _size(before), match.kind, _shown(secret), len(secret)
+                )
+                told = match.end
+        cut = max(0, end - BEFORE)
+        line += window.count("\n", 0, cut)
+        offset += _size(window[:cut])
+        window, told = window[cut:], max(told, end) - cut
+
+
+def _last_marked(blocks: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    previous: str | None = None
+    for block in blocks:
+        if previous is not None:
+            yield previous, False
+        previous = block
+    if previous is not None:
+        yield previous, True
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
+
+
+def _shown(secret: str) -> str:
+    return secret[:SHOWN] if len(secret) >= SHOWN + LEAST_HIDDEN else ""

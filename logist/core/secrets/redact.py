@@ -1,0 +1,80 @@
+"""Takes secrets out of text before it is sent or written: known values, and what is plainly a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from logist.core.secrets import secrets_table, spellings
+from logist.core.secrets.secrets_table import Match
+
+REDACTED = "[redacted]"
+MIN_SECRET = 8
+"""Shorter values are ordinary words too often."""
+
+KNOWN = "a known value"
+
+
+def redact(text: str, secrets: Sequence[str]) -> tuple[str, int]:
+    """`text` with each secret replaced by `[redacted]`, and how many places that were.
+
+    `secrets` are known values; those under 8 characters are passed over. Each is found in the spellings
+    of `spellings`. Secrets that overlap are one place.
+    """
+    places = found(text, dict.fromkeys(secrets, KNOWN))
+    pieces: list[str] = []
+    position = 0
+    for place in places:
+        pieces += (text[position : place.start], REDACTED)
+        position = place.end
+    return "".join([*pieces, text[position:]]), len(places)
+
+
+def found(text: str, secrets: Mapping[str, str]) -> list[Match]:
+    """Each secret of `text` in order, none overlapping; `secrets` says of each value what it is."""
+    wanted = {secret: kind for secret, kind in secrets.items() if len(secret) >= MIN_SECRET}
+    places: list[Match] = []
+    for match in sorted(_every(text, wanted), key=lambda match: match.start):
+        if places and match.start < places[-1].end:
+            places[-1] = places[-1]._replace(end=max(places[-1].end, match.end))
+        else:
+            places.append(match)
+    return places
+
+
+def _every(text: str, wanted: Mapping[str, str]) -> Iterator[Match]:
+    """The secrets in all readings of the text, in any order, known values first; they may overlap."""
+    readings = list(spellings.readings(text, wanted))
+    if wanted:
+        forms = {form: kind for secret, kind in wanted.items() for form in spellings.forms(secret)}
+        yield from _each(text, forms)
+        for reading in readings:
+            yield from _back(reading, _each(reading.text, forms))
+        percent = spellings.without_percents(text)
+        yield from _back(percent, _each(percent.text, {_latin(s): kind for s, kind in wanted.items()}))
+        lines = {
+            form: kind
+            for secret, kind in wanted.items()
+            for form in spellings.wrapped(secret)
+            if len(form) >= MIN_SECRET
+        }
+        unbroken = spellings.unbroken(text)
+        yield from _back(unbroken, _each(unbroken.text, lines))
+    yield from secrets_table.matches(text)
+    for reading in readings:
+        yield from _back(reading, secrets_table.matches(reading.text))
+
+
+def _latin(secret: str) -> str:
+    return secret.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _back(reading: spellings.Reading, matches: Iterable[Match]) -> Iterator[Match]:
+    return (Match(*reading.span(match.start, match.end), match.kind) for match in matches)
+
+
+def _each(text: str, values: Mapping[str, str]) -> Iterator[Match]:
+    for value, kind in values.items():
+        start = text.find(value)
+        while start >= 0:
+            yield Match(start, start + len(value), kind)
+            start = text.find(value, start + len(value))

@@ -1,0 +1,206 @@
+"""How a known secret may be spelled: forms of the value, and readings of the text around it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from logist.core.text import invisible
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+# Escapes of characters that need none: nobody writes them but to hide, or by a careful library.
+_ODD_ESCAPE = re.compile(r"\\(?:u00[2-7][0-9A-Fa-f]|x[2-7][0-9A-Fa-f]|/)")
+# Escapes of what nobody sees, however deep in JSON; and those that split a word, which `\b` in a pattern does not.
+# The backslash comes first, which lets the search skip ahead.
+_UNSEEN = (
+    r"(?:(?:u00|x)(?:[01][0-9A-Fa-f]|7[fF]|[89][0-9A-Fa-f]|[aA][dD])|[bf]|r(?!\\+n)"
+    r"|u(?:034[fF]|061[cC]|115[fF]|1160|17[bB][45]|180[b-fB-F]|3164|[fF][eE]0[0-9A-Fa-f]|[fF]{2}[aA]0|20(?:0[b-fB-F]|2[89a-eA-E]|6[0-9a-fA-F])|[fF][eE][fF]{2}|[fF]{3}[9abAB]|[eE][0-9A-Fa-f]{3}"
+    r"|[dD][bB](?:40|[89a-fA-F][0-9A-Fa-f])\\++u[dD][c-fC-F][0-9A-Fa-f]{2}))"
+)
+_UNSEEN_ESCAPE = re.compile(rf"\\(?<!\\\\)\\*+{_UNSEEN}")
+_SPLIT_WORD = re.compile(
+    rf"\\(?<=[A-Za-z0-9_+/=-]\\)\\*+{_UNSEEN}(?:\\++{_UNSEEN}){{0,8}}+(?=[A-Za-z0-9_+/=-])"
+)
+# What JSON and a shell put a backslash before, too. The two halves of a surrogate pair are one character.
+_ESCAPE = re.compile(
+    r"\\(?:u(?P<high>[dD][89abAB][0-9A-Fa-f]{2})\\u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2})"
+    r"|u(?P<u>[0-9A-Fa-f]{4})|x(?P<x>[0-9A-Fa-f]{2})|(?P<letter>[bfnrt])|(?P<itself>[ -/:-@\[-`{-~]))"
+)
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+# What a shell quotes, as shlex has it, and JSON may escape.
+_UNSAFE = re.compile(r"[^A-Za-z0-9_@%+=:,./-]+")
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+DEEPEST = 3
+"""How often a text is unescaped: JSON in JSON in JSON."""
+_PERCENT = re.compile(r"%([0-9A-Fa-f]{2})")
+# A line break, also as JSON or a shell writes it, and what stands before the rest of a value on the next line.
+_BREAK = re.compile(r"(?:\\?\r?\n|\\r\\n|\\n)[ \t>|#*]*+")
+
+
+def forms(secret: str) -> frozenset[str]:
+    """A value as it is, in JSON, in an address, in HTML, in a shell's quotes, in base64 and in hex."""
+    encoded = secret.encode("utf-8", "surrogatepass")
+    return frozenset(
+        (
+            secret,
+            json.dumps(secret)[1:-1],
+            json.dumps(secret, ensure_ascii=False)[1:-1],
+            html.escape(secret, quote=False),
+            *_in_html(html.escape(secret)),
+            secret.replace("'", "'\\''"),
+            secret.replace("'", "'\"'\"'"),
+            *_percent_encoded(encoded),
+            *encodings(encoded),
+        )
+    )
+
+
+def _in_html(escaped: str) -> Iterator[str]:
+    """With both quotes as each library writes them."""
+    for single in ("&#x27;", "&#39;", "&apos;"):
+        spelled = escaped.replace("&#x27;", single)
+        yield from (spelled, spelled.replace("&quot;", "&#34;"))
+
+
+def wrapped(secret: str) -> Iterator[str]:
+    """What is left of a value, and of its forms in JSON, base64 and hex, where a text is read without its line breaks."""
+    joined = _BREAK.sub("", secret)
+    if joined:
+        yield from (joined, json.dumps(joined)[1:-1], json.dumps(joined, ensure_ascii=False)[1:-1])
+    yield from encodings(secret.encode("utf-8", "surrogatepass"))
+
+
+def encodings(encoded: bytes) -> Iterator[str]:
+    """Base64 of the value, wherever it begins in what was encoded, both alphabets; and hex."""
+    yield encoded.hex()
+    yield encoded.hex().upper()
+    for before in range(3):
+        whole = base64.b64encode(bytes(before) + encoded).decode()
+        # Only characters that no neighbour has a part in.
+        own = whole[(0, 2, 3)[before] : (before + len(encoded)) * 8 // 6]
+        yield own
+        yield own.replace("+", "-").replace("/", "_")
+
+
+def _percent_encoded(encoded: bytes) -> Iterator[str]:
+    for pattern in ("%{:02X}", "%{:02x}"):
+        escaped = "".join(chr(byte) if byte in _UNRESERVED else pattern.format(byte) for byte in encoded)
+        yield escaped
+        yield escaped.replace("%20", "+")
+
+
+class Reading:
+    """A text with something decoded or left out, and where each of its characters stands in the original."""
+
+    def __init__(
+        self,
+        original: str | Reading,
+        escape: re.Pattern[str],
+        decoded: Callable[[re.Match[str]], str] | None = None,
+    ) -> None:
+        """Each match of `escape` as what `decoded` makes of it, one character; without that, it is left out."""
+        self._outer = original if isinstance(original, Reading) else None
+        self._original = original.text if isinstance(original, Reading) else original
+        self._escape, self._decoded = escape, decoded
+        self._pieces: _Pieces | None = None
+        self.text: str = escape.sub(decoded or "", self._original)
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Where `text[start:end]`, not empty, stands in the first original."""
+        # Not before it is needed: it takes longer than the text alone, and most texts hold no secret.
+        if self._pieces is None:
+            self._pieces = self._located()
+        begins, originals, widths = self._pieces
+        first, last = bisect_right(begins, start) - 1, bisect_right(begins, end - 1) - 1
+        begin = originals[first] + (0 if widths[first] else start - begins[first])
+        finish = originals[last] + (widths[last] or end - begins[last])
+        return self._outer.span(begin, finish) if self._outer else (begin, finish)
+
+    def _located(self) -> _Pieces:
+        pieces = _Pieces(array("q"), array("q"), array("q"))
+        position = length = 0
+
+        def add(size: int, original: int, width: int) -> None:
+            nonlocal length
+            if size:
+                pieces.begins.append(length)
+                pieces.originals.append(original)
+                pieces.widths.append(width)
+                length += size
+
+        for match in self._escape.finditer(self._original):
+            start, end = match.span()
+            add(start - position, position, 0)
+            add(1 if self._decoded else 0, start, end - start)
+            position = end
+        add(len(self._original) - position, position, 0)
+        return pieces
+
+
+class _Pieces(NamedTuple):
+    """Of a reading: parts of the original as they were, and decoded escapes."""
+
+    begins: array[int]
+    """Where each begins in the text."""
+    originals: array[int]
+    """Where it begins in the original."""
+    widths: array[int]
+    """Of an escape, which is one character in the text: how long it is there. 0 for a part as it was."""
+
+
+def readings(text: str, secrets: Collection[str] = ()) -> Iterator[Reading]:
+    """The text without the escapes of JSON, JSON in JSON, or a shell; and each of these without what nobody sees.
+
+    Nothing for a text that has none of that. Ordinary escapes, of which most JSON is full, are decoded only where the
+    text has the longest part of one of `secrets` that needs no escape.
+    """
+    current: str | Reading = text
+    # A program or an image, which `verify --secrets` reads too, has backslashes that escape nothing.
+    is_binary = "\0" in text and _NOT_UTF8.search(text)
+    deepest = 0 if is_binary else DEEPEST
+    for depth in range(deepest + 1):
+        shown = current.text if isinstance(current, Reading) else current
+        if hidden := invisible.pattern(shown):
+            visible = Reading(current, hidden)
+            yield visible
+            shown = visible.text
+        if depth == deepest or not _needs_decoding(shown, secrets):
+            return
+        current = Reading(current, _ESCAPE, _character)
+        yield current
+
+
+def _needs_decoding(text: str, secrets: Collection[str]) -> bool:
+    """Whether there may be a secret in the text that its escapes hide; that is so for few texts."""
+    if "\\" not in text:
+        return False
+    if _ODD_ESCAPE.search(text) or _SPLIT_WORD.search(text):
+        return True
+    visible = _UNSEEN_ESCAPE.sub("", text)
+    longest_parts = (max(_UNSAFE.split(secret), key=len) for secret in secrets)
+    return any(part in text or part in visible for part in longest_parts)
+
+
+def _character(match: re.Match[str]) -> str:
+    if match["high"]:
+        pair = bytes.fromhex(match["high"] + match["low"])
+        return pair.decode("utf-16-be")
+    letter, itself, code = match["letter"], match["itself"], match["u"] or match["x"]
+    return chr(int(code, 16)) if code else itself or _LETTERS[letter]
+
+
+def without_percents(text: str) -> Reading:
+    """The text with each `%41` as the byte it stands for, in Latin-1."""
+    return Reading(text, _PERCENT, lambda match: chr(int(match[1], 16)))
+
+
+def unbroken(text: str) -> Reading:
+    """The text without line breaks and what indents or quotes the lines after them."""
+    return Reading(text, _BREAK)

@@ -1,0 +1,1 @@
+"""One step: what to ask, and what the answer means."""

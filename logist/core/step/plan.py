@@ -1,0 +1,167 @@
+"""What a step asks: the exact request, within the budget of a prompt and the limits of the job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from logist.core.machine.limits import Halt, Shared, halted, halted_above, left
+from logist.core.model import EffectiveSpec, JsonObject, Model, Phase, Request, Role, State
+from logist.core.money import money
+from logist.core.permissions.tools import Tool, function
+from logist.core.prompt import budget, pieces, prompt
+from logist.core.prompt.budget import Budget, Row
+from logist.core.step.instructing import instructed
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How a request is bounded; all but the job's limits."""
+
+    min_output_tokens: int = 2048
+    redact: Callable[[str], tuple[str, int]] = lambda text: (text, 0)
+    prompt_tokens: int | None = None
+    """Of a whole prompt; a model with a smaller window has less. None: only the window counts."""
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """The exact request of the next step, and what it may cost at worst."""
+
+    phase: Phase
+    role: Role
+    model: Model
+    request: Request
+    attempt: int
+    max_output_tokens: int
+    reserved_microcents: int | None
+    """Worst case of one exchange; None where the price is unknown."""
+    tools: tuple[Tool, ...] = ()
+    agent: str = ""
+    warnings: tuple[str, ...] = ()
+    """What of the templates, the role's and the step's, could not be filled."""
+    table: tuple[Row, ...] = ()
+    """The parts of the prompt, and what was cut of them."""
+    allowed: Budget | None = None
+    why: str = ""
+    """Why it is this role."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """About how many the prompt has."""
+        return budget.tokens(self.request.prompt)
+
+
+def plan(
+    spec: EffectiveSpec,
+    state: State,
+    role: Role,
+    model: Model,
+    given: prompt.Given,
+    bounds: Bounds,
+    *,
+    phase: Phase,
+    free: bool,
+    sent: bool = True,
+    tools: Sequence[Tool] = (),
+    agent: str = "",
+    shared: Sequence[Shared] = (),
+) -> StepPlan | Halt:
+    """The exact request of the next step, or the limit that stands before it.
+
+    `tools` are offered to the model; what they take of the request is paid for too. `free` agents cost nothing, so no price is needed and nothing is reserved. `sent` False: the answer
+    is there already, so no limit applies. `shared`: the limits of jobs above that hold too. Raises InvalidFile for a prompt that no cutting brings into the budget.
+    """
+    told = instructed(spec, state, role, given, phase)
+    wanted = role.max_output_tokens or model.max_output_tokens
+    offer = json.dumps([function(tool) for tool in tools]) if tools else ""
+    system, hidden = pieces.clean(told.system, bounds.redact)
+    user, more = pieces.clean(told.user, bounds.redact)
+    allowed = _budget(model, bounds, wanted, offer)
+    fitted = budget.fitted(system, user, told.joint, allowed, strict=sent)
+    text, parts, user_start, _ = prompt.assemble(fitted.system, fitted.user, _clean_already, told.joint)
+    sending = text + offer
+    least = None if free else money.worst_case(model, sending, min(wanted, bounds.min_output_tokens))
+    if sent and (halt := halted_above(shared, least or 0) or halted(spec, state.usage, least or 0)):
+        return halt
+    room = left(spec, state.usage, shared)
+    most, reserved = (wanted, 0) if free else _fit(room, model, sending, wanted, bounds)
+    metadata: JsonObject = {
+        "role": role.name,
+        **({"badge": role.badge} if role.badge else {}),
+        **({"color": role.color} if role.color else {}),
+        "phase": state.status.value,
+        **({"step": state.step} if spec.workflow else {}),
+        "model": model.name,
+        "temperature": role.temperature,
+        "provider_model": model.provider_model,
+        "endpoint": model.endpoint,
+        "max_output_tokens": most,
+        "user_start": user_start,
+        "redactions": hidden + more,
+        "agent": agent,
+        "permissions": role.permissions.names(),
+        "tools": [tool.name for tool in tools],
+    }
+    if fitted.cut or role.context_requirements is not None:
+        metadata["context"] = [row.data() for row in fitted.rows]
+    request = Request(
+        prompt=text, files_context=_files(given, fitted, bounds), metadata=metadata, parts=parts
+    )
+    return StepPlan(
+        phase=phase,
+        role=role,
+        model=model,
+        request=request,
+        attempt=state.attempts + 1,
+        max_output_tokens=most,
+        reserved_microcents=reserved,
+        tools=tuple(tools),
+        agent=agent,
+        warnings=told.warnings,
+        table=tuple(fitted.rows),
+        allowed=allowed,
+    )
+
+
+def _clean_already(text: str) -> tuple[str, int]:
+    return text, 0
+
+
+def _budget(model: Model, bounds: Bounds, output: int, offer: str) -> Budget | None:
+    """What a prompt may take: what the config says, and what the window of the model leaves beside the answer."""
+    allowed = []
+    if bounds.prompt_tokens is not None:
+        fix = "raise it, or shorten the task or the role"
+        allowed.append(Budget(bounds.prompt_tokens, "context.budget_tokens", fix))
+    if model.context_window is not None:
+        allowed.append(_window(model, model.context_window, output, budget.tokens(offer)))
+    return min(allowed, key=lambda each: each.tokens, default=None)
+
+
+def _window(model: Model, window: int, output: int, tools: int) -> Budget:
+    """What its window leaves to a prompt."""
+    reckoned = f"the window has {window:,} tokens, and the answer may take {output:,} (max_output_tokens)"
+    reckoned += f", the tools {tools:,}" if tools else ""
+    fix = "lower max_output_tokens of the role or the model, choose another model"
+    left_of_window = max(0, window - output - tools)
+    fix += (
+        ", or shorten the task or the role" if left_of_window else f", or correct the window of {model.name}"
+    )
+    return Budget(left_of_window, f"models.{model.name}.context_window", fix, reckoned)
+
+
+def _files(given: prompt.Given, fitted: budget.Fitted, bounds: Bounds) -> list[str]:
+    """The files that the prompt shows, those of the job first."""
+    gone = {row.source for row in fitted.rows if row.cut == "dropped"}
+    shown = [bounds.redact(file.path)[0] for file in given.files]
+    kept = [path for path in shown if f"file:{path}" not in gone]
+    relevant = [row.source.partition(":")[2] for row in fitted.rows if row.source.startswith("relevant:")]
+    return [*kept, *(path for path in relevant if f"relevant:{path}" not in gone)]
+
+
+def _fit(room: int, model: Model, text: str, wanted: int, bounds: Bounds) -> tuple[int, int | None]:
+    """`(max_output_tokens, worst case in microcents)` such that no cost limit can be overshot."""
+    fitted = money.fit_output(model, text, wanted, room, bounds.min_output_tokens) or wanted
+    return fitted, money.worst_case(model, text, fitted)

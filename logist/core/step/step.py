@@ -1,0 +1,358 @@
+"""One step: `plan` says what to ask, `conclude` what the answer means. Both are pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from logist.core import review
+from logist.core.answer import exit_command, output_schema
+from logist.core.answer.output_schema import is_question
+from logist.core.machine import onward, routing
+from logist.core.machine.event import ANY_JOB, Action, Event, Who
+from logist.core.machine.machine import next_place
+from logist.core.machine.rules import TODAY, Rule, Rules
+from logist.core.machine.targets import reviewed
+from logist.core.model import (
+    Approval,
+    Check,
+    EffectiveSpec,
+    ErrorKind,
+    ExitAction,
+    JsonObject,
+    Observed,
+    Phase,
+    Place,
+    Reply,
+    Response,
+    State,
+    Status,
+)
+from logist.core.sections.judging import stated_reason
+from logist.core.step.instructing import judge
+from logist.core.step.plan import Bounds, StepPlan, plan
+
+__all__ = [
+    "PHASES",
+    "Bounds",
+    "Idle",
+    "Outcome",
+    "StepPlan",
+    "checks_due",
+    "conclude",
+    "given_up",
+    "idle",
+    "in_doubt",
+    "named_files",
+    "owed_by",
+    "plan",
+    "standing",
+    "turn",
+    "unsure_recorded",
+]
+
+CUT_SHORT = {
+    "length": "the answer was cut off at the output limit",
+    "content_filter": "the provider's content filter cut the answer off",
+    "broken_encoding": exit_command.NOT_UTF8,
+    "turns": "the agent called for tools in its last turn, and did not end",
+    "unknown_tools": "the agent kept calling tools that do not exist",
+}
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Nothing to ask: the job waits for somebody else."""
+
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an answer means: the judged response and the place it leads to."""
+
+    response: Response
+    place: Place
+    reason: str
+    route: list[JsonObject] = field(default_factory=list)
+    """The decisions that were taken on the way to the next step."""
+    why_unsure: str = ""
+    """Why a steward is to confirm it, if not at once, then when the reviewer has seen it; empty where nobody has to."""
+    gate: review.Gate | None = None
+    """Of a reviewer that accepts the work or sends it back: what that comes to, with the checks."""
+
+
+def unsure_recorded(outcome: Outcome) -> JsonObject:
+    """What an interaction records where a steward is to confirm an answer."""
+    return {"unsure": True, "why_unsure": outcome.why_unsure} if outcome.why_unsure else {}
+
+
+PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}
+
+
+def turn(state: State) -> Phase | None:
+    """Whose turn it is: the doer's, the reviewer's, or no agent's."""
+    return None if state.spawns else PHASES.get(state.status)
+
+
+def owed_by(state: State) -> Phase | None:
+    """Who owes the answer that `poststep` gives: as `turn`, and in STUCK the one that got stuck."""
+    return state.stuck.phase if state.stuck else turn(state)
+
+
+def idle(state: State) -> Idle | None:
+    """Why no agent is asked now, or None when one is."""
+    if turn(state):
+        return None
+    if state.spawns and state.status is Status.PENDING:
+        return Idle(state.status, "the next step gives this part of the work to other jobs")
+    return Idle(state.status, state.reason or "nothing to ask an agent")
+
+
+def named_files(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObject) -> tuple[str, ...]:
+    """The evidence that an answer names: what the workspace has to be asked about."""
+    verdict = judge(spec, state.step, reply.text, schema)
+    return verdict.command.evidence_files if verdict.command and not reply.error else ()
+
+
+def checks_due(
+    spec: EffectiveSpec, state: State, phase: str, reply: Reply, schema: JsonObject, *, touched: bool = False
+) -> dict[str, Check]:
+    """The checks whose commands are to be run after an answer: what it completes is reviewed, and nothing is wrong with it.
+
+    `touched`: somebody has changed the workspace since they were run.
+    """
+    if reply.error or reply.refusals or reply.finish in CUT_SHORT or not reviewed(spec, state.step):
+        return {}
+    verdict = judge(spec, state.step, reply.text, schema)
+    said = verdict.command
+    done = said is not None and said.action is ExitAction.COMPLETED and not is_question(said.output)
+    return review.to_run(spec, state, Phase(phase), touched=touched) if done else {}
+
+
+def conclude(
+    spec: EffectiveSpec,
+    state: State,
+    reply: Reply,
+    observed: Observed,
+    schema: JsonObject,
+    rules: Rules = TODAY,
+) -> Outcome:
+    """What an answer means. Sees only what the interaction records, so that replay sees the same."""
+    here = standing(spec, state)
+    if observed.refusals:
+        return _breached(spec, here, reply, observed, schema)
+    if reply.error:
+        return _unanswered(spec, here, reply, observed)
+    verdict = judge(spec, here.step, reply.text, schema)
+    invalid = CUT_SHORT.get(reply.finish or "") or (None if verdict.command else verdict.reason)
+    if verdict.command is None or invalid:
+        return _invalid(spec, here, reply, observed, invalid or verdict.reason)
+    return _judged(spec, state, here, reply, observed, verdict.command, verdict.warnings, rules)
+
+
+def standing(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> Place:
+    """The place an answer is judged at: in STUCK, that of the role that got stuck.
+
+    Raises Refused where a person's answer does not help, with a command for `job`.
+    """
+    here = state.place()
+    if here.status is Status.STUCK:
+        return next_place(here, Event(Who.STEWARD, Action.SUPPLY, job=job), spec)
+    return here
+
+
+def _event(observed: Observed, action: Action, reason: str) -> Event:
+    who = Who.REVIEWER if observed.phase is Phase.REVIEWER else Who.DOER
+    return Event(who, action, role=observed.role, reason=reason)
+
+
+def _breached(
+    spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed, schema: JsonObject
+) -> Outcome:
+    """What the agent did, or tried, and may not do; whatever it says, a person has to look at that."""
+    first, more = observed.refusals[0], len(observed.refusals) - 1
+    reason = "permission: " + str(first.get("message", "refused")) + (f" (and {more} more)" if more else "")
+    verdict = judge(spec, here.step, reply.text, schema)
+    command = verdict.command if not (reply.error or reply.finish in CUT_SHORT) else None
+    response = _response(reply) if command is None else _told(reply, observed, command, verdict.warnings)
+    if command is None:
+        response = response.model_copy(update={"status": "ERROR"})
+    return Outcome(response, next_place(here, _event(observed, Action.BREACH, reason), spec), reason)
+
+
+def _unanswered(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed) -> Outcome:
+    error = reply.error
+    assert error is not None
+    if error.kind is ErrorKind.LIMIT:
+        reason = f"cost limit: {error.message}"
+        event = Event(Who.SYSTEM, Action.HALT, role=observed.role, reason=reason, limit=Status.HALTED_COST)
+        response = _response(reply).model_copy(update={"status": "ERROR"})
+        return Outcome(response, next_place(here, event, spec), reason)
+    if error.kind is ErrorKind.SHARED_LIMIT:
+        reason = f"shared cost limit: {error.message}"
+        event = Event(Who.SYSTEM, Action.UNANSWERED, role=observed.role, reason=reason)
+        response = _response(reply).model_copy(update={"status": "ERROR"})
+        return Outcome(response, next_place(here, event, spec), reason)
+    again = error.kind in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT)
+    reason = f"no answer: {error.message}"
+    action = Action.TRANSIENT if again else Action.UNANSWERED
+    event = Event(Who.SYSTEM, action, role=observed.role, reason=reason)
+    status = "TIMEOUT" if error.kind is ErrorKind.TIMEOUT else "ERROR"
+    response = _response(reply).model_copy(update={"status": status})
+    return Outcome(response, next_place(here, event, spec), reason)
+
+
+def _invalid(spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed, why: str) -> Outcome:
+    reason = f"invalid answer: {why}"
+    response = _response(reply).model_copy(update={"status": "ERROR"})
+    return Outcome(response, next_place(here, _event(observed, Action.STUCK, reason), spec), reason)
+
+
+def _judged(
+    spec: EffectiveSpec,
+    state: State,
+    here: Place,
+    reply: Reply,
+    observed: Observed,
+    command: exit_command.ExitCommand,
+    warnings: tuple[str, ...],
+    rules: Rules,
+) -> Outcome:
+    if Rule.QUESTIONS_STOP in rules and is_question(command.output):
+        return _asks(spec, here, reply, observed, command, warnings)
+    gate = review.gate(spec, state, observed, command)
+    if gate and gate.fault:
+        return _invalid(spec, here, reply, observed, gate.fault)
+    if fault := _output_fault(observed, command):
+        return _invalid(spec, here, reply, observed, fault)
+    action, reason = _verdict(spec, here, observed, command, gate)
+    warnings = (*warnings, *(gate.warnings if gate else ()), *_choice_warnings(spec, here, observed, command))
+    response = _told(reply, observed, command, warnings)
+    event = replace(_event(observed, action, reason), blocked=bool(gate and gate.blocked))
+    if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
+        return Outcome(response, next_place(here, event, spec), reason, gate=gate)
+    done = onward.after(spec, spec.workflow, state, here, event, response, rules=rules)
+    if done.place.stuck:
+        reason = done.place.stuck.reason
+    elif done.place.awaiting == "review":
+        reason = done.why_unsure or reason
+    return Outcome(response, done.place, reason, done.route, done.why_unsure, gate)
+
+
+def _choice_warnings(
+    spec: EffectiveSpec, here: Place, observed: Observed, command: exit_command.ExitCommand
+) -> tuple[str, ...]:
+    """Says where a doer names a next step that is none: else its choice would be passed over in silence."""
+    if (
+        spec.workflow is None
+        or observed.phase is not Phase.DOER
+        or command.action is not ExitAction.COMPLETED
+    ):
+        return ()
+    suggestion = (command.metadata or {}).get("suggested_next_stage")
+    fault = routing.choice_fault(spec.workflow, here.step, suggestion)
+    return (fault,) if fault else ()
+
+
+def _output_fault(observed: Observed, command: exit_command.ExitCommand) -> str:
+    """Why what a doer gives is not what its role has to give; empty where it is, or nothing is due yet."""
+    if observed.output_schema is None or command.action is not ExitAction.COMPLETED:
+        return ""
+    return output_schema.output_fault(command.output, observed.output_schema, observed.role)
+
+
+def _asks(
+    spec: EffectiveSpec,
+    here: Place,
+    reply: Reply,
+    observed: Observed,
+    command: exit_command.ExitCommand,
+    warnings: tuple[str, ...],
+) -> Outcome:
+    """A question stops the job for a person, also one with a fault: its words are all there is to answer."""
+    if command.action is not ExitAction.STUCK:
+        said = f"the answer asks a question and ends with {command.action}; a question stops the job"
+        warnings = (*warnings, said)
+    reason = command.summary or str(command.output.get(output_schema.QUESTION) or "")
+    if fault := output_schema.question_fault(command.output):
+        reason = f"invalid question: {fault}" + (f": {reason}" if reason else "")
+    response = _told(reply, observed, command, warnings)
+    return Outcome(response, next_place(here, _event(observed, Action.STUCK, reason), spec), reason)
+
+
+def _told(
+    reply: Reply, observed: Observed, command: exit_command.ExitCommand, warnings: tuple[str, ...]
+) -> Response:
+    """What a valid exit command says."""
+    missing = [item.path for item in observed.evidence if not item.exists]
+    return _response(reply).model_copy(
+        update={
+            "actions": [command.action.value],
+            "evidence_files": list(command.evidence_files),
+            "summary_for_supervisor": command.summary,
+            "output": command.output,
+            "metadata": command.metadata,
+            "reason": _stated(command),
+            "warnings": [
+                *reply.warnings,
+                *warnings,
+                *(f"evidence is not there: {path}" for path in missing),
+            ],
+        }
+    )
+
+
+def _verdict(
+    spec: EffectiveSpec,
+    here: Place,
+    observed: Observed,
+    command: exit_command.ExitCommand,
+    gate: review.Gate | None,
+) -> tuple[Action, str]:
+    if command.action is ExitAction.COMPLETED and gate and gate.blocked:
+        return Action.COMPLETED, gate.reason
+    missing = [item.path for item in observed.evidence if not item.exists]
+    if command.action is ExitAction.COMPLETED:
+        if missing and _nobody_looks(spec, here, observed.phase):
+            return Action.STUCK, f"COMPLETED, but its evidence is not there: {', '.join(missing)}"
+        return Action.COMPLETED, ""
+    action = Action.RETRY if command.action is ExitAction.RETRY else Action.STUCK
+    return action, _stated(command) or command.summary or f"the agent said {command.action}"
+
+
+def _stated(command: exit_command.ExitCommand) -> str | None:
+    """The agent's reason for RETRY or STUCK, where it gives one apart from its summary."""
+    return None if command.action is ExitAction.COMPLETED else stated_reason(command.metadata)
+
+
+def _nobody_looks(spec: EffectiveSpec, here: Place, phase: Phase) -> bool:
+    """Whether no reviewer follows the doer, or neither a reviewer nor a steward the reviewer."""
+    return not reviewed(spec, here.step) if phase is Phase.DOER else spec.approval is Approval.NONE
+
+
+def _response(reply: Reply) -> Response:
+    return Response(
+        raw_response=reply.text,
+        finish=reply.finish,
+        error=reply.error,
+        warnings=list(reply.warnings),
+        redactions=reply.redactions,
+        tools=reply.tools,
+        tools_failed=reply.tools_failed,
+        session=reply.session,
+    )
+
+
+def in_doubt(spec: EffectiveSpec, state: State, role: str) -> Outcome:
+    """What an exchange means that was sent and of which nothing came back."""
+    reason = "in doubt: the request was sent, and whether it was answered and charged is not known"
+    event = Event(Who.SYSTEM, Action.IN_DOUBT, role=role, reason=reason)
+    return Outcome(Response(status="ERROR"), next_place(state.place(), event, spec), reason)
+
+
+def given_up(spec: EffectiveSpec, state: State, role: str) -> Outcome:
+    """What it means that an agent was ended between two turns: the job stands where it stood."""
+    reason = "the agent was ended before it had answered; what it cost is booked"
+    event = Event(Who.SYSTEM, Action.UNANSWERED, role=role, reason=reason)
+    return Outcome(Response(status="ERROR"), next_place(state.place(), event, spec), reason)

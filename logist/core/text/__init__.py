@@ -1,0 +1,1 @@
+"""Text and names: paths into data, patterns, layers, fences, ids, problems with a place."""

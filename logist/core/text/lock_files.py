@@ -1,0 +1,69 @@
+"""The files that decide what a package manager installs: lock files, and where a project has none, its manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from logist.core.text.patterns import excluding
+
+ECOSYSTEMS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        (
+            "uv.lock",
+            "poetry.lock",
+            "pdm.lock",
+            "Pipfile.lock",
+            "pylock*.toml",
+            "conda-lock.yml",
+        ),
+        ("pyproject.toml", "setup.py", "setup.cfg", "Pipfile", "environment.yml"),
+    ),
+    (
+        (
+            "package-lock.json",
+            "npm-shrinkwrap.json",
+            "yarn.lock",
+            "pnpm-lock.yaml",
+            "bun.lock",
+            "bun.lockb",
+        ),
+        ("package.json",),
+    ),
+    (("Cargo.lock",), ("Cargo.toml",)),
+    (("go.sum",), ("go.mod",)),
+    (("Gemfile.lock",), ("Gemfile",)),
+    (("composer.lock",), ("composer.json",)),
+)
+"""Lock files and manifests of each ecosystem."""
+REQUIREMENTS = ("requirements*.txt", "requirements/**/*.txt", "constraints*.txt")
+"""What pip reads. They replace no manifest: many projects have them for their docs alone."""
+VERSIONS = (".python-version", ".nvmrc", ".node-version", ".tool-versions", "rust-toolchain*")
+"""Files that choose the version of a language."""
+
+
+def choose_lock_files(paths: Iterable[str], patterns: Sequence[str] = ()) -> list[str]:
+    """Those of `paths` that decide what is installed, sorted; with `patterns`, exactly those that match one."""
+    known = sorted(paths)
+    if patterns:
+        return _matching(known, patterns)
+    chosen = set(_matching(known, (*VERSIONS, *REQUIREMENTS)))
+    for locks, manifests in ECOSYSTEMS:
+        locked = _matching(known, locks)
+        chosen.update(locked)
+        folders = {_folder(path) for path in locked}
+        chosen.update(path for path in _matching(known, manifests) if not _is_below(_folder(path), folders))
+    return sorted(chosen)
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _is_below(folder: str, folders: Collection[str]) -> bool:
+    """Whether it is one of `folders`, or lies in one: a lock file is for the packages below it too."""
+    return any(folder == each or not each or folder.startswith(f"{each}/") for each in folders)
+
+
+def _matching(paths: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    rules = excluding(patterns)
+    return [path for path in paths if rules.covers(path)]

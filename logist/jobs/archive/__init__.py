@@ -1,0 +1,1 @@
+"""Recorded jobs: find, replay, compare, count, import, export and fork them."""

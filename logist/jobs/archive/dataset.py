@@ -1,0 +1,125 @@
+"""`job export --dataset`: the interactions of many histories as JSON lines. Nothing here takes a lock."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from logist.core.history import dataset
+from logist.core.model import JsonObject
+from logist.core.share import Replacing
+from logist.errors import LogistError
+from logist.jobs.archive import originals, redacting
+from logist.jobs.archive.archives import Archive, attempt, exit_code
+from logist.jobs.archive.redacting import Leaks
+from logist.jobs.base.project import Project
+from logist.jobs.doctor import leaking
+from logist.store import files
+
+IN_MEMORY = 1 << 20
+"""Characters of the lines of one history; longer ones wait in a file without a name."""
+AT_ONCE = 1 << 16
+"""Characters that are written at once."""
+
+
+@dataclass
+class Exported:
+    """What has become of the histories."""
+
+    histories: int = 0
+    interactions: int = 0
+    """Lines."""
+    left_out: list[tuple[str, LogistError]] = field(default_factory=list)
+    """Name and reason; no line is of these."""
+
+    @property
+    def exit_code(self) -> int:
+        """10 if one is damaged; else that of the first that was left out; 0 where none was."""
+        return exit_code(error for _, error in self.left_out)
+
+
+def export(
+    project: Project,
+    archives: Iterable[Archive],
+    exported: Exported,
+    *,
+    redacted: bool = False,
+    each: Callable[[], None] = lambda: None,
+    done: Callable[[], None] = lambda: None,
+) -> Iterator[str]:
+    """The lines, in pieces of text. A history gives all of its lines or, where one may not be written, none.
+
+    What a fork or an imported job has from another job is left out, as in statistics. `exported` gets what came of it;
+    `each` is told of every interaction, `done` of every history. One interaction is in memory at a time.
+    """
+    every = list(archives)
+    known = originals.shared(every)
+    for archive in every:
+        with tempfile.SpooledTemporaryFile(IN_MEMORY, "w+", encoding="ascii") as lines:
+            count = 0
+            with attempt(archive) as tried:
+                count = _write(project, archive, lines, known.get(archive.path, 0), each, redacted=redacted)
+            if tried.error:
+                exported.left_out.append((archive.name, tried.error))
+            else:
+                exported.histories += 1
+                exported.interactions += count
+                lines.seek(0)
+                yield from iter(partial(lines.read, AT_ONCE), "")
+        done()
+
+
+def _write(
+    project: Project,
+    archive: Archive,
+    lines: IO[str],
+    shared: int,
+    each: Callable[[], None],
+    *,
+    redacted: bool,
+) -> int:
+    """Writes the lines of a history and says how many they are. Refused where a secret would be in one of them."""
+    private = redacting.private_values(project) if redacted else None
+    name = os.path.relpath(archive.name) if os.path.isabs(archive.name) else archive.name
+    survey = redacting.survey(name, archive.path, archive.heard(archive.entries(), each), private)
+    replacing = Replacing(survey.places, private)
+    secrets = {**leaking.known(project), **replacing.known}
+    leaks = Leaks()
+    job, found = redacting.cleaned_name(name, replacing, secrets)
+    for leak in found:
+        leaks.keep(leak)
+    count, workflow = 0, None
+    first = max(shared + 1, survey.forked)
+    for entry in islice(archive.entries(), survey.count):
+        workflow = dataset.workflow_name(entry) or workflow
+        if entry["sequence"] < first:
+            continue
+        chosen = dataset.selected(entry, workflow)
+        made, _, found = redacting.cleaned(chosen, replacing, secrets, {}, partial(_line, job))
+        for leak in found:
+            leaks.keep(leak)
+        if not leaks.told:  # what is left out later does not even lie on the disk meanwhile
+            _append(lines, made)
+            count += 1
+    leaks.require_none(
+        "a pattern in redact.patterns can take it out" if redacted else "--redact takes it out"
+    )
+    return count
+
+
+def _line(job: str, chosen: JsonObject) -> tuple[JsonObject, bytes]:
+    made = dataset.line(job, chosen)
+    return made, files.dump_json(made)
+
+
+def _append(lines: IO[str], made: JsonObject) -> None:
+    """ASCII only, so that no terminal is steered and no encoding fails."""
+    with files.storage(Path(tempfile.gettempdir())):
+        lines.write(json.dumps(made, ensure_ascii=True, separators=(",", ":")) + "\n")

@@ -1,0 +1,118 @@
+"""Imported jobs among others: how much of the beginning of each is the history that another of them has too.
+
+`job import` makes a job of a history and keeps that file's hash, and the file may lie in the same folder. What both
+have was paid for once, so who adds up what jobs have used counts it once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from logist.core.model import JsonObject, Kind
+from logist.errors import LogistError
+from logist.jobs.archive import archives, rebuilding
+from logist.jobs.archive.archives import HISTORY, NONSENSE, Archive
+from logist.store import history
+from logist.store.entries import CLOSING, read_header
+
+_IMPORTED = re.compile(rb'"imported":"([0-9a-f]{64})"')
+_UNREADABLE = (LogistError, OSError, RecursionError, *NONSENSE)
+"""Whoever reads it whole says what is wrong with it."""
+_PIECE = 1 << 20
+_KEPT = ("sequence", "timestamp", "kind", "usage", "after")
+"""What two imports of one file have in common."""
+
+
+def shared(found: Sequence[Archive]) -> dict[Path, int]:
+    """By the path of an imported history, how many of its first interactions another of `found` has too.
+
+    The other is the history that it was made of, also where that has gone on since, or else the first one that was
+    made of the same. What was rotated or changed since its import is not known again.
+    """
+    made = {archive.path: digest for archive in found if (digest := _imported(archive))}
+    if not made:
+        return {}
+    lengths: dict[str, int] = {}
+    for archive in found:
+        for digest, count in _beginnings(archive, frozenset(made.values())):
+            lengths.setdefault(digest, count)
+    first: dict[str, Archive] = {}
+    told: dict[Path, int] = {}
+    for archive in found:
+        digest = made.get(archive.path)
+        if digest in lengths:
+            told[archive.path] = lengths[digest]
+        elif digest is not None and first.setdefault(digest, archive) is not archive:
+            told[archive.path] = _alike(first[digest], archive)
+    return told
+
+
+def _imported(archive: Archive) -> str | None:
+    """The hash of the file that a job was made of."""
+    if archive.path.name != HISTORY:
+        return None
+    try:
+        with history.opened(archive.path) as file:
+            begin = file.readline(300)
+            if b'"segment":' not in begin:
+                return None
+            if b'"segment":1,' in begin and not _IMPORTED.search(file.readline(_PIECE)):
+                return None
+        create = next(iter(archive.entries()), {})
+    except _UNREADABLE:
+        return None
+    command = create.get("command")
+    digest = (
+        command.get("imported") if create.get("kind") == Kind.CREATE and isinstance(command, dict) else None
+    )
+    return digest if isinstance(digest, str) else None
+
+
+def _beginnings(archive: Archive, wanted: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """Which of the hashes `wanted` the file has, or had when there was less of it, and with how many interactions."""
+    try:
+        if rebuilding.is_foreign(archive.path):
+            if (whole := archives.digest(archive.path)) in wanted:
+                yield whole, sum(1 for _ in archive.entries())
+            return
+        yield from _of_lines(archive.path, wanted)
+    except _UNREADABLE:
+        return
+
+
+def _of_lines(path: Path, wanted: frozenset[str]) -> Iterator[tuple[str, int]]:
+    with history.opened(path) as file:
+        header = read_header(file, path)
+        file.seek(0)
+        so_far = hashlib.sha256(file.read(header.size))
+        count = header.first_sequence - 1
+        while line := file.readline(_PIECE):
+            so_far.update(line)
+            if not line.endswith(b"\n"):
+                continue
+            count += 1
+            ended = so_far.copy()
+            ended.update(CLOSING)
+            if ended.hexdigest() in wanted:
+                yield ended.hexdigest(), count
+
+
+def _alike(first: Archive, second: Archive) -> int:
+    """How many interactions at their beginning two imports of one file have in common."""
+    count = 0
+    try:
+        for one, other in zip(first.entries(), second.entries(), strict=False):
+            if _essence(one) != _essence(other):
+                break
+            count += 1
+    except _UNREADABLE:
+        pass
+    return count
+
+
+def _essence(entry: JsonObject) -> list[Any]:
+    return [entry.get(name) for name in _KEPT]

@@ -1,0 +1,228 @@
+"""What a replay found, for people: the lines of a terminal, of a failing test and of a JUnit report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from html import escape
+
+from logist.core.money.amounts import counted
+from logist.core.replay import difference
+from logist.core.replay.drift import Drift
+from logist.core.replay.replay import ChangedRule
+from logist.errors import LogistError
+from logist.jobs.archive.replaying import Replayed
+
+DIFF = 30
+"""Lines of a diff that are shown."""
+NAMED = 8
+"""Interactions that are named where more have the same drift."""
+DIFFERENCES = 20
+"""Differences of one history that are shown."""
+UNCOMPARED = "prompts_not_compared"
+RULE_CHANGED = "rule_changed"
+_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML 1.0 document may hold, and the carriage return, which a reader would turn into a line break."""
+
+
+def lines(found: Replayed, *, shown: set[str] | None = None) -> Iterator[str]:
+    """All that was found in one history, its name and verdict first; one line where it goes the same way.
+
+    `shown` has the diffs that are known already, and gets those that are shown here.
+    """
+    yield f"{found.name}: {verdict(found)}"
+    yield from (f"  {each}" for each in found.disagreements)
+    for each in found.differences[:DIFFERENCES]:
+        yield from (f"  {line}" for line in difference.lines(each))
+    if (beyond := len(found.differences) - DIFFERENCES) > 0:
+        yield f"  and {beyond:,} more differences"
+    for by_rule in _grouped_by_rule(found.changed_rules):
+        yield from (f"  {line}" for line in _rule_lines(by_rule))
+    known = set() if shown is None else shown
+    for same in _grouped(found.drifts):
+        yield from (f"  {line}" for line in _drift_lines(same, known))
+    if found.more:
+        yield f"  and {found.more:,} more findings, which were not kept"
+
+
+def verdict(found: Replayed) -> str:
+    """The outcome of one history in a line."""
+    if found.error:
+        fix = f" ({found.error.fix})" if found.error.fix else ""
+        return f"it can't be read to its end: {found.error.message}{fix}"
+    every = counted(found.interactions, "interaction")
+    if found.differences:
+        return f"{counted(len(found.differences), 'difference')} in {every}"
+    if found.disagreements:
+        return f"it is not the history that its manifest vouches for, in {every}"
+    judged = found.interactions - found.unjudged
+    skipped = f", {found.unjudged:,} skipped" if found.unjudged else ""
+    asked = len({each.sequence for each in found.drifts})
+    changed = len({each.sequence for each in found.changed_rules})
+    if changed:
+        skipped += f"; {changed:,} would be judged in another way by a rule that has changed"
+    prompts = f"; {counted(asked, 'prompt')} would be put in another way" if asked else ""
+    return f"{counted(judged, 'interaction')} {_go(judged)} the same way today{skipped}{prompts}"
+
+
+def _grouped_by_rule(changed: Iterable[ChangedRule]) -> Iterator[list[ChangedRule]]:
+    same: dict[str, list[ChangedRule]] = {}
+    for each in changed:
+        same.setdefault(each.rule, []).append(each)
+    return iter(same.values())
+
+
+def _rule_lines(same: list[ChangedRule]) -> Iterator[str]:
+    """One changed rule: the interactions that were judged by the earlier one, and what it is today."""
+    first = same[0]
+    word = "interactions" if len(same) > 1 else "interaction"
+    yield f"{word} {_numbers([each.sequence for each in same])}: a rule has changed in Logist {first.version} ({first.rule})"
+    yield f"  {first.change}"
+    yield from (f"  {line}" for line in difference.sides(first.differences[0]))
+
+
+def _numbers(sequences: list[int]) -> str:
+    more = f" and {len(sequences) - NAMED:,} more" if len(sequences) > NAMED else ""
+    return ", ".join(map(str, sequences[:NAMED])) + more
+
+
+def _grouped(drifts: Iterable[Drift]) -> Iterator[list[Drift]]:
+    """Those that say the same of several prompts, together."""
+    same: dict[tuple[str, str, str], list[Drift]] = {}
+    for each in drifts:
+        same.setdefault((each.source, each.change, each.cause), []).append(each)
+    return iter(same.values())
+
+
+def _drift_lines(same: list[Drift], known: set[str]) -> Iterator[str]:
+    first = same[0]
+    what = f" {first.source} {first.change}" if first.source else ""
+    prompts = "prompts of interactions" if len(same) > 1 else "prompt of interaction"
+    yield f"{prompts} {_numbers([each.sequence for each in same])}:{what}"
+    yield f"  cause     {first.cause}"
+    text = "\n".join(first.diff)
+    if text in known:
+        yield "  the diff is shown above"
+        return
+    known.add(text)
+    diff = trimmed(first.diff)
+    yield from (f"  {line}" for line in diff[:DIFF])
+    if (beyond := len(diff) - DIFF) > 0:
+        yield f"  ... {beyond:,} more lines"
+
+
+def trimmed(diff: tuple[str, ...]) -> tuple[str, ...]:
+    """A diff without the blank lines around it that did not change."""
+    telling = [place for place, line in enumerate(diff) if line != " "]
+    return diff[telling[0] : telling[-1] + 1] if telling else ()
+
+
+@dataclass
+class Totals:
+    """How many histories there were, and what came out."""
+
+    histories: int = 0
+    interactions: int = 0
+    same: int = 0
+    differ: int = 0
+    drift: int = 0
+    """Those that go the same way, but whose prompts would be others."""
+    changed_rules: int = 0
+    """Those that go the same way but for a rule that a newer Logist has changed."""
+    uncompared: int = 0
+    """Those of whose prompts none can be compared with today's, whatever else was found."""
+    unreadable: int = 0
+    skipped: int = 0
+    """Interactions that were not judged."""
+    errors: list[LogistError] = field(default_factory=list)
+    """Of those that are unreadable."""
+
+    def add(self, found: Replayed) -> None:
+        """Takes one more history."""
+        self.histories += 1
+        self.interactions += found.interactions
+        self.skipped += found.unjudged
+        self.uncompared += found.nothing_compared
+        if found.error:
+            self.unreadable += 1
+            self.errors.append(found.error)
+        elif found.goes_another_way:
+            self.differ += 1
+        elif found.changed_rules:
+            self.changed_rules += 1
+        elif found.drifts:
+            self.drift += 1
+        else:
+            self.same += 1
+
+    def counted(self) -> dict[str, int]:
+        """All of it by name."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
+
+    def line(self) -> str:
+        """All of it on one line."""
+        parts = [f"{self.same:,} the same"]
+        parts += [f"{self.differ:,} different"] if self.differ else []
+        parts += [f"{self.changed_rules:,} the same but for changed rules"] if self.changed_rules else []
+        parts += [f"{self.drift:,} the same but for the prompts"] if self.drift else []
+        parts += [f"{self.unreadable:,} unreadable"] if self.unreadable else []
+        skipped = f" ({self.skipped:,} of them skipped)" if self.skipped else ""
+        return f"{counted(self.histories, 'history')}, {counted(self.interactions, 'interaction')}{skipped}: {', '.join(parts)}"
+
+
+@dataclass
+class Junit:
+    """A JUnit report that grows by a test case a history. It has no times: a replay reads no clock."""
+
+    prompts: bool
+    """Whether a prompt that drifts is a failure."""
+    rules: bool = False
+    """Whether a changed rule is a failure."""
+    _cases: list[str] = field(default_factory=list)
+    _failures: int = 0
+    _errors: int = 0
+
+    def add(self, found: Replayed) -> None:
+        """Takes one more history."""
+        text = "\n".join([*lines(found), *found.skipped, *found.notes])
+        case = f'<testcase classname="logist.replay" name={_attribute(found.name)} time="0"'
+        if found.error:
+            self._errors += 1
+            inner = f"<error type={_attribute(found.error.code)} message={_attribute(verdict(found))}>{_xml(text)}</error>"
+        elif found.fails(prompts=self.prompts, rules=self.rules):
+            self._failures += 1
+            kind = "prompt_drifts" if found.drifts else UNCOMPARED
+            kind = RULE_CHANGED if self.rules and found.changed_rules else kind
+            kind = "replay_differs" if found.goes_another_way else kind
+            inner = f'<failure type="{kind}" message={_attribute(verdict(found))}>{_xml(text)}</failure>'
+        elif found.drifts or found.changed_rules or found.skipped or found.notes:
+            inner = f"<system-out>{_xml(text)}</system-out>"
+        else:
+            inner = ""
+        self._cases.append(f"{case}>{inner}</testcase>" if inner else f"{case}/>")
+
+    def document(self) -> Iterator[bytes]:
+        """The report as it is written, piece by piece."""
+        counts = f'tests="{len(self._cases)}" failures="{self._failures}" errors="{self._errors}" skipped="0"'
+        yield b'<?xml version="1.0" encoding="UTF-8"?>\n'
+        yield f'<testsuites>\n<testsuite name="logist replay" {counts} time="0">\n'.encode()
+        yield from (f"{case}\n".encode() for case in self._cases)
+        yield b"</testsuite>\n</testsuites>\n"
+
+
+def _xml(text: str) -> str:
+    return escape(_NOT_XML.sub(_named, text), quote=False)
+
+
+def _attribute(text: str) -> str:
+    text = escape(_NOT_XML.sub(_named, text)).replace("\n", "&#10;").replace("\t", "&#9;")
+    return f'"{text}"'
+
+
+def _named(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def _go(number: int) -> str:
+    return "goes" if number == 1 else "go"

@@ -1,0 +1,116 @@
+"""A schema of the exit command that is tried out before it is released."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from referencing.exceptions import Unresolvable
+
+from logist import documents
+from logist.core.answer import answer_faults
+from logist.core.model import JsonObject
+from logist.errors import InvalidFile, UsageError
+
+SOUND: JsonObject = {"action": "COMPLETED", "evidence_files": ["a.txt"], "summary_for_supervisor": "Done."}
+_NEVER: tuple[tuple[str, JsonObject], ...] = (
+    ("no `action`", {name: value for name, value in SOUND.items() if name != "action"}),
+    ("no `evidence_files`", {name: value for name, value in SOUND.items() if name != "evidence_files"}),
+    (
+        "no `summary_for_supervisor`",
+        {name: value for name, value in SOUND.items() if name != "summary_for_supervisor"},
+    ),
+    ("an unknown `action`", {**SOUND, "action": "MAYBE"}),
+    ("`evidence_files` that are no list", {**SOUND, "evidence_files": "a.txt"}),
+    ("evidence that is no text", {**SOUND, "evidence_files": [1]}),
+    ("evidence outside the workspace", {**SOUND, "evidence_files": ["../a.txt"]}),
+    ("an absolute path as evidence", {**SOUND, "evidence_files": ["/etc/passwd"]}),
+    ("a summary that is no text", {**SOUND, "summary_for_supervisor": 1}),
+    ("`metadata` that is no object", {**SOUND, "metadata": 1}),
+)
+"""What no schema may take for an exit command: the state machine could not go on with it."""
+_REFERENCES = ("$ref", "$dynamicRef")
+FIX = "begin with a copy of schemas/llm-chat-schema.json"
+
+
+def read(path: Path) -> JsonObject:
+    """The schema of a file. Raises UsageError where there is no file, InvalidFile for one that is no schema, looks
+    elsewhere, or takes what can't be used."""
+    where = str(path)
+    if not path.exists():
+        raise UsageError("there is no such schema file", where=where, fix="name a file")
+    schema = documents.read(path).data
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        place = ".".join(map(str, error.absolute_path))
+        raise InvalidFile(
+            f"is no JSON Schema: {place or 'it'}: {error.message[:300]}", where=where
+        ) from error
+    for fault in _faults(schema):
+        raise InvalidFile(fault, where=where)
+    try:
+        taken = next((what for what, probe in _NEVER if _takes(schema, probe)), None)
+        answer_faults.faults({"response": SOUND}, schema)
+    except (RecursionError, Unresolvable, re.error) as error:
+        message = "refers to itself without end" if isinstance(error, RecursionError) else str(error)
+        raise InvalidFile(f"can't be applied: {message[:300]}", where=where) from error
+    if taken is not None:
+        raise InvalidFile(f"takes {taken} for an exit command", where=where, fix=FIX)
+    return schema
+
+
+def _takes(schema: JsonObject, response: JsonObject) -> bool:
+    return not answer_faults.faults({"response": response}, schema)
+
+
+def _faults(schema: JsonObject) -> Iterator[str]:
+    """References that lead out of the file, or nowhere, and patterns that do not compile."""
+    for name, value in _members(schema):
+        if name in _REFERENCES and isinstance(value, str):
+            if not value.startswith("#"):
+                yield f"`{name}` is {json.dumps(value)}; only places in the file itself (#/...) are looked up"
+            elif not _is_there(schema, value):
+                yield f"`{name}` is {json.dumps(value)}, which is not there"
+        if name == "pattern" and isinstance(value, str) and (fault := _bad_pattern(value)):
+            yield f"`pattern` {json.dumps(value)[:100]} is no regular expression: {fault}"
+
+
+def _members(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every key with its value, at any depth; a file is not deeper than `documents` reads."""
+    if isinstance(value, dict):
+        for name, held in value.items():
+            yield name, held
+            yield from _members(held)
+    elif isinstance(value, list):
+        for held in value:
+            yield from _members(held)
+
+
+def _is_there(schema: JsonObject, reference: str) -> bool:
+    """Whether a JSON pointer leads to something; names (`#name`) are left to the validator."""
+    if not reference.startswith("#/"):
+        return True
+    found: Any = schema
+    for part in reference[2:].split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and key.isdigit() and int(key) < len(found):
+            found = found[int(key)]
+        elif isinstance(found, dict) and key in found:
+            found = found[key]
+        else:
+            return False
+    return True
+
+
+def _bad_pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        return str(error)
+    return ""

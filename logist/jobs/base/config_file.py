@@ -1,0 +1,195 @@
+"""Changing one key of a config file: comments stay, and nothing is written that does not validate."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from logist import documents
+from logist.config.locking import locked
+from logist.config.settings import CONFIG_FILE, Loaded, Settings, load_settings
+from logist.config.trust import read_trust
+from logist.documents import Document
+from logist.errors import InvalidFile, UsageError
+from logist.jobs.base import home as homes
+from logist.regular_files import IRREGULAR, read_regular
+from logist.store import replace_file
+
+LOCK_FILE = ".config.lock"
+SHARED, PRIVATE = 0o644, 0o600
+"""Permissions of a new file: that of a project is for version control, the user's own may name anything."""
+
+FieldPath = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """The config.yaml of a project, or the user's own."""
+
+    home: Path
+    """The directory that holds it."""
+    user_config_dir: Path
+    needs_trust: bool
+    """It belongs to a project, so what it says needs to be allowed."""
+
+    @property
+    def path(self) -> Path:
+        return self.home / CONFIG_FILE
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the user's, under those of all projects."""
+        return self.home == self.user_config_dir
+
+    def load(self, document: Document) -> Loaded:
+        """The settings with this document in the place of the file. Raises InvalidFile."""
+        return load_settings(self.home, self.user_config_dir, instead={self.path: document})
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value that holds, and where it comes from."""
+
+    value: Any
+    source: str
+    """A file, `default`, or empty where nothing sets it."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a command has changed, or would change."""
+
+    file: Path
+    key: str
+    before: Setting
+    after: Setting
+    changes_file: bool
+
+
+def change_key(file: ConfigFile, key: str, value: Any, *, dry_run: bool = False) -> Change:
+    """Sets a key of the file, or removes it where the value is None.
+
+    What the user changes so is allowed at once, and nothing else in the file (see `Trust.allow_change`).
+    Raises UsageError for an unknown key or a wrong value, InvalidFile for a file that is wrong already.
+    """
+    if dry_run:
+        return _change(file, key, value, write=False)
+    with _locked(file):
+        return _change(file, key, value, write=True)
+
+
+@contextmanager
+def _locked(file: ConfigFile) -> Iterator[None]:
+    """Holds off other commands that change the file. A project's lock lies where git ignores it: among the jobs."""
+    if file.is_own:
+        file.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = file.home
+    else:
+        homes.ensure(file.home)
+        folder = file.home / "jobs"
+        homes.ensure_folder(folder)
+    with locked(folder / LOCK_FILE):
+        yield
+
+
+def _change(file: ConfigFile, key: str, value: Any, *, write: bool) -> Change:
+    text, mode = _read(file)
+    old = documents.parse(text, str(file.path))
+    path = _path(old.data, key, value)
+    edited = documents.edited(text, str(file.path), {path: value})
+    new = documents.parse(edited, str(file.path))
+    before, after = _load_both(file, old, new)
+    if write and edited != text:
+        replace_file(file.path, edited.encode("utf-8"), mode)
+    if write and file.needs_trust:
+        # After the file: if this is cut off, the user is asked once more.
+        claims = read_trust(file.user_config_dir, file.home, before).claims if before else ()
+        trust = read_trust(file.user_config_dir, file.home, after)
+        trust.allow_change(claims, path, str(file.path))
+    return Change(
+        file.path, key, _setting(file, old, before, path), _setting(file, new, after, path), edited != text
+    )
+
+
+def _read(file: ConfigFile) -> tuple[str, int]:
+    """The text of the file and its permissions; an empty text where there is none."""
+    try:
+        data = read_regular(file.path, documents.MAX_BYTES)
+        return data.decode("utf-8"), stat.S_IMODE(os.lstat(file.path).st_mode)
+    except FileNotFoundError:
+        return "", PRIVATE if file.is_own else SHARED
+    except UnicodeDecodeError as error:
+        raise InvalidFile("is not UTF-8 text", where=str(file.path)) from error
+    except OSError as error:
+        what = "is a symbolic link" if file.path.is_symlink() else f"can't be read: {error.strerror}"
+        fix = "edit the file that it leads to" if file.path.is_symlink() else None
+        irregular = error.errno in IRREGULAR and not file.path.is_symlink()
+        raise InvalidFile(
+            what, where=str(file.path), fix="move it away, and run the command again" if irregular else fix
+        ) from error
+
+
+def _path(data: dict[str, Any], key: str, value: Any) -> FieldPath:
+    """The path that a dotted key means; names in the file come first, for they may hold dots."""
+    if not all(key.split(".")):
+        raise UsageError(f"{key!r} is not a key", fix="as in limits.cost_threshold")
+    if value is None and (there := _path_in(data, key.split("."))):
+        return there  # also a key that is not known, which is why it is to go
+    path = documents.key_path(Settings, key)
+    entry = documents.key_path(Settings, key, entry=True)
+    if (
+        path is None
+        and entry is not None
+        and (value is None or isinstance(value, dict) or "." not in entry[-1])
+    ):
+        path = entry
+    if path is None:
+        raise UsageError(f"unknown key `{key}`", fix=documents.nearest_key(Settings, key))
+    return path
+
+
+def _path_in(data: Any, words: list[str]) -> FieldPath | None:
+    """The path of a dotted key in a document that has it."""
+    if not words:
+        return ()
+    for count in range(1, len(words) + 1) if isinstance(data, dict) else ():
+        name = ".".join(words[:count])
+        if name in data and (rest := _path_in(data[name], words[count:])) is not None:
+            return (name, *rest)
+    return None
+
+
+def _load_both(file: ConfigFile, old: Document, new: Document) -> tuple[Loaded | None, Loaded]:
+    """The settings before and after; a file that is wrong already may be so before."""
+    try:
+        after = file.load(new)
+    except InvalidFile as error:
+        file.load(old)  # what was wrong already is named by its own line
+        raise UsageError(error.message, fix=error.fix) from error
+    try:
+        return file.load(old), after
+    except InvalidFile:
+        return None, after
+
+
+def _setting(file: ConfigFile, document: Document, loaded: Loaded | None, path: FieldPath) -> Setting:
+    """The value at a path: as the file has it, else what holds without."""
+    written = _value_at(document.data, path)
+    if written is not None:
+        return Setting(written, str(file.path))
+    value = _value_at(loaded.settings.model_dump(mode="json"), path) if loaded else None
+    source = loaded.sources.get(".".join(path), "") if loaded else ""
+    return Setting(value, source)
+
+
+def _value_at(data: Any, path: FieldPath) -> Any:
+    for name in path:
+        if not isinstance(data, dict):
+            return None
+        data = data.get(name)
+    return data

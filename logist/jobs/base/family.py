@@ -1,0 +1,153 @@
+"""The jobs that a job has given a step to, as their files tell it: readers, that write nothing and lock nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from logist.core.machine import advice
+from logist.core.machine.steward import next_command
+from logist.core.model import (
+    HALTED,
+    MAX_DEPTH,
+    TERMINAL,
+    State,
+    Status,
+    StuckKind,
+)
+from logist.errors import LogistError, Refused, UsageError
+from logist.jobs.base.project import Project
+from logist.jobs.base.session import load, read_current_state
+
+
+class Unwanted(Refused):
+    """A child whose work nobody waits for any more."""
+
+
+class SetAside(Refused):
+    """A child whose parent was set aside."""
+
+
+SET_ASIDE = frozenset({Status.SUSPENDED, *HALTED})
+"""Where a job may stand that its children wait for."""
+SHOWN = 5
+"""Children that a note names."""
+
+
+@dataclass(frozen=True)
+class Kin:
+    """A child as its files tell it; no state where it is not there, or can't be read."""
+
+    id: str
+    state: State | None
+    error: str = ""
+    code: int = 0
+    """The exit code of that error; 0 where it is only not made yet."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more will come of it: it has ended, or has no attempts left."""
+        if self.state is None:
+            return False
+        out = self.state.stuck is not None and self.state.stuck.kind is StuckKind.ATTEMPTS
+        return self.state.status in TERMINAL or out
+
+    @property
+    def succeeded(self) -> bool:
+        return self.state is not None and self.state.status is Status.SUCCESS
+
+
+def children_of(project: Project, state: State) -> list[Kin]:
+    """The jobs that a job waits for, in the order of its items; nothing is written, no lock is taken."""
+    return [_kin(project, child) for child in state.children]
+
+
+def _kin(project: Project, job_id: str) -> Kin:
+    try:
+        state = load(project, project.job(job_id)).state
+    except UsageError as error:
+        return Kin(job_id, None, str(error))
+    except LogistError as error:
+        return Kin(job_id, None, str(error), error.exit_code)
+    if state.parent is None or not job_id.startswith(f"{state.parent}--"):
+        return Kin(job_id, None, "another job has its name", Refused.exit_code)
+    return Kin(job_id, state)
+
+
+def is_waiting(state: State) -> bool:
+    """Whether a job waits for others, or would once it is taken up again."""
+    before = state.before.status if state.before else None
+    return bool(state.children) or Status.WAITING in (state.status, before)
+
+
+def require_wanted(project: Project, state: State, job_id: str) -> None:
+    """Raises Refused for a child whose parent has ended, is set aside, or does not wait for it any more.
+
+    So does a child of such a child.
+    """
+    child, above = job_id, state.parent
+    for _ in range(MAX_DEPTH):
+        if above is None:
+            return
+        try:
+            parent = load(project, project.job(above)).state
+        except UsageError:
+            return  # a child that was taken elsewhere goes its own way
+        if parent.status in SET_ASIDE:
+            fix = next_command(parent, above)
+            raise SetAside(f"its parent {above} is {parent.status}", fix=fix)
+        if parent.status in TERMINAL or child not in parent.children:
+            fix = f"logist job cancel --job {child}"
+            raise Unwanted(f"its parent {above} does not wait for it any more", fix=fix)
+        child, above = above, parent.parent
+
+
+def is_below(project: Project, job_id: str, above: str) -> bool:
+    """Whether a job does a part of `above`, or of a job that does."""
+    if not job_id.startswith(f"{above}--"):
+        return False
+    for _ in range(MAX_DEPTH + 1):
+        try:
+            parent = read_current_state(project.job(job_id)).get("parent")
+        except LogistError:
+            return False
+        if parent in (None, above):
+            return parent is not None
+        job_id = str(parent)
+    return False
+
+
+def waits(kin: Sequence[Kin]) -> str:
+    """What a job waits for, in words."""
+    open_ones = [child for child in kin if not child.settled]
+    shown = ", ".join(f"{child.id} ({standing(child)})" for child in open_ones[:SHOWN])
+    more = f" and {len(open_ones) - SHOWN} more" if len(open_ones) > SHOWN else ""
+    return f"waiting for {len(open_ones)} of {len(kin)} jobs: {shown}{more}"
+
+
+def standing(child: Kin) -> str:
+    """Where a child stands, or why that is not known."""
+    return child.state.status.value if child.state else child.error or "not made yet"
+
+
+FIRST_OF = (1, 10, 5, 3, 7, 11, 8)
+
+
+def exit_code(project: Project, state: State) -> int:
+    """Of a job that waits: the first of FIRST_OF that one of its children, or theirs, keeps it waiting with.
+
+    10 and 5 if one can't be read, 3 if it is STUCK, 7 at a limit, 11 for an approval, 8 set aside; else 0.
+    """
+    codes = set(_codes(project, state, MAX_DEPTH))
+    return next((code for code in FIRST_OF if code in codes), 0)
+
+
+def _codes(project: Project, state: State, depth: int) -> Iterator[int]:
+    for child in children_of(project, state) if depth else ():
+        if child.state is None:
+            yield child.code
+            continue
+        if child.settled:
+            continue
+        yield advice.exit_code(child.state.status)
+        yield from _codes(project, child.state, depth - 1)

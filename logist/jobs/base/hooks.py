@@ -1,0 +1,53 @@
+"""The one notification: a command that is run when a job becomes STUCK."""
+
+from __future__ import annotations
+
+import subprocess
+
+from logist.core.model import State
+from logist.errors import InvalidFile
+from logist.jobs.base.project import Project
+from logist.store import JobDir
+
+SECONDS = 60
+
+
+def on_stuck(project: Project, job: JobDir, state: State) -> None:
+    """Runs `on_stuck`, if there is one; what goes wrong with it is told, and is never an error."""
+    command = project.settings.on_stuck
+    if not command:
+        return
+    try:
+        project.trust.require_to_run()
+    except InvalidFile as error:
+        project.say(f"on_stuck did not run: {error}")
+        return
+    argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+    try:
+        done = subprocess.run(
+            argv,
+            env=_environment(project, job, state),
+            cwd=project.home.parent if project.home.is_dir() else job.path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        project.say(f"on_stuck was ended after {SECONDS} seconds")
+    except (OSError, ValueError) as error:
+        project.say(f"on_stuck did not run: {error}")
+    else:
+        if done.returncode:
+            project.say(f"on_stuck ended with status {done.returncode}")
+
+
+def _environment(project: Project, job: JobDir, state: State) -> dict[str, str]:
+    return {
+        **project.environment.child(),
+        "LOGIST_JOB_ID": job.id,
+        "LOGIST_JOB_DIR": str(job.path),
+        "LOGIST_STATUS": state.status.value,
+        "LOGIST_REASON": state.reason.replace("\0", ""),  # an agent's JSON may have one, an environment can't
+    }

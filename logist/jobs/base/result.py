@@ -1,0 +1,26 @@
+"""What a command on a job comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from logist.core.machine.steward import next_command
+from logist.core.model import Interaction, State
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where a job stands after a command, and what the command recorded."""
+
+    job_id: str
+    state: State
+    entries: tuple[Interaction, ...] = ()
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    exit_code: int = field(default=0)
+    before: State | None = None
+    """Of a dry run: where the job stands, since `state` is only where it would."""
+
+    @property
+    def next_command(self) -> str:
+        return next_command(self.before or self.state, self.job_id)

@@ -1,0 +1,267 @@
+"""One change of a job: lock, load, decide, record. Nothing else writes to a job that exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from logist.core.history import fold, newer
+from logist.core.history.spec_hash import spec_hash
+from logist.core.machine.rules import LATEST
+from logist.core.model import (
+    Actor,
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    Place,
+    State,
+    Status,
+    Steward,
+)
+from logist.errors import Damaged, LogistError, Refused, Stopped
+from logist.jobs.base import hooks, specs
+from logist.jobs.base.project import Project
+from logist.store import Holder, JobDir, Loaded, Lock, Position
+from logist.store.listing import REBUILD
+
+Value = TypeVar("Value", Interaction, State)
+
+STORED_ONLY = frozenset({"head", "checksum"})
+"""What state.json has beside the fold: where the store found it."""
+
+
+RETURNS = frozenset({Kind.RESTEP, Kind.RERUN})
+"""Kinds that put the workspace back."""
+
+
+@dataclass
+class Session:
+    """A locked job, its state, and where its history ends."""
+
+    project: Project
+    job: JobDir
+    lock: Lock | None
+    state: State
+    position: Position
+    torn: bytes
+    behind: bool
+    """state.json is missing or older than the history: its writer was killed. `changing` writes it."""
+    became_stuck: bool = False
+
+    def entry(self, kind: Kind, after: Place, *, actor: Actor = Actor.STEWARD, **fields: Any) -> Interaction:
+        """An interaction at the end of this history, not yet recorded."""
+        steward = None
+        if actor is Actor.STEWARD:
+            steward = Steward(name=self.project.steward, note=fields.pop("note", None))
+        return Interaction(
+            sequence=self.state.revision + 1,
+            timestamp=self.project.clock.timestamp(),
+            kind=kind,
+            rules=LATEST,
+            actor=actor,
+            state_before=self.state.status,
+            state_after=after.status,
+            workspace_path=str(self.job.workspace),
+            step=fields.pop("step", after.step),
+            after=after,
+            steward=fields.pop("steward", steward),
+            **fields,
+        )
+
+    def record(self, *entries: Interaction, back: State | None = None) -> list[Interaction]:
+        """Makes the entries durable in one append, then replaces state.json."""
+        self.require_place()
+        rotate_at = self.project.settings.history.rotate_at
+        dumped = [dump(entry) for entry in entries]
+        done = self.job.append(self.position, dumped, self.torn, rotate_at=rotate_at)
+        before = self.state.status
+        recorded = [interaction_of(entry) for entry in done.entries]
+        for entry in recorded:
+            self.state = fold.apply(self.state, entry, back)
+        self.position, self.torn = done.position, b""
+        if any(fold.asks(entry) for entry in entries):
+            self.job.set_aside_exchanges()
+        self.became_stuck |= self.state.status is Status.STUCK and before is not Status.STUCK
+        self.write_state()
+        self.job.discard_exchanges()
+        return recorded
+
+    def require_place(self) -> None:
+        """Raises Refused once the job's directory was moved, or another one put there: the lock is not of that."""
+        if self.lock is not None and not self.lock.is_at(self.job.path):
+            fix = f"where it is now: logist job step --job {self.job.id} --jobs-dir DIR"
+            message = "the job was moved or removed while it was worked on; what was in flight went with it"
+            raise Refused(message, where=str(self.job.path), fix=fix)
+
+    def write_state(self) -> None:
+        self.job.write_state(dump_state(self.state, self.position))
+        self.behind = False
+
+    def changed_spec(self, command: JsonObject | None = None) -> tuple[EffectiveSpec, list[Interaction]]:
+        """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
+        draft = self.state.status is Status.DRAFT
+        spec = specs.asked(self.project, self.job, draft=draft, say=self.project.say)
+        if spec_hash(spec) == self.state.spec_hash:
+            return spec, []
+        made_with = next((entry.spec.workflow for entry in self.history() if entry.spec), None)
+        specs.require_frozen(self.job, spec.workflow, made_with)
+        entry = self.entry(
+            Kind.SPEC, self.state.place(), actor=Actor.SYSTEM, spec=spec, command=command or {}
+        )
+        return spec, [entry]
+
+    def unfinished_restore(self) -> str | None:
+        """The checkpoint that a restep or rerun has left, if it was cut off before it was recorded."""
+        return self.job.unfinished_restore(self._returned_at)
+
+    def _returned_at(self, sequence: int) -> bool:
+        """Whether interaction `sequence` put the workspace back: another decision may have got that number."""
+        if sequence > self.state.revision:
+            return False
+        return any(entry.sequence == sequence and _returns(entry) for entry in self.history())
+
+    def history(self) -> list[Interaction]:
+        return [interaction_of(entry) for entry in self.job.entries()]
+
+
+def _returns(entry: Interaction) -> bool:
+    """Whether it is a restep or rerun, took work back, undid what an agent or a check may not change, or merged."""
+    merged = entry.kind is Kind.COLLECT and entry.checkpoint_after != entry.checkpoint_before
+    undone = entry.observed is not None and bool(entry.observed.found or entry.observed.checks)
+    return entry.kind in (*RETURNS, Kind.RECOVER) or undone or merged
+
+
+@contextmanager
+def changing(
+    project: Project, job_id: str, command: str, *, wait: float = 0.0, wait_for_courier: bool = False
+) -> Iterator[Session]:
+    """The job, locked and loaded. Raises Busy, Damaged, UsageError; Refused where only a newer Logist may."""
+    job = project.job(job_id)
+
+    def tell(holder: Holder) -> None:
+        ways = f"; Ctrl-C stops waiting, 'logist job cancel --job {job_id} --yes' ends it"
+        project.say(f"waiting for {holder}" + (ways if holder.courier_alone else ""))
+
+    def look() -> None:
+        if project.stopping():
+            raise Stopped("stopped waiting for the job", exit_code=project.stopping())
+
+    session: Session | None = None
+    try:
+        with job.lock(
+            command=command,
+            since=project.clock.timestamp(),
+            wait=wait,
+            wait_for_courier=wait_for_courier,
+            on_wait=tell,
+            on_poll=look,
+        ) as lock:
+            session = load(project, job, lock)
+            newer.refuse_to_move(session.state)
+            if session.behind:
+                if job.read_state() is None:
+                    _require_whole_history(session)
+                # A command that is refused, or has nothing to do, records nothing; yet `run` and `list` read this.
+                session.write_state()
+            yield session
+    finally:
+        if session is not None and session.became_stuck:  # the lock is free: the hook may resolve the job
+            hooks.on_stuck(project, job, session.state)
+
+
+def _require_whole_history(session: Session) -> None:
+    """Raises Damaged where state.json is missing, and other files know of more interactions than the history has."""
+    from logist.jobs.base import truncation  # noqa: PLC0415 - it reads interactions with this module
+
+    truncation.require_whole(session.project, session.job, session.state, str(session.position.hash))
+
+
+def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
+    """The job as its files tell it; writes nothing, so a reader may call it without a lock."""
+    loaded = job.load()
+    state = state_of(job, loaded)
+    for warning in newer.warnings(map(interaction_of, loaded.entries)):
+        project.say(warning)
+    return Session(project, job, lock, state, loaded.position, loaded.torn, behind=bool(loaded.entries))
+
+
+def read_current_state(job: JobDir) -> JsonObject:
+    """The state of a job as JSON: state.json, or what the history gives where that is missing or behind.
+
+    Writes nothing. A history that can't be read adds nothing to a state.json: a run of the job says what is wrong.
+    """
+    state = job.read_state()
+    if state is not None and not job.is_behind(state):
+        return state
+    try:
+        loaded = job.load()
+        return dump_state(state_of(job, loaded), loaded.position)
+    except LogistError:
+        if state is None:
+            raise
+        return state
+
+
+def state_of(job: JobDir, loaded: Loaded) -> State:
+    """state.json brought up to the end of the history; fields of a newer Logist in it are kept."""
+    tail = [interaction_of(entry) for entry in loaded.entries]
+    if loaded.state is None and not tail:
+        raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
+    state = _recorded(job, loaded.state)
+    if state is None or any(entry.kind is Kind.RESTEP for entry in tail):
+        folded = fold.fold(interaction_of(entry) for entry in job.entries())
+        return folded.model_copy(update=newer.kept(loaded.state or {}, folded))
+    for entry in tail:
+        state = fold.apply(state, entry)
+    return state
+
+
+def _recorded(job: JobDir, state: JsonObject | None) -> State | None:
+    """state.json as a value; None where there is none, and for a newer format that does not read."""
+    if state is None:
+        return None
+    own = {name: value for name, value in state.items() if name not in STORED_ONLY}
+    try:
+        return _checked(State, own, "state.json")
+    except Damaged as error:
+        if newer.is_newer(state):
+            return None
+        raise Damaged(error.message, where=str(job.state_file), fix=REBUILD) from error
+
+
+def interaction_of(entry: JsonObject) -> Interaction:
+    """An entry of a history as a value, a newer Logist's as far as it reads.
+
+    Raises Damaged for one that this Logist knows, and can't read.
+    """
+    return newer.interaction(entry) or _checked(Interaction, entry, f"interaction {entry.get('sequence')}")
+
+
+def _checked(model: type[Value], data: JsonObject, what: str) -> Value:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise Damaged(
+            f"{what} does not read: {field}: {first['msg']}", fix="restore jobHistory.json from a backup"
+        ) from error
+
+
+def dump(entry: Interaction) -> JsonObject:
+    """An interaction as it stands in the history, before the store numbers and chains it."""
+    return entry.model_dump(mode="json", exclude_none=True, exclude={"previous", "checksum"})
+
+
+def dump_state(state: State, position: Position) -> JsonObject:
+    """state.json: the fold of the history, and the head it has seen."""
+    if position.hash is None:
+        raise Damaged("a state needs at least one interaction")
+    head = {"sequence": position.sequence, "hash": position.hash, "offset": position.offset}
+    dumped = state.model_dump(mode="json", exclude={"head"})
+    return {"version": dumped.pop("version"), "revision": dumped.pop("revision"), "head": head, **dumped}

@@ -1,0 +1,45 @@
+"""The repository that a job begins from: which it is, and what a person should know of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from logist.core.model import JobSpec
+from logist.errors import UsageError
+from logist.jobs.base.project import Project
+from logist.workspace import find_repository, uncommitted
+from logist.workspace.source import resolve
+
+
+def repository_of(project: Project, spec: JobSpec) -> Path | None:
+    """The one that the spec names, bare or with a work tree; by default the one that holds `.logist`.
+
+    None is none. Raises UsageError where it names what is no repository.
+    """
+    if spec.repo is False:
+        return None
+    if not isinstance(spec.repo, str):
+        return find_repository(project.home.parent) if project.home.name == ".logist" else None
+    named = Path(spec.repo).expanduser()
+    try:
+        if named.is_dir():
+            return resolve(named)
+    except UsageError:
+        pass
+    raise UsageError(f"{spec.repo} is not a git repository", where="repo", fix="--no-repo for none")
+
+
+def no_commits(source: Path | None) -> tuple[str, ...]:
+    """Why a workspace is empty."""
+    return (f"{source} has no commit yet, so the workspace is empty",)
+
+
+def warnings(source: Path | None) -> tuple[str, ...]:
+    """What lies in the work tree of the repository and not in a new workspace."""
+    if source is None or not (source / ".git").exists():
+        return ()
+    changed = [path for path in uncommitted(source) if not path.startswith(".logist/")]
+    if not changed:
+        return ()
+    names = ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+    return (f"the workspace holds the committed HEAD of {source}; not in it: {names}",)

@@ -1,0 +1,331 @@
+"""Signs that a history had more interactions than it has: what is left when somebody cuts off its end.
+
+Checksums prove each entry by the one after it, and state.json proves the last one. A history without its last entries and
+without state.json is sound in itself. Other files still say how long it was: checkpoints, logs, what is in flight, the
+jobs that were made for it, its parent, its forks, and a commit in the user's repository.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from logist.core.model import Forked, Interaction, JsonObject, Kind, State, Status
+from logist.core.text.ids import is_commit
+from logist.errors import Damaged, LogistError
+from logist.jobs.base.project import Project
+from logist.jobs.base.session import interaction_of
+from logist.store import JobDir, Problem, files, list_jobs
+from logist.workspace import merge
+from logist.workspace.checkpoint import objects, packs
+
+_CHECKPOINT = re.compile(r"(?P<when>before|after) interaction (?P<number>\d{1,18})")
+"""How Logist names the checkpoints of a step."""
+_LOG = re.compile(r"(?:torn-)?(\d+)(?:-\d+)?\.(?:turns\.jsonl|kept\.json|txt|setup\.log)")
+_OF_THE_NEXT = ("torn-", ".setup.log")
+"""Logs that may be of an interaction that nothing came of: a tail that was cut off, and a setup that failed."""
+_KEPT_FILES = re.compile(r"rerun-(\d+)")
+_CHILD = re.compile(r"(?P<parent>.+)--\d+-\d+")
+_FORKED = b'"forked": {'
+"""How state.json begins what it says of a fork: most jobs are none, and are not parsed."""
+
+
+@dataclass
+class Forks:
+    """The forks of every job of a project, looked up once."""
+
+    jobs_dir: Path
+
+    @cached_property
+    def by_origin(self) -> dict[str, list[tuple[JobDir, Forked]]]:
+        """By the job that they were forked from."""
+        found: dict[str, list[tuple[JobDir, Forked]]] = {}
+        for job_id in list_jobs(self.jobs_dir):
+            job = JobDir(self.jobs_dir / job_id, job_id)
+            with suppress(LogistError, ValueError, KeyError, TypeError, RecursionError):
+                data = files.read_bytes(job.state_file)
+                if data is not None and _FORKED in data:
+                    forked = Forked.model_validate(json.loads(data)["forked"])
+                    found.setdefault(forked.job, []).append((job, forked))
+        return found
+
+
+@dataclass
+class History:
+    """What is known of a history that verifies."""
+
+    state: State
+    """Its fold."""
+    checksum: str
+    """Of its last entry."""
+    children: Collection[str] = field(default_factory=set)
+    """The jobs that its entries made."""
+
+    @property
+    def last(self) -> int:
+        """The number of its last interaction."""
+        return self.state.revision
+
+
+def children_of(entry: JsonObject) -> Iterator[str]:
+    """The jobs that an entry made."""
+    if entry.get("kind") == Kind.SPAWN:
+        yield from (child["id"] for child in _children_named(entry) if isinstance(child.get("id"), str))
+
+
+def _children_named(entry: JsonObject) -> Iterator[JsonObject]:
+    """What an entry says of children. A history may come from elsewhere, and hold anything."""
+    command = entry.get("command")
+    children = command.get("children") if isinstance(command, dict) else None
+    yield from (
+        child for child in (children if isinstance(children, list) else []) if isinstance(child, dict)
+    )
+
+
+def find_signs(project: Project, job: JobDir, history: History, forks: Forks) -> Iterator[Problem]:
+    """Whatever knows of an interaction that the history lacks, each with the highest number it knows of.
+
+    Read after the history; while a command is at work on the job, that may be why (see looking.verify).
+    """
+    # Before an interaction is recorded, its files are written: a command that was killed leaves those of one more.
+    most = history.last + 1 if _may_be_cut_off(job, history) else history.last
+    yield from _numbered_files(job, history.last, most)
+    yield from _in_flight(job, history)
+    yield from _children(project, job, history)
+    yield from _forks(job, history, forks)
+    yield from _parent(project, job, history)
+    if has_git(project, job):
+        yield from _checkpoints(project, job, history, most)
+        yield from _merged(job, history)
+
+
+def require_whole(project: Project, job: JobDir, state: State, checksum: str) -> None:
+    """Raises Damaged for a history without its end, `state` being what it gives and `checksum` that of its last entry.
+
+    A step would pay again for what was lost, and whoever writes a state.json would vouch for what is left.
+    """
+    children = {child for entry in job.entries() for child in children_of(entry)}
+    for sign in find_signs(project, job, History(state, checksum, children), Forks(project.jobs_dir)):
+        again = f"to continue with what is left, in a new job: logist job fork --job {job.id} --at {state.revision}"
+        fix = f"put jobHistory.json and state.json back from a backup; {again}"
+        raise Damaged(f"the history has lost its end: {sign.message}", where=str(job.history_file), fix=fix)
+
+
+def has_git(project: Project, job: JobDir) -> bool:
+    """Whether checkpoints can be read: git is installed."""
+    return shutil.which("git", path=project.workspace(job).git.path) is not None
+
+
+def _may_be_cut_off(job: JobDir, history: History) -> bool:
+    """Whether files of the next interaction prove nothing: state.json vouches for the end, or its append was cut off."""
+    with suppress(LogistError):
+        head = (job.read_state() or {}).get("head")
+        if isinstance(head, dict) and head.get("hash") == history.checksum:
+            return True
+    next_one = history.last + 1
+    torn = (*job.logs.glob(f"torn-{next_one}.txt"), *job.logs.glob(f"torn-{next_one}-*.txt"))
+    return any(map(os.path.lexists, (job.inflight, job.restoring, *torn)))
+
+
+def _too_short(what: str, number: int, last: int) -> Problem:
+    return Problem(f"{what} is of interaction {number}, and the history ends with {last}")
+
+
+def _numbered_files(job: JobDir, last: int, most: int) -> Iterator[Problem]:
+    """Logs and files that a rerun kept: their names have the number of the interaction."""
+    for folder, pattern in ((job.logs, _LOG), (job.attachments, _KEPT_FILES)):
+        names: list[str] = []
+        with suppress(OSError):
+            names = os.listdir(folder)
+        numbered = [(int(match[1]), match[0]) for match in map(pattern.fullmatch, names) if match]
+        beyond = [
+            (number, name)
+            for number, name in numbered
+            if number > (last + 1 if any(part in name for part in _OF_THE_NEXT) else most)
+        ]
+        if beyond:
+            number, name = max(beyond)
+            yield _too_short(f"{folder.name}/{name}", number, last)
+
+
+def _in_flight(job: JobDir, history: History) -> Iterator[Problem]:
+    """What an agent is asked, or was, is for the next interaction at most, and names the entry before it."""
+    next_one = history.last + 1
+    with suppress(LogistError):
+        exchanges = job.exchanges()
+        asked = exchanges[0].request if exchanges else None
+        number, after = (asked or {}).get("sequence"), (asked or {}).get("after")
+        if isinstance(number, int) and number > next_one:
+            yield _too_short("what is in flight", number, history.last)
+        elif number == next_one and after not in (None, history.checksum):
+            yield Problem(f"what is in flight was asked after another interaction {history.last}")
+    with suppress(LogistError):
+        restored = job.restores_for()
+        if restored is not None and restored > next_one:
+            yield _too_short("the file restoring", restored, history.last)
+
+
+def _checkpoints(project: Project, job: JobDir, history: History, most: int) -> Iterator[Problem]:
+    """Checkpoints whose message has a number beyond the history, and a last one that no entry can have left."""
+    workspace = project.workspace(job)
+    made = workspace.checkpoints()
+    known = set(_first_parents(made, history.state.start_checkpoint))
+    if history.state.forked is not None:
+        known |= set(_first_parents(made, _forked_at(job, history.state.forked)))
+    beyond = [
+        (int(match["number"]), commit)
+        for commit, (_, subject) in made.items()
+        if commit not in known and (match := _CHECKPOINT.fullmatch(subject))
+        if int(match["number"]) > (most if match["when"] == "after" else history.last + 1)
+    ]
+    if beyond:
+        number, commit = max(beyond)
+        yield _too_short(f"the checkpoint {commit}", number, history.last)
+    elif most == history.last:
+        yield from _unnamed_tip(made, objects.tip(workspace.git), history)
+
+
+def _first_parents(made: dict[str, objects.Made], commit: str | None) -> Iterator[str]:
+    """A checkpoint, and those that it was made after."""
+    while commit is not None and commit in made:
+        yield commit
+        commit = made[commit].after
+
+
+def _forked_at(job: JobDir, forked: Forked) -> str | None:
+    """The checkpoint that a fork began with: it is of the other job, whose numbers went on."""
+    entry = next(islice(job.entries(), max(forked.at, 0), None), {})
+    commit = entry.get("checkpoint_after")
+    return commit if isinstance(commit, str) else None
+
+
+def _unnamed_tip(made: dict[str, objects.Made], tip: str | None, history: History) -> Iterator[Problem]:
+    """Where nothing vouches for the history's end: it names the last checkpoint, or a command made that before it did
+    anything."""
+    last = history.state.checkpoint
+    if last is None or tip is None:
+        return
+    line = list(_first_parents(made, tip))
+    newer = line[: line.index(last)] if last in line else line
+    if last not in line or not all(made[commit].subject.startswith("before ") for commit in newer):
+        yield Problem(f"the last checkpoint, {tip}, is of no interaction of the history")
+
+
+def _children(project: Project, job: JobDir, history: History) -> Iterator[Problem]:
+    """Jobs that were made for this one, by an interaction that the history lacks."""
+    for job_id in list_jobs(project.jobs_dir):
+        match = _CHILD.fullmatch(job_id)
+        if not match or match["parent"] != job.id or job_id in history.children:
+            continue
+        if _is_child(JobDir(project.jobs_dir / job_id, job_id), job, history.state):
+            yield Problem(f"job {job_id} was made for it by an interaction that the history does not have")
+            return
+
+
+def _is_child(other: JobDir, job: JobDir, parent: State) -> bool:
+    """Whether a job was made for this one, and not for another of its name: it began with a checkpoint of it."""
+    try:
+        state = other.read_state() or {}
+    except LogistError:
+        return False
+    start, made = state.get("start_checkpoint"), state.get("created_at")
+    same = state.get("parent") == job.id and isinstance(made, str) and made >= parent.created_at
+    return same and is_commit(str(start)) and not packs.lacking(job.git_dir, {str(start)})
+
+
+def _forks(job: JobDir, history: History, forks: Forks) -> Iterator[Problem]:
+    """Forks of this job begin with entries of it, to the letter."""
+    for fork, forked in forks.by_origin.get(job.id, ()):
+        if fork.id == job.id or not _begins_alike(job, fork):
+            continue
+        if forked.at > history.last:
+            yield Problem(
+                f"job {fork.id} was forked from interaction {forked.at}, and the history ends with {history.last}"
+            )
+        elif _checksum_at(job, forked.at) != forked.head:
+            yield Problem(f"job {fork.id} was forked from another interaction {forked.at}", forked.at)
+
+
+def _begins_alike(job: JobDir, other: JobDir) -> bool:
+    try:
+        return _checksum_at(job, 1) == _checksum_at(other, 1)
+    except LogistError:
+        return False
+
+
+def _checksum_at(job: JobDir, sequence: int) -> str | None:
+    entry: JsonObject = next(islice(job.entries(), max(sequence - 1, 0), None), {})
+    return entry.get("checksum")
+
+
+def _parent(project: Project, job: JobDir, history: History) -> Iterator[Problem]:
+    """What its parent has recorded of it: how it ended, and with which checkpoint."""
+    match = _CHILD.fullmatch(job.id)
+    if match is None or history.state.parent != match["parent"]:
+        return
+    try:
+        gathered = list(_gathered(project.job(match["parent"]), job.id, history.state.created_at))
+    except LogistError:
+        return  # it was taken elsewhere, or its own history is damaged
+    if not gathered:
+        return
+    statuses, commits = set(), set()
+    for entry in map(interaction_of, job.entries()):
+        statuses.add(str(entry.state_after))
+        commits |= {entry.checkpoint_before, entry.checkpoint_after}
+    for child in gathered:
+        status, checkpoint = str(child.get("status")), child.get("checkpoint")
+        if status not in statuses or (checkpoint is not None and str(checkpoint) not in commits):
+            ended = f"{status} with the checkpoint {checkpoint}"
+            yield Problem(
+                f"its parent {match['parent']} gathered it as {ended}, which the history does not have"
+            )
+            return
+
+
+def _gathered(parent: JobDir, child_id: str, since: str) -> Iterator[JsonObject]:
+    """What a parent recorded of a child since that was made: an older one may have had its name."""
+    for entry in parent.entries():
+        if entry.get("kind") == Kind.COLLECT and str(entry.get("timestamp")) >= since:
+            for child in _children_named(entry):
+                if child.get("id") == child_id and child.get("status") != "missing":
+                    yield child
+
+
+def _merged(job: JobDir, history: History) -> Iterator[Problem]:
+    """A commit in the user's repository is made when the job has succeeded, and has the time of its last interaction."""
+    state = history.state
+    if state.source is None or not Path(state.source).is_dir():
+        return
+    try:
+        found = merge.find_commit(Path(state.source), job.id)
+    except LogistError:
+        return  # it is the user's repository, and no part of the job
+    if found is None:
+        return
+    when = f"{datetime.fromtimestamp(found.seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    starts: set[object] = {state.start_checkpoint}
+    for entry in map(interaction_of, job.entries()):
+        if entry.kind is Kind.MERGE:
+            starts.add(entry.command.get("commit"))
+        elif _is_mergeable(entry, when):
+            return
+    if found.parent in starts and found.commit not in starts:
+        yield Problem(
+            f"{state.source} has its work of {when} on the branch logist/{job.id}, "
+            "and the history has no such interaction"
+        )
+
+
+def _is_mergeable(entry: Interaction, when: str) -> bool:
+    """Whether a merge right after this interaction would make a commit with that time."""
+    return entry.state_after in (Status.SUCCESS, Status.STUCK) and entry.timestamp == when

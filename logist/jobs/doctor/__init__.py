@@ -1,0 +1,1 @@
+"""Finding and repairing what is wrong with the files of a job."""

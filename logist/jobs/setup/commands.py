@@ -1,0 +1,132 @@
+"""Commands of the config that are run in a workspace: in the sandbox, with a private place, their output read back."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from logist.agents import checks, sandbox
+from logist.agents.place import RUN, Place
+from logist.agents.sandbox import Confinement, Ended
+from logist.core.answer import exit_command
+from logist.jobs.base.project import Project
+from logist.jobs.base.session import Session
+from logist.jobs.turn import asking
+from logist.workspace.files import removal
+
+SHELL = "/bin/sh"
+SCRATCH = "check"
+"""In the private directory of an ask."""
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+
+Command = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended, or why it was not run, and the end of what it wrote."""
+
+    ended: Ended | None
+    error: str
+    stdout: str
+    stderr: str
+
+    def output(self, most: int) -> str:
+        """At most `most` characters: what one of the two streams does not need, the other gets."""
+        room = max(most // 2, most - len(self.stdout))
+        error = self.stderr[-room:]
+        out = self.stdout[-(most - len(error)) :] if len(error) < most else ""
+        return f"{out}\n--- standard error ---\n{error}" if out and error else out or error
+
+
+def shown(command: Command) -> str:
+    """A command on one line."""
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+def run_command(
+    session: Session, command: Command, place: Place, confinement: Confinement, *, seconds: float, tail: int
+) -> Result:
+    """Runs it to its end; of each of its two outputs the last `tail` bytes are kept, without secrets."""
+    project = session.project
+    done = checks.run(
+        (SHELL, "-c", command) if isinstance(command, str) else command,
+        replace(confinement, tail_bytes=tail),
+        place.scratch,
+        seconds=seconds,
+        marker=asking.marker(session),
+        environment=project.environment.child(),
+        stop=lambda: bool(project.stopping()),
+    )
+    out, error = (
+        _text(project, place, place.scratch / name, tail) for name in (checks.STDOUT, checks.STDERR)
+    )
+    return Result(done.ended, project.redacted(done.error), out, error)
+
+
+def reason(ended: Ended, seconds: float) -> str:
+    """Why it did not end by itself; empty if it did."""
+    if ended.how == "timeout":
+        return f"it was ended after {seconds:g} seconds"
+    if ended.signal is not None and not ended.reason:
+        return f"it was ended by {_signal(ended.signal)}"
+    return ended.reason
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+@contextmanager
+def private_place(session: Session) -> Iterator[Place]:
+    """A private directory for one command, its HOME in it; it goes with all that is left in it."""
+    inflight = session.job.inflight
+    was_there = inflight.exists()
+    scratch = inflight / RUN / SCRATCH
+    inflight.mkdir(mode=0o700, exist_ok=True)
+    removal.remove(scratch)
+    (scratch / "home").mkdir(mode=0o700, parents=True)
+    try:
+        yield Place(session.job.workspace.absolute(), scratch.absolute(), session.project.environment.child())
+    finally:
+        removal.remove(scratch if was_there else inflight)
+
+
+def sweep(session: Session) -> None:
+    """Ends what a Logist that was killed has left at work, and removes what it left beside the workspace."""
+    sandbox.sweep(asking.marker(session))
+    removal.remove(session.job.inflight / RUN / SCRATCH)
+
+
+def _text(project: Project, place: Place, path: Path, tail: int) -> str:
+    """Without secrets, which are looked for in more than is shown, without colours, and with paths as in the workspace."""
+    try:
+        data = path.read_bytes()[-tail:]
+    except OSError:
+        return ""
+    text = exit_command.clean(_ESCAPE.sub("", data.decode("utf-8", "surrogateescape")))[0]
+    return project.redacted(_relative(text, place)).strip()
+
+
+def _relative(text: str, place: Place) -> str:
+    """No prompt names a place on this machine, and to an agent its workspace is where it is."""
+    for spelled in _spellings(place.workspace):
+        text = text.replace(f"{spelled}/", "").replace(spelled, ".")
+    for spelled in _spellings(place.scratch):
+        text = text.replace(spelled, "~")
+    return text
+
+
+def _spellings(path: Path) -> list[str]:
+    """A path as it is given and as programs find it, the longer first: it may end with the other."""
+    return sorted({str(path), os.path.realpath(path)}, key=len, reverse=True)

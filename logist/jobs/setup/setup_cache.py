@@ -1,0 +1,163 @@
+"""What setups have made, kept in the directory of the jobs by lock files, for the next workspace that needs the same."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from logist.errors import InvalidFile, LogistError
+from logist.store import files
+from logist.workspace import Workspace, prepared
+from logist.workspace.files import beneath, removal
+
+FOLDER = ".setup"
+"""In the directory of the jobs; no job id begins with a dot. It may be removed at any time when no job runs."""
+MOST_KEPT = 8
+"""Copies that stay; the one that was used least recently is removed first."""
+_DESCRIPTION = "setup.json"
+_HALF = ".new-"
+_NAME = re.compile(r"[0-9a-f]{64}(-[a-zA-Z0-9_-]+)?")
+"""Of a copy: the key, and the job that alone can use it."""
+
+
+class _Taken(Exception):
+    """Another job is at work on this key."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What is kept of a key."""
+
+    saved: prepared.Saved
+    folder: Path
+
+
+class SetupCache:
+    """Copies by key. A copy that only fits the workspace it was made in is kept by that job's id too."""
+
+    def __init__(self, jobs_dir: Path) -> None:
+        self.folder = Path(os.path.realpath(jobs_dir)) / FOLDER
+
+    @property
+    def packages(self) -> Path:
+        """Where package managers keep what they have downloaded."""
+        return self._made(self.folder / "packages")
+
+    @property
+    def interpreters(self) -> Path:
+        """Where package managers put the interpreters that they install; it need not be there."""
+        return self.folder / "interpreters"
+
+    def make_interpreters(self) -> Path:
+        """The same, made where it is missing."""
+        return self._made(self.interpreters)
+
+    @contextmanager
+    def locked(self, key: str, wait: Callable[[], None]) -> Iterator[None]:
+        """One setup of a key at a time: the second job finds what the first has made. `wait` is called meanwhile."""
+        while True:
+            try:
+                with self._lock(key):
+                    yield
+                return
+            except _Taken:
+                wait()
+
+    @contextmanager
+    def _lock(self, key: str) -> Iterator[None]:
+        path = self._made(self.folder / "locks") / key
+        with files.storage(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _Taken from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def find(self, workspace: Workspace, key: str, job_id: str) -> Copy | None:
+        """What is kept of a key, if it fits a workspace."""
+        for name in (key, f"{key}-{job_id}"):
+            folder = self.folder / "copies" / name
+            saved = self._saved(folder)
+            if saved is not None and (saved.movable or os.path.realpath(workspace.root) in saved.places):
+                with suppress(OSError):
+                    os.utime(folder)
+                return Copy(saved, folder)
+        return None
+
+    def keep(
+        self, workspace: Workspace, key: str, job_id: str, outputs: tuple[str, ...], *, shared: bool
+    ) -> None:
+        """Keeps a copy of what a setup made; `shared`: for other jobs as well, if it fits them."""
+        copies = self._made(self.folder / "copies")
+        half = copies / f"{_HALF}{key}"  # the lock of the key is held: one that is there was left by a kill
+        removal.remove(half)
+        half.mkdir(mode=0o700)
+        try:
+            saved = workspace.save_prepared(outputs, half)
+            names = [str(number) for number in range(len(outputs))]
+            described = {**asdict(saved), "digest": _digest(half, names)}
+            files.replace_file(half / _DESCRIPTION, files.dump_json(described))
+            final = copies / (key if shared and saved.movable else f"{key}-{job_id}")
+            removal.remove(final)
+            os.rename(half, final)
+        except BaseException:
+            removal.remove(half)
+            raise
+        self._evict(copies)
+
+    def _saved(self, folder: Path) -> prepared.Saved | None:
+        """What is kept there; None if that is nothing, or not what was put there.
+
+        A clone may bring along a directory of jobs: its copies do not pass, as their inodes and times are others.
+        """
+        try:
+            described = json.loads(files.read_bytes(folder / _DESCRIPTION) or b"null")
+            digest = described.pop("digest")
+            lists = {name: tuple(described[name]) for name in ("outputs", "places", "naming")}
+            saved = prepared.Saved(**lists, movable=described["movable"] is True)
+        except (LogistError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
+        names = [str(number) for number in range(len(saved.outputs))]
+        return saved if digest == _digest(folder, names) else None
+
+    def _evict(self, copies: Path) -> None:
+        """Removes copies that were not used lately; one that a job is copying from stays for now."""
+        kept = [path for path in copies.iterdir() if _NAME.fullmatch(path.name)]
+        with suppress(OSError):  # another job may do the same
+            for path in sorted(kept, key=lambda path: path.stat().st_mtime, reverse=True)[MOST_KEPT:]:
+                with suppress(_Taken), self._lock(path.name.partition("-")[0]):
+                    removal.remove(path)
+
+    def _made(self, folder: Path) -> Path:
+        for each in (self.folder, folder):
+            _make_directory(each)
+        return folder
+
+
+def _make_directory(folder: Path) -> None:
+    """Raises InvalidFile for a link: a clone may bring one along, and a setup could write to wherever it leads."""
+    with files.storage(folder):
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        is_directory = stat.S_ISDIR(os.lstat(folder).st_mode)
+    if not is_directory:
+        raise InvalidFile(
+            "must be a directory, and not a link to one", where=str(folder), fix="look at it, then remove it"
+        )
+
+
+def _digest(folder: Path, names: list[str]) -> str:
+    with beneath.root(folder) as top:
+        return prepared.digest(top, names)

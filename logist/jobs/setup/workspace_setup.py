@@ -1,0 +1,530 @@
+"""The setup of a workspace: the dependencies that its commands need are there before an agent is paid.
+
+The commands of `workspace.setup` are run once for the content of the lock files; later workspaces get a copy of what
+they made. What they make is no work of an agent: no checkpoint holds it, and it is put back as it was before each step
+and before the checks, so that an agent can't change the programs that judge its work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from logist.agents.place import Place
+from logist.agents.protocol import CodePaths, Work
+from logist.agents.sandbox import Confinement
+from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
+from logist.core.text.lock_files import choose_lock_files
+from logist.errors import LogistError, SetupFailed, Stopped
+from logist.jobs.base.project import Project
+from logist.jobs.base.session import Session, read_current_state
+from logist.jobs.setup import commands
+from logist.jobs.setup.setup_cache import Copy, SetupCache
+from logist.jobs.setup.workspace_code import NODE_PROGRAMS, prepared_paths
+from logist.jobs.turn import asking
+from logist.store import JobDir, replace_file
+from logist.workspace import Workspace
+from logist.workspace.prepared import Stamp, place_of
+
+TAIL_BYTES = 1 << 20
+"""Of each output of a setup command that are kept in logs/."""
+SHOWN_LINES = 10
+"""Of the output of a command that failed, at the terminal."""
+NAMED = 3
+"""Lock files that a note names."""
+SECONDS_OF_MINUTE = 60
+WAIT_SECONDS = 0.1
+INTERPRETERS = ("python3", "python", "node")
+"""What was made for one of these does not fit another version of it."""
+CERTIFICATES = ("SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+"""Variables that say where the certificates of servers are."""
+USUAL_PROGRAMS = (".venv/bin", NODE_PROGRAMS)
+"""Where later commands of a setup find what earlier ones installed."""
+FAILED = "the setup of the workspace failed: "
+KEY_SHOWN = 16
+"""Characters of a key that the history has."""
+NOT_RUN = "the setup was not run: an agent has changed the workspace, and may not use the network"
+FROM_BEFORE = "the environment is that from before"
+CHANGED = "the environment may have been changed since the setup"
+FORMAT = 1
+"""Of what is kept; another one is another key."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the setup made in a workspace."""
+
+    code: CodePaths = field(default_factory=CodePaths)
+    note: str = ""
+    """Why it is not what the lock files say now; for the results of checks."""
+    record: JsonObject = field(default_factory=dict)
+    """For the history."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What the next step would do to set a job up, for those who only look."""
+
+    status: Literal["none", "done", "cached", "due", "failed"]
+    commands: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Lock files that have changed since it was done."""
+    stamp: Stamp | None = None
+
+    def data(self) -> JsonObject | None:
+        """As JSON; None where the config has no setup."""
+        if self.status == "none":
+            return None
+        return {"status": self.status, "commands": list(self.commands), "changed": list(self.changed)}
+
+
+def prepare_for_step(session: Session, *, network: bool) -> Prepared:
+    """Sets the workspace up before an agent is asked; `network`: whether that agent may use it.
+
+    Raises SetupFailed where the commands fail, and it is not for this agent to correct what another has changed.
+    """
+    setup = _Setup(session)
+    if not setup.is_wanted():
+        return Prepared()
+    if (current := setup.current()) is not None:
+        return current
+    checkpoint = session.project.workspace(session.job).checkpoint("before the setup").commit
+    changed = _changed_since_start(session.project, session.job, session.state, session.state.checkpoint)
+    if setup.failed_before() and setup.is_by_agent(changed):
+        # The checks said so, and whoever is asked now is to correct or to judge it.
+        return setup.put_back_previous() or Prepared()
+    try:
+        return setup.make(checkpoint, changed, network=network, guarded=True)
+    except SetupFailed as error:
+        if not error.by_agent or (previous := setup.put_back_previous()) is None:
+            raise
+        session.project.say(f"warning: {error.message}; the environment from before is used")
+        return previous
+
+
+def prepare_for_checks(session: Session, checkpoint: str, *, network: bool) -> Prepared:
+    """The same before checks are run; `checkpoint` is the workspace as the agent left it, `network` as above."""
+    setup = _Setup(session)
+    if not setup.is_wanted():
+        return Prepared()
+    if (current := setup.current()) is not None:
+        return current
+    changed = _changed_since_start(session.project, session.job, session.state, checkpoint)
+    return setup.make(checkpoint, changed, network=network, guarded=False)
+
+
+def prepare_again(session: Session, prepared: Prepared, checkpoint: str, *, network: bool) -> Prepared:
+    """Puts back what a check has changed of what was prepared for it."""
+    stamp = Stamp.load(session.job.setup_file)
+    if stamp is None or not stamp.digest:
+        return prepared
+    if session.project.workspace(session.job).prepared_digest(stamp.outputs) == stamp.digest:
+        return prepared
+    return prepare_for_checks(session, checkpoint, network=network)
+
+
+def outlook(project: Project, job: JobDir) -> Outlook:
+    """What the next step would do to set a job up; nothing is written and nothing run."""
+    rules = project.settings.workspace.setup
+    stamp = Stamp.load(job.setup_file)
+    shown = tuple(project.redacted(commands.shown(command)) for command in rules.commands)
+    if not rules.commands:
+        return Outlook("none", stamp=stamp)
+    workspace = project.workspace(job)
+    locks = workspace.lock_files(rules.lock_files)
+    if _is_empty(workspace, locks):
+        return Outlook("none", stamp=stamp)
+    key = _key(project, locks)
+    if _is_current(workspace, stamp, key):
+        return Outlook("done", shown, stamp=stamp)
+    changed = _differing(stamp, locks)
+    if SetupCache(project.jobs_dir).find(workspace, key, job.id):
+        return Outlook("cached", shown, changed, stamp)
+    failed = stamp is not None and stamp.failed_key == key
+    return Outlook("failed" if failed else "due", shown, changed, stamp)
+
+
+class _Failed(Exception):
+    """A command of the setup did not end well."""
+
+    def __init__(self, command: str, reason: str, output: str) -> None:
+        super().__init__(reason)
+        self.command, self.reason, self.output = command, reason, output
+
+
+class _Setup:
+    """One setup of one job at work."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.project, self.job = session.project, session.job
+        self.rules = session.project.settings.workspace.setup
+        self.waiting = False
+        self.log = f"{session.state.revision + 1:06d}.setup.log"
+
+    def is_wanted(self) -> bool:
+        """Whether the config has a setup, and the workspace something to set up."""
+        return bool(self.rules.commands) and not _is_empty(self.workspace(), self.locks)
+
+    @cached_property
+    def cache(self) -> SetupCache:
+        return SetupCache(self.project.jobs_dir)
+
+    @cached_property
+    def stamp(self) -> Stamp | None:
+        return Stamp.load(self.job.setup_file)
+
+    @cached_property
+    def locks(self) -> dict[str, str]:
+        return self.workspace().lock_files(self.rules.lock_files)
+
+    @cached_property
+    def key(self) -> str:
+        return _key(self.project, self.locks)
+
+    def workspace(self) -> Workspace:
+        return self.project.workspace(self.job)
+
+    def current(self) -> Prepared | None:
+        """What is there, if it is what the lock files say and was not changed since."""
+        if self.stamp is None or not _is_current(self.workspace(), self.stamp, self.key):
+            return None
+        if self.stamp.failed:  # on lock files that are gone again
+            self._save(replace(self.stamp, failed="", failed_key=""))
+        return self._prepared(self.stamp, record={"key": self.key[:KEY_SHOWN]})
+
+    def failed_before(self) -> bool:
+        """Whether the last run failed on what the lock files still say."""
+        return self.stamp is not None and self.stamp.failed_key == self.key
+
+    def is_by_agent(self, changed: frozenset[str] | None) -> bool:
+        """Whether lock files are among what was changed since the start."""
+        known = choose_lock_files({*(changed or ()), *self.locks}, self.rules.lock_files)
+        return changed is not None and not changed.isdisjoint(known)
+
+    def make(
+        self, checkpoint: str, changed: frozenset[str] | None, *, network: bool, guarded: bool
+    ) -> Prepared:
+        """Copies what is kept of these lock files, else runs the commands.
+
+        `changed`: what agents may have worked on, None where that is unknown. With network access, code of theirs
+        could send out whatever is in the workspace: so the commands are run only for agents that have it themselves,
+        or if the config says so.
+        """
+        touched = changed is None or bool(changed)
+        with self.cache.locked(self.key, self._wait):
+            copy = self.cache.find(self.workspace(), self.key, self.job.id)
+            if copy is not None:
+                return self._copied(copy, self.key, self.locks)
+            if not touched or self.rules.rerun == "always" or (self.rules.rerun == "auto" and network):
+                try:
+                    return self._run(checkpoint, touched=touched, guarded=guarded)
+                except SetupFailed as error:
+                    error.by_agent = self.is_by_agent(changed)
+                    raise
+        previous = self.put_back_previous() or Prepared(note=NOT_RUN)
+        if differing := _differing(self.stamp, self.locks):
+            named = self.project.redacted(_named(differing))
+            previous = replace(previous, note=previous.note or f"{FROM_BEFORE} {named} changed")
+        if previous.note:
+            self.project.say(f"warning: {previous.note} (workspace.setup.rerun: always sets it up)")
+        return previous
+
+    def put_back_previous(self) -> Prepared | None:
+        """The environment that the job had before, or the job that it comes from; None if there is none."""
+        own = self.stamp if self.stamp is not None and self.stamp.is_of(self.job.workspace) else None
+        if own is not None and own.digest and self.workspace().prepared_digest(own.outputs) == own.digest:
+            return self._prepared(own, record={"key": own.key[:KEY_SHOWN]})
+        for before in (own, *_stamps_of_relatives(self.project, self.session.state)):
+            if before is None or not before.key:
+                continue
+            with self.cache.locked(before.key, self._wait):
+                copy = self.cache.find(self.workspace(), before.key, self.job.id)
+                if copy is not None:
+                    return self._copied(copy, before.key, before.lock_files)
+        return self._prepared(own, note=CHANGED) if own is not None and own.digest else None
+
+    def _copied(self, copy: Copy, key: str, locks: dict[str, str]) -> Prepared:
+        began = self.project.clock.monotonic()
+        before = self.stamp
+        again = before is not None and before.key == key and bool(before.digest)
+        workspace = self._emptied(caches=False)
+        stamp = self._noted(key, locks, workspace.put_prepared(copy.saved, copy.folder), "cache", began)
+        if before is not None and key != self.key:  # it is not what is wanted now, and that is still so
+            self._save(replace(stamp, failed=before.failed, failed_key=before.failed_key, log=before.log))
+        if again:  # what was run since has changed it, if only by compiling modules
+            return self._prepared(stamp, record={"key": key[:KEY_SHOWN]})
+        self.project.say(f"set up the workspace from the cache in {stamp.seconds:.1f} s")
+        return self._prepared(stamp)
+
+    def _run(self, checkpoint: str, *, touched: bool, guarded: bool) -> Prepared:
+        self.project.trust.require_to_run()
+        began = self.project.clock.monotonic()
+        before, first = self.stamp, self.session.state.start_checkpoint
+        if guarded:  # if it is cut off, the next command puts the workspace back
+            self.job.begin_restore(self.session.state.revision + 1, checkpoint, setup=True)
+        workspace = self._emptied(caches=True)
+        workspace.disarm()  # else a git that the commands start runs what an agent has configured
+        try:
+            self._run_commands(touched=touched)
+        except SetupFailed as error:
+            workspace.remove_prepared(workspace.made_since(checkpoint, first).outputs)
+            workspace.restore(checkpoint, clearing=True)
+            known = before or self._stamp("", {}, (), "commands", began)
+            place, at = place_of(self.job.workspace), self.project.clock.timestamp()
+            failed = replace(known, place=place, at=at, outputs=(), digest="", failed_key=self.key)
+            self._save(replace(failed, failed=error.message.removeprefix(FAILED), log=self.log))
+            if guarded:
+                self.job.end_restore()
+            raise
+        made = workspace.made_since(checkpoint, first)
+        # From here on it counts as a cache, so it stays when everything else is put back.
+        self._save(self._stamp(self.key, self.locks, made.outputs, "commands", began))
+        self.workspace().restore(checkpoint, clearing=True)
+        if made.others:
+            named = self.project.redacted(_named(made.others))
+            self.project.say(f"warning: the setup changed files that git does not ignore; put back: {named}")
+        stamp = self._noted(self.key, self.locks, made.outputs, "commands", began)
+        try:
+            # Without lock files, nothing says that another workspace needs the same.
+            shared = not touched and bool(self.locks)
+            self.cache.keep(self.workspace(), self.key, self.job.id, made.outputs, shared=shared)
+        except (LogistError, OSError) as error:
+            self.project.say(f"warning: what the setup made is not kept for other jobs: {error}")
+        if guarded:
+            self.job.end_restore()
+        self.project.say(f"set up the workspace in {stamp.seconds:.1f} s")
+        return self._prepared(stamp)
+
+    def _run_commands(self, *, touched: bool) -> None:
+        lines: list[str] = []
+        try:
+            with commands.private_place(self.session) as place:
+                confinement = place.confinement_of_setup(*self._access(place, touched=touched))
+                self._run_each(place, confinement, lines)
+        except _Failed as failure:
+            for line in failure.output.splitlines()[-SHOWN_LINES:]:
+                self.project.say(f"  {line}")
+            raise SetupFailed(
+                f"{FAILED}{failure.command}: {failure.reason}",
+                where=str(self.job.logs / self.log),
+                fix="correct workspace.setup or the lock files, then run the command again",
+                output=failure.output,
+            ) from None
+        finally:
+            self.job.write_log(self.log, "\n".join(lines).encode())
+
+    def _run_each(self, place: Place, confinement: Confinement, lines: list[str]) -> None:
+        """Runs the commands in their order, until one fails; `lines` gets what they print."""
+        seconds = left = self.rules.timeout_minutes * SECONDS_OF_MINUTE
+        for command in self.rules.commands:
+            shown = self.project.redacted(commands.shown(command))
+            self.project.say(f"setting up the workspace: {shown}")
+            done = commands.run_command(
+                self.session, command, place, confinement, seconds=left, tail=TAIL_BYTES
+            )
+            output = done.output(2 * TAIL_BYTES)
+            reason = _why_failed(done, seconds)
+            lines += [f"$ {shown}", output, f"({reason or 'done'})", ""]
+            self._stop_if_asked(done)
+            if reason:
+                raise _Failed(shown, reason, output)
+            left = max(0.0, left - (done.ended.seconds if done.ended else 0.0))
+
+    def _access(self, place: Place, *, touched: bool) -> tuple[Work, dict[str, str], Sequence[Path]]:
+        """What a command of the setup may use.
+
+        After an agent has worked on what it runs, it gets no share in what other jobs build on.
+        """
+        packages, interpreters = self.cache.packages, self.cache.make_interpreters()
+        if touched:
+            packages = place.scratch / "packages"
+            packages.mkdir(mode=0o700)
+        code = CodePaths(programs=USUAL_PROGRAMS, readable=(str(interpreters),))
+        work = Work(
+            network=True,
+            sandbox=self.project.settings.sandbox,
+            marker=asking.marker(self.session),
+            code=code,
+        )
+        variables = {
+            "XDG_CACHE_HOME": str(packages),
+            "npm_config_cache": str(packages / "npm"),
+            "YARN_CACHE_FOLDER": str(packages / "yarn"),
+            # A hard link into the cache would let an agent change the packages of other jobs.
+            "UV_LINK_MODE": "copy",
+            # Else each run of Python would compile modules into the environment, which counts as a change of it.
+            "UV_COMPILE_BYTECODE": "1",
+            "UV_PYTHON_INSTALL_DIR": str(interpreters),
+            **self.project.environment.named(CERTIFICATES),
+            **self.project.environment.named(self.rules.environment),
+        }
+        return work, variables, (packages,) if touched else (packages, interpreters)
+
+    def _stop_if_asked(self, done: commands.Result) -> None:
+        stopping = self.project.stopping()
+        if stopping or (done.ended and done.ended.how == "stopped"):
+            fix = f"'logist job step --job {self.job.id}' begins it again"
+            raise Stopped("stopped during the setup of the workspace", exit_code=stopping or 130, fix=fix)
+
+    def _emptied(self, *, caches: bool) -> Workspace:
+        """The workspace without what an earlier setup made; nothing says any more that it is there."""
+        stamp = self.stamp
+        outputs: tuple[str, ...] = ()
+        if stamp is not None and stamp.is_of(self.job.workspace):
+            outputs = stamp.outputs
+            self._save(replace(stamp, digest=""))
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(self.job.setup_file)
+        workspace = self.workspace()
+        workspace.remove_prepared(outputs, caches=caches)
+        return workspace
+
+    def _noted(
+        self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
+    ) -> Stamp:
+        """Notes what is there now, as the last thing: a setup that was cut off does not count as done."""
+        digest = self.workspace().prepared_digest(outputs)
+        stamp = replace(self._stamp(key, locks, outputs, source, began), digest=digest)
+        self._save(stamp)
+        return stamp
+
+    def _stamp(
+        self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
+    ) -> Stamp:
+        clock = self.project.clock
+        return Stamp(
+            key=key,
+            lock_files=locks,
+            place=place_of(self.job.workspace),
+            at=clock.timestamp(),
+            outputs=outputs,
+            source=source,
+            seconds=round(clock.monotonic() - began, 1),
+            log=self.log if source == "commands" else "",
+        )
+
+    def _save(self, stamp: Stamp) -> None:
+        replace_file(self.job.setup_file, stamp.dump())
+        self.stamp = stamp
+
+    def _prepared(self, stamp: Stamp, *, note: str = "", record: JsonObject | None = None) -> Prepared:
+        made = {"key": stamp.key[:KEY_SHOWN], "source": stamp.source, "seconds": stamp.seconds}
+        return Prepared(prepared_paths(self.job, stamp), note, record or made)
+
+    def _wait(self) -> None:
+        """While another job sets up the same."""
+        if not self.waiting:
+            self.project.say("waiting for another job that sets up the same")
+        self.waiting = True
+        if self.project.stopping():
+            raise Stopped("stopped waiting for the setup of another job", exit_code=self.project.stopping())
+        time.sleep(WAIT_SECONDS)
+
+
+def _is_current(workspace: Workspace, stamp: Stamp | None, key: str) -> bool:
+    if stamp is None or stamp.key != key or not stamp.is_of(workspace.root):
+        return False
+    return workspace.prepared_digest(stamp.outputs) == stamp.digest
+
+
+def _key(project: Project, locks: dict[str, str]) -> str:
+    """Of all that decides what the commands make: they themselves, the lock files, the machine and its interpreters."""
+    path = project.environment.child().get("PATH", os.defpath)
+    rules = project.settings.workspace.setup
+    variables = project.environment.named(rules.environment)
+    identity = {
+        "format": FORMAT,
+        "commands": rules.model_dump(mode="json")["commands"],
+        # NODE_ENV decides what is installed; a token that is renewed does not.
+        "environment": {name: project.redacted(value) for name, value in variables.items()},
+        "lock_files": locks,
+        "machine": [sys.platform, platform.machine()],
+        "interpreters": [_identity(shutil.which(name, path=path)) for name in INTERPRETERS],
+    }
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _identity(program: str | None) -> list[str | int]:
+    """What tells one version of a program from another, without running it."""
+    if program is None:
+        return []
+    real = os.path.realpath(program)
+    status = os.stat(real)
+    return [real, status.st_size, status.st_mtime_ns]
+
+
+def _changed_since_start(
+    project: Project, job: JobDir, state: State, commit: str | None
+) -> frozenset[str] | None:
+    """What differs, caches apart, from what the job, or the job that it is a part of, began with; None: unknown.
+
+    Agents or a person have worked on it; there is no telling them apart.
+    """
+    start, parent = state.start_checkpoint, state.parent
+    paths: set[str] = set()
+    for _ in range(MAX_DEPTH + 1):
+        if start is None or commit is None:
+            return None
+        changes, _ = project.workspace(job).changes(start, commit, sys.maxsize)
+        paths.update(change.path for change in changes if not change.cache)
+        if parent is None:
+            # A fork of what was made as a part of another job holds that job's work, and no parent any more.
+            made_by_job = next(iter(job.entries()), {}).get("actor") == Actor.SYSTEM
+            return None if made_by_job else frozenset(paths)
+        try:
+            job = project.job(parent)
+            above = read_current_state(job)
+        except LogistError:
+            return None
+        commit, start, parent = start, above.get("start_checkpoint"), above.get("parent")
+    return None
+
+
+def _is_empty(workspace: Workspace, locks: dict[str, str]) -> bool:
+    """Whether there is nothing yet that could say what to install."""
+    return not locks and not workspace.listing(1).paths
+
+
+def _stamps_of_relatives(project: Project, state: State) -> list[Stamp | None]:
+    """Those of the job that this one does a part of, or was forked from."""
+    stamps = []
+    for name in (state.parent, state.forked.job if state.forked else None):
+        with suppress(LogistError):
+            stamps.append(Stamp.load(project.job(name).setup_file) if name else None)
+    return stamps
+
+
+def _differing(stamp: Stamp | None, locks: dict[str, str]) -> tuple[str, ...]:
+    """Lock files that are others than when a setup was done."""
+    known = stamp.lock_files if stamp is not None else {}
+    return tuple(sorted(name for name in known.keys() | locks.keys() if known.get(name) != locks.get(name)))
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return (", ".join(paths[:NAMED]) or "it was") + more
+
+
+def _why_failed(done: commands.Result, seconds: float) -> str:
+    """Why a command does not count as done; empty if it does."""
+    ended = done.ended
+    if ended is None:
+        return f"it was not run: {done.error}"
+    if ended.how == "timeout":
+        return f"it was ended: the setup takes longer than {seconds:g} seconds"
+    if ended.how == "exited" and ended.status == 0:
+        return ""
+    return commands.reason(ended, seconds) or f"exit status {ended.status}"

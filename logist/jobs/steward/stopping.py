@@ -1,0 +1,40 @@
+"""Ending an agent that is at work on a job, so that a steward can have the job."""
+
+from __future__ import annotations
+
+import time
+
+from logist.agents.courier import ending
+from logist.errors import Refused, Stopped
+from logist.jobs.base.project import Project
+from logist.store import JobDir, Process, lock
+
+LEAVE_SECONDS = 10.0
+"""How long a command without an agent may go on: it records what is known, or is about to ask."""
+
+
+def end_agent(project: Project, job_id: str) -> None:
+    """Ends every courier that is seen at work on a job, until the job is free.
+
+    Returns too when a command without an agent keeps the job for long: then it is simply busy.
+    Raises Refused for an agent on another machine, Stopped when a person stops waiting.
+    """
+    job = project.job(job_id)
+    until = time.monotonic() + LEAVE_SECONDS
+    while (found := job.holder()) and time.monotonic() < until:
+        if project.stopping():
+            raise Stopped("stopped waiting for the job", exit_code=project.stopping())
+        if found.courier is not None:
+            _end(project, job, found.courier)
+            until = time.monotonic() + LEAVE_SECONDS
+        time.sleep(ending.POLL_SECONDS)
+
+
+def _end(project: Project, job: JobDir, courier: Process) -> None:
+    if courier.host != lock.host():
+        message = f"the agent is at work on {courier.host}, and can only be ended there"
+        raise Refused(message, fix=f"on {courier.host}: kill {courier.pid}")
+    project.say(f"ending the agent (courier pid {courier.pid}, since {courier.since})")
+    if not ending.end(courier, job.path) and lock.is_at_work(courier, job.path):
+        message = f"the process {courier.pid} signed the job's lock, but is not an agent of Logist"
+        raise Refused(message, fix="look at it, and end it yourself")

@@ -1,0 +1,1 @@
+"""One turn of an agent: plan it, ask, record the answer, observe and check the work."""

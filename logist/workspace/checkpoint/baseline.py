@@ -1,0 +1,112 @@
+"""What the last checkpoint held, with the stamps that save reading its files again.
+
+It is kept in a file beside the repository. The file may be lost: then the repository tells, and every file is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+
+from logist.regular_files import read_regular
+from logist.workspace.checkpoint import objects
+from logist.workspace.checkpoint.objects import Entry, Tree
+from logist.workspace.checkpoint.scan import Stamp, Unstored
+from logist.workspace.files import names
+from logist.workspace.git import Git
+
+FILE = "logist-stamps"
+CLOCK = "logist-clock"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The last checkpoint (None: there is none yet), what it holds, and what is known of the files."""
+
+    commit: str | None
+    tree: Tree = field(default_factory=dict)
+    unstored: dict[bytes, Unstored] = field(default_factory=dict)
+    stamps: dict[bytes, Stamp] = field(default_factory=dict)
+    """By stored path: a file that still has this stamp has the content of the tree."""
+
+    def held(self) -> frozenset[bytes]:
+        """The directories of which it holds something, as raw paths."""
+        return directories_of(self.tree)
+
+
+def directories_of(tree: Tree) -> frozenset[bytes]:
+    """Every directory that a tree implies, as raw paths."""
+    return frozenset(names.parents(map(names.unstored, tree)))
+
+
+def load(git: Git, known: Baseline | None = None) -> Baseline:
+    """The state at the last checkpoint, from the file if it is sound and up to date, else from the repository.
+
+    `known` is what the caller has read of a checkpoint already: if it is the last one, git is not asked again.
+    """
+    commit = objects.tip(git)
+    if commit is None:
+        return Baseline(None)
+    if found := _read(git, commit):
+        return found
+    if known is not None and known.commit == commit:
+        return known
+    return Baseline(commit, objects.tree(git, commit), objects.unstored(git, commit)[0])
+
+
+def save(git: Git, baseline: Baseline) -> None:
+    """Replaces the file. Not made durable: what a power cut leaves of it does not verify."""
+    files = {
+        names.to_json(path): [*entry, *baseline.stamps.get(path, ())] for path, entry in baseline.tree.items()
+    }
+    unstored = {names.to_json(path): list(thing) for path, thing in baseline.unstored.items()}
+    document = {"version": VERSION, "commit": baseline.commit, "files": files, "unstored": unstored}
+    data = json.dumps(document, separators=(",", ":")).encode()
+    temporary = git.git_dir / (FILE + ".new")
+    temporary.unlink(missing_ok=True)
+    with open(temporary, "xb", opener=_private) as file:
+        file.write(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+    temporary.replace(git.git_dir / FILE)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _read(git: Git, commit: str) -> Baseline | None:
+    try:
+        checksum, _, data = read_regular(git.git_dir / FILE).partition(b"\n")
+    except OSError:  # the repository has it all
+        return None
+    if hashlib.sha256(data).hexdigest().encode() != checksum:
+        return None
+    document = json.loads(data)
+    if document["version"] != VERSION or document["commit"] != commit:
+        return None
+    files = {names.from_json(path): fields for path, fields in document["files"].items()}
+    return Baseline(
+        commit,
+        {path: Entry(*fields[:2]) for path, fields in files.items()},
+        {names.from_json(path): Unstored(*fields) for path, fields in document["unstored"].items()},
+        {path: Stamp(*fields[2:]) for path, fields in files.items() if len(fields) > 2},
+    )
+
+
+def now(git: Git) -> int:
+    """The file system's own time in nanoseconds, as a file touched this instant gets it."""
+    descriptor = os.open(
+        git.git_dir / CLOCK, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
+    try:
+        os.utime(descriptor)
+        return os.fstat(descriptor).st_ctime_ns
+    finally:
+        os.close(descriptor)
+
+
+def settled(stamps: dict[bytes, Stamp], since: int) -> dict[bytes, Stamp]:
+    """The stamps that can be relied on: a file changed in the same tick as `since` may change again unseen."""
+    return {path: stamp for path, stamp in stamps.items() if stamp.ctime_ns < since}

@@ -1,0 +1,174 @@
+"""The differences between two checkpoints, or to the workspace as it is, as the history records them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from logist.core.model import Change
+from logist.workspace.checkpoint import objects
+from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Entry, Tree
+from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, UNREADABLE, Unstored
+from logist.workspace.checkpoint.snapshot import Snapshot
+from logist.workspace.files import names
+from logist.workspace.git import Git
+
+ABSENT = "000000"
+
+Kind = Literal["created", "modified", "deleted", "mode"]
+
+
+class Difference(NamedTuple):
+    """A path on both sides; ABSENT as a mode is: not there. The ids are only compared."""
+
+    path: bytes
+    mode_before: str
+    mode_after: str
+    id_before: str
+    id_after: str
+
+    def kind(self) -> Kind:
+        if self.mode_before == ABSENT:
+            return "created"
+        if self.mode_after == ABSENT:
+            return "deleted"
+        plain = {self.mode_before, self.mode_after} == {FILE_MODE, PROGRAM_MODE}
+        return "mode" if plain and self.id_before == self.id_after else "modified"
+
+    def change(self, *, cache: bool = False) -> Change:
+        mode = self.mode_before if self.mode_after == ABSENT else self.mode_after
+        return Change(path=names.shown(self.path), kind=self.kind(), mode=mode, cache=cache)
+
+
+def between(
+    git: Git,
+    before: str,
+    after: str,
+    limit: int,
+    matters: Callable[[Change], bool] = lambda change: True,
+) -> tuple[list[Change], int]:
+    """At most `limit` changes that matter, sorted by path, and how many more. What is not stored is compared by digest.
+
+    What is new is left out first: it must not hide what became of the files that were there.
+
+    A directory appears as `<path>/`, with the mode 040000: a cache, or one that is empty on one side and has nothing
+    on the other.
+    """
+    if before == after:
+        return [], 0
+    old, new = objects.unstored(git, before, after)
+    fields = git.run(
+        "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after, "--"
+    ).split(b"\0")
+    return _counted(_parsed(fields), old, new, limit, matters)
+
+
+def since(
+    git: Git,
+    before: str,
+    now: Snapshot,
+    limit: int,
+    matters: Callable[[Change], bool] = lambda change: True,
+) -> tuple[list[Change], int]:
+    """The same for the workspace as it is, as if it had been checked in now.
+
+    Only what a look without unlocking cannot see differs: it appears as modified, whatever is in it.
+    """
+    (unstored,) = objects.unstored(git, before)
+    tree = objects.tree(git, before)
+    locked = {path for path, thing in now.unstored.items() if thing.why == UNREADABLE}
+    if locked:
+        tree, unstored = _without_hidden(tree, unstored, locked)
+    return _counted(compared(tree, now.tree), unstored, now.unstored, limit, matters)
+
+
+def _without_hidden(
+    tree: Tree, unstored: dict[bytes, Unstored], locked: set[bytes]
+) -> tuple[Tree, dict[bytes, Unstored]]:
+    """What was beneath a directory that is locked now is not gone: only the directory itself is told."""
+    hidden = {path for path in tree if names.parents([names.unstored(path)]) & locked}
+    hidden_unstored = {path for path in unstored if names.parents([path]) & locked}
+    was_open = locked & (names.parents(map(names.unstored, hidden)) | names.parents(hidden_unstored))
+    return (
+        {path: entry for path, entry in tree.items() if path not in hidden},
+        {path: thing for path, thing in unstored.items() if path not in hidden_unstored}
+        | dict.fromkeys(was_open, Unstored("", DIRECTORY_MODE, "")),
+    )
+
+
+def compared(before: Tree, after: Tree) -> Iterator[Difference]:
+    """Every difference of two trees, by stored path."""
+    absent = Entry(ABSENT, "")
+    for path in before.keys() | after.keys():
+        old, new = before.get(path, absent), after.get(path, absent)
+        if old != new:
+            yield Difference(path, old.mode, new.mode, old.id, new.id)
+
+
+def _counted(
+    stored: Iterable[Difference],
+    before: dict[bytes, Unstored],
+    after: dict[bytes, Unstored],
+    limit: int,
+    matters: Callable[[Change], bool] = lambda change: True,
+) -> tuple[list[Change], int]:
+    in_tree = {found.path: found for found in _in_trees(list(stored))}
+    found = (
+        difference.change(cache=_is_cache(difference, before, after))
+        for difference in sorted(_with_unstored(in_tree, before, after))
+    )
+    every = list(filter(matters, found))
+    if len(every) <= limit:
+        return every, 0
+    first = sorted(every, key=lambda change: change.kind == "created")[:limit]
+    kept = {id(change) for change in first}
+    return [change for change in every if id(change) in kept], len(every) - limit
+
+
+def _is_cache(each: Difference, *sides: dict[bytes, Unstored]) -> bool:
+    things = [side.get(each.path.removesuffix(b"/")) for side in sides]
+    return any(thing is not None and thing.why == CACHE for thing in things)
+
+
+def _in_trees(stored: list[Difference]) -> Iterator[Difference]:
+    # What else is under a directory with a placeholder on one side came or went with it: that says it all.
+    peopled = names.parents(each.path for each in stored if not names.is_placeholder(each.path))
+    for each in stored:
+        raw = names.unstored(each.path)
+        if not names.is_placeholder(each.path):
+            yield each._replace(path=raw)
+        elif each.path.rpartition(b"/")[0] not in peopled:
+            yield each._replace(path=raw, **_as_directory(each))
+
+
+def _parsed(fields: list[bytes]) -> Iterator[Difference]:
+    for described, path in zip(fields[0::2], fields[1::2], strict=False):
+        mode_before, mode_after, id_before, id_after, _ = (
+            described.decode("ascii").removeprefix(":").split(" ")
+        )
+        yield Difference(path, mode_before, mode_after, id_before, id_after)
+
+
+def _as_directory(each: Difference) -> dict[str, str]:
+    return {
+        name: mode if mode == ABSENT else DIRECTORY_MODE
+        for name, mode in (("mode_before", each.mode_before), ("mode_after", each.mode_after))
+    }
+
+
+def _with_unstored(
+    in_tree: dict[bytes, Difference], before: dict[bytes, Unstored], after: dict[bytes, Unstored]
+) -> Iterator[Difference]:
+    """A file that is stored on one side only appears once, as modified."""
+    for path in before.keys() | after.keys():
+        old, new = before.get(path), after.get(path)
+        stored = in_tree.pop(path, Difference(path, ABSENT, ABSENT, "", ""))
+        if old != new:
+            yield Difference(
+                path + b"/" if DIRECTORY_MODE in (old and old.mode, new and new.mode) else path,
+                old.mode if old else stored.mode_before,
+                new.mode if new else stored.mode_after,
+                old.digest if old else stored.id_before,
+                new.digest if new else stored.id_after,
+            )
+    yield from in_tree.values()

@@ -1,0 +1,168 @@
+"""What is read from a repository of checkpoints: trees, contents, and what a commit says it could not hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, NamedTuple
+
+from logist.core.text.ids import is_commit
+from logist.errors import Damaged
+from logist.regular_files import IRREGULAR, read_regular
+from logist.workspace.checkpoint.scan import Unstored
+from logist.workspace.files import names
+from logist.workspace.git import Git, unnamed
+
+BRANCH = "refs/heads/checkpoints"
+_LONGEST_NAME = 100
+"""Bytes of the file of a branch."""
+
+FILE_MODE, PROGRAM_MODE, LINK_MODE, GITLINK_MODE = "100644", "100755", "120000", "160000"
+
+KEPT = "refs/kept/"
+"""Leads to checkpoints that do not lead to the last one: those that a restep or a rerun has left behind."""
+
+TRAILER = "Logist-Unstored: "
+"""The last line of a checkpoint's message: a JSON object, `{path: [why, mode, digest]}`."""
+
+
+class Entry(NamedTuple):
+    """What a tree holds under a path."""
+
+    mode: str
+    id: str
+
+
+Tree = dict[bytes, Entry]
+"""By stored path."""
+
+
+def tip(git: Git) -> str | None:
+    """The last checkpoint; None if there is none. Reads the file, so that it costs no process."""
+    try:
+        name = read_regular(git.git_dir / BRANCH, _LONGEST_NAME)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno not in IRREGULAR:
+            raise
+        name = b""
+    return checked(name.decode("ascii", "replace").strip(), git)
+
+
+def checked(commit: str, git: Git) -> str:
+    """The name of a commit as it is, if it is one. Raises Damaged."""
+    if not is_commit(commit):
+        raise _missing(commit, git)
+    return commit
+
+
+class Made(NamedTuple):
+    """A checkpoint in the repository: the one that it was made after, and the first line of its message."""
+
+    after: str | None
+    subject: str
+
+
+def checkpoints(git: Git) -> dict[str, Made]:
+    """Every checkpoint that was made in this repository or fetched to begin with, by its commit.
+
+    The work of children is not among them: only the first parents of merges are followed.
+    """
+    listed = git.run(
+        *("rev-list", "--first-parent", "--no-commit-header", "--format=%H%x00%P%x00%s"),
+        *(BRANCH, f"--glob={KEPT}*", "--"),
+    )
+    found = {}
+    for line in filter(None, listed.decode("utf-8", "replace").split("\n")):
+        commit, parents, subject = line.split("\0", 2)
+        found[commit] = Made(parents.partition(" ")[0] or None, subject)
+    return found
+
+
+def tree(git: Git, commit: str) -> Tree:
+    """Everything in a commit."""
+    listed = git.run("ls-tree", "-r", "-z", "--full-tree", checked(commit, git))
+    return dict(_entry(line) for line in listed.split(b"\0") if line)
+
+
+def _entry(line: bytes) -> tuple[bytes, Entry]:
+    described, _, path = line.partition(b"\t")
+    mode, _, name = described.decode("ascii").split(" ")
+    return path, Entry(_canonical(mode), name)
+
+
+def _canonical(mode: str) -> str:
+    """Old repositories hold modes such as 100664."""
+    if not mode.startswith("100"):
+        return mode
+    return PROGRAM_MODE if int(mode, 8) & 0o100 else FILE_MODE
+
+
+def unstored(git: Git, *commits: str) -> list[dict[bytes, Unstored]]:
+    """What each of these checkpoints did not hold. Raises Damaged if one is not there."""
+    found = []
+    with contents(git, [checked(commit, git) for commit in commits]) as each:
+        for pieces in each:
+            found.append(read_trailer(b"".join(pieces)))
+    return found
+
+
+def read_trailer(message: bytes) -> dict[bytes, Unstored]:
+    """What the last line of a commit says; a commit that is not ours says nothing."""
+    last = message.decode("utf-8", "replace").rstrip("\n").rpartition("\n")[2]
+    if not last.startswith(TRAILER):
+        return {}
+    try:
+        return {
+            names.from_json(path): Unstored(*fields)
+            for path, fields in json.loads(last[len(TRAILER) :]).items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def trailer(things: dict[bytes, Unstored]) -> str:
+    return TRAILER + json.dumps({names.to_json(path): list(things[path]) for path in sorted(things)})
+
+
+@contextmanager
+def contents(git: Git, ids: Iterable[str]) -> Iterator[Iterator[Iterator[bytes]]]:
+    """The contents of these objects in order, each in pieces that have to be used up before the next."""
+    asked = list(ids)
+    with unnamed() as wanted:
+        wanted.writelines(name.encode() + b"\n" for name in asked)
+        wanted.seek(0)
+        with git.streaming("cat-file", "--batch", stdin=wanted) as process:
+            assert process.stdout is not None
+            yield _objects(git, process.stdout, len(asked))
+
+
+def _objects(git: Git, output: IO[bytes], count: int) -> Iterator[Iterator[bytes]]:
+    for _ in range(count):
+        header = output.readline()
+        if not header:
+            raise BrokenPipeError  # git was killed; `streaming` says so
+        fields = header.split()
+        if len(fields) != 3:
+            raise _missing(header.split(b" ")[0].decode("ascii", "replace"), git)
+        yield _pieces(output, int(fields[2]))
+        output.read(1)
+
+
+def _pieces(output: IO[bytes], size: int) -> Iterator[bytes]:
+    while size > 0:
+        piece = output.read(min(size, 1 << 20))
+        if not piece:
+            raise BrokenPipeError
+        size -= len(piece)
+        yield piece
+
+
+def _missing(name: str, git: Git) -> Damaged:
+    return Damaged(
+        f"the checkpoint repository lacks {name!r}",
+        where=str(git.git_dir),
+        fix="put the git directory of the job back from a backup",
+    )

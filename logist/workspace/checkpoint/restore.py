@@ -1,0 +1,172 @@
+"""Making a workspace equal to a checkpoint: only what differs is written, never through a link."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from logist.errors import InvalidFile
+from logist.workspace.checkpoint import objects
+from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, PROGRAM_MODE, Entry, Tree
+from logist.workspace.checkpoint.scan import Stamp, stamp
+from logist.workspace.checkpoint.snapshot import Snapshot
+from logist.workspace.files import beneath, names
+from logist.workspace.files.removal import remove_tree
+from logist.workspace.git import Git
+
+TEMPORARY = b"logist-restoring"
+"""Made beside the repository and moved in when whole: a crash leaves nothing in the workspace."""
+
+MANY = 200
+"""From so many files on, one flush of everything is cheaper than one for each."""
+
+
+def apply(git: Git, top: int, current: Snapshot, target: Tree) -> dict[bytes, Stamp]:
+    """Turns the workspace `top`, which is as `current`, into `target`; returns the stamps of what was written.
+
+    Files get the mode 0600 or 0700, directories 0700. What no checkpoint holds stays, unless it stands in the way.
+    Raises InvalidFile for a tree that does not fit into a workspace.
+    """
+    _check(target)
+    with beneath.root(git.git_dir) as beside:
+        work = Restoring(git, top, beside, current, target)
+        work.remove()
+        work.make_directories()
+        work.write_files()
+        work.flush()
+    return work.stamps
+
+
+def _check(target: Tree) -> None:
+    for path in target:
+        raw = names.unstored(path)
+        if not names.is_sound(raw.removesuffix(b"/")):
+            raise InvalidFile(f"cannot hold a file named {names.shown(raw)!r}", where="workspace")
+    # Else writing the file below would go through what stands above it.
+    for raw in {names.unstored(path) for path in _files(target)} & _directories(target):
+        raise InvalidFile(f"cannot hold {names.shown(raw)!r} twice", where="workspace")
+
+
+def _is_file(path: bytes, entry: Entry) -> bool:
+    return entry.mode != GITLINK_MODE and not names.is_placeholder(path)
+
+
+def _files(tree: Tree) -> set[bytes]:
+    return {path for path, entry in tree.items() if _is_file(path, entry)}
+
+
+def _directories(tree: Tree) -> set[bytes]:
+    """Every directory of a tree, also the empty ones and those of submodules, as raw paths."""
+    submodules = {names.unstored(path) for path, entry in tree.items() if entry.mode == GITLINK_MODE}
+    return submodules | names.parents(map(names.unstored, tree))
+
+
+@dataclass
+class Restoring:
+    """One restoration at work."""
+
+    git: Git
+    top: int
+    beside: int
+    """The directory of the repository, opened."""
+    current: Snapshot
+    target: Tree
+    stamps: dict[bytes, Stamp] = field(default_factory=dict)
+    touched: set[bytes] = field(default_factory=set)
+    """Directories in which names came or went."""
+
+    def remove(self) -> None:
+        """Files that the target has not, then the directories this leaves empty, the deepest first."""
+        for path in _files(self.current.tree) - _files(self.target):
+            with self._parent(names.unstored(path)) as (parent, name):
+                os.unlink(name, dir_fd=parent)
+        for raw in sorted(self.current.directories - _directories(self.target), reverse=True):
+            self._remove_directory(raw)
+
+    def _remove_directory(self, raw: bytes) -> None:
+        with self._parent(raw) as (parent, name):
+            try:
+                os.rmdir(name, dir_fd=parent)
+            except OSError as error:
+                if error.errno not in beneath.NOT_EMPTY:
+                    raise
+
+    def make_directories(self) -> None:
+        for raw in sorted(_directories(self.target) - self.current.directories):
+            with self._parent(raw) as (parent, name):
+                _make_directory(parent, name)
+
+    def write_files(self) -> None:
+        now = self.current.tree
+        changed = sorted(path for path in _files(self.target) if now.get(path) != self.target[path])
+        if not changed:
+            return
+        with objects.contents(self.git, [self.target[path].id for path in changed]) as each:
+            for path, pieces in zip(changed, each, strict=True):
+                self._write_file(path, pieces, durable=len(changed) < MANY)
+        if len(changed) >= MANY and self.git.flushing:
+            os.sync()
+
+    def _write_file(self, path: bytes, pieces: Iterator[bytes], durable: bool) -> None:
+        _unlink(self.beside, TEMPORARY)
+        self._write_temporary(self.target[path].mode, pieces, durable)
+        with self._parent(names.unstored(path)) as (parent, name):
+            self._move_in(parent, name)
+            self.stamps[path] = stamp(os.stat(name, dir_fd=parent, follow_symlinks=False))
+
+    def _write_temporary(self, mode: str, pieces: Iterator[bytes], durable: bool) -> None:
+        if mode == LINK_MODE:
+            os.symlink(b"".join(pieces), TEMPORARY, dir_fd=self.beside)
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(TEMPORARY, flags, 0o700 if mode == PROGRAM_MODE else 0o600, dir_fd=self.beside)
+        with open(descriptor, "wb") as file:
+            file.writelines(pieces)
+            file.flush()
+            if durable:
+                self.git.flush(descriptor)
+
+    def _move_in(self, parent: int, name: bytes) -> None:
+        try:
+            os.rename(TEMPORARY, name, src_dir_fd=self.beside, dst_dir_fd=parent)
+        except (IsADirectoryError, NotADirectoryError, FileExistsError):
+            remove_tree(self.beside, parent, name)
+            os.rename(TEMPORARY, name, src_dir_fd=self.beside, dst_dir_fd=parent)
+
+    @contextmanager
+    def _parent(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
+        """The directory of a path, opened and writable for the owner, and the last component."""
+        *above, name = raw.split(b"/")
+        with beneath.directory(self.top, above, unlocking=True) as parent:
+            beneath.make_writable(parent)
+            self.touched.add(b"/".join(above))
+            yield parent, name
+
+    def flush(self) -> None:
+        """Makes the names durable; directories that are gone again need none."""
+        for raw in self.touched if self.git.flushing else ():
+            try:
+                parts = raw.split(b"/") if raw else []
+                with beneath.directory(self.top, parts, unlocking=True) as descriptor:
+                    self.git.flush(descriptor)
+            except OSError as error:
+                if error.errno not in beneath.GONE:
+                    raise
+
+
+def _unlink(parent: int, name: bytes) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=parent)
+
+
+def _make_directory(parent: int, name: bytes) -> None:
+    """Makes it, in place of anything that is no directory."""
+    try:
+        os.mkdir(name, 0o700, dir_fd=parent)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=parent)
+            os.mkdir(name, 0o700, dir_fd=parent)

@@ -1,0 +1,144 @@
+"""What lies in a workspace: every file with its stamp, the directories, and what a checkpoint cannot hold."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from logist.workspace.files import beneath
+
+MAX_DEPTH = 100
+"""Levels of directories, two open files each; what lies deeper is named, not stored."""
+
+DIRECTORY_MODE = "040000"
+
+UNREADABLE = "unreadable"
+CACHE = "cache"
+
+SPECIAL = {stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+
+
+class Stamp(NamedTuple):
+    """What tells, without reading, that a file is as it was."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    mode: int
+
+
+class Unstored(NamedTuple):
+    """Something a checkpoint does not hold: why, its kind as git writes modes, and what tells that it changed."""
+
+    why: str
+    mode: str
+    digest: str
+
+
+class Rules(NamedTuple):
+    """How to walk, and which directories are caches: those of these names, unless a checkpoint holds files of them."""
+
+    caches: frozenset[bytes]
+    held: frozenset[bytes] = frozenset()
+    unlocking: bool = False
+    """Directories that are locked are unlocked; else they are named as unreadable."""
+    prepared: frozenset[bytes] = frozenset()
+    """Paths that the setup of the workspace made: files and directories that count as caches whatever their names."""
+
+    def is_cache(self, path: bytes) -> bool:
+        cache = path.rpartition(b"/")[2] in self.caches or path in self.prepared
+        return cache and path not in self.held
+
+
+@dataclass
+class Scan:
+    """Everything found; paths are raw bytes relative to the workspace."""
+
+    files: dict[bytes, Stamp] = field(default_factory=dict)
+    """Regular files and symbolic links."""
+    directories: set[bytes] = field(default_factory=set)
+    unstored: dict[bytes, Unstored] = field(default_factory=dict)
+
+
+def scan(top: int, rules: Rules) -> Scan:
+    """Walks the directory `top` (a descriptor); links are not followed, the top-level `.git` is left out."""
+    found = Scan()
+    _visit(found, top, b"", rules)
+    return found
+
+
+def stamp(found: os.stat_result) -> Stamp:
+    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
+
+
+def scan_whole(descriptor: int, path: bytes) -> Scan:
+    """The same of the directory `path`, opened, with everything in it, caches too."""
+    inside = Scan()
+    _visit(inside, descriptor, path + b"/", Rules(frozenset()))
+    return inside
+
+
+def _visit(found: Scan, descriptor: int, prefix: bytes, rules: Rules) -> None:
+    for name, status in entries(descriptor):
+        path = prefix + name
+        kind = stat.S_IFMT(status.st_mode)
+        if path == b".git":
+            continue
+        if kind in (stat.S_IFREG, stat.S_IFLNK) and path in rules.prepared:
+            digest = f"{status.st_size}-{status.st_mtime_ns}"
+            found.unstored[path] = Unstored(CACHE, f"{kind:06o}", digest)
+        elif kind in (stat.S_IFREG, stat.S_IFLNK):
+            found.files[path] = stamp(status)
+        elif kind == stat.S_IFDIR:
+            _enter(found, descriptor, path, rules)
+        else:
+            found.unstored[path] = Unstored(SPECIAL.get(kind, "special"), f"{kind:06o}", "")
+
+
+def entries(descriptor: int) -> Iterator[tuple[bytes, os.stat_result]]:
+    """Names and states of what is in a directory; what vanishes meanwhile is not there."""
+    with os.scandir(descriptor) as listing:
+        for entry in listing:
+            try:
+                yield os.fsencode(entry.name), entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+
+
+def _enter(found: Scan, parent: int, path: bytes, rules: Rules) -> None:
+    cache = rules.is_cache(path)
+    if not cache and path.count(b"/") >= MAX_DEPTH:
+        found.unstored[path] = Unstored("too deep", DIRECTORY_MODE, "")
+        return
+    try:
+        descriptor = beneath.open_directory(parent, path.rpartition(b"/")[2], unlocking=rules.unlocking)
+    except PermissionError:
+        found.unstored[path] = Unstored(UNREADABLE, DIRECTORY_MODE, "")
+        return
+    except OSError as error:
+        if error.errno in beneath.GONE:
+            return
+        raise
+    try:
+        if cache:
+            found.unstored[path] = Unstored(CACHE, DIRECTORY_MODE, _manifest(descriptor, path, rules))
+        else:
+            found.directories.add(path)
+            _visit(found, descriptor, path + b"/", rules)
+    finally:
+        os.close(descriptor)
+
+
+def _manifest(descriptor: int, path: bytes, rules: Rules) -> str:
+    """A digest of names, kinds, sizes and times: notices any ordinary change without reading a file."""
+    found = Scan()
+    _visit(found, descriptor, path + b"/", Rules(frozenset(), unlocking=rules.unlocking))
+    lines = [b"%s\0%o %d %d\n" % (path, s.mode, s.size, s.mtime_ns) for path, s in found.files.items()]
+    lines += [b"%s/\n" % path for path in found.directories]
+    lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in found.unstored.items()]
+    return hashlib.sha256(b"".join(sorted(lines))).hexdigest()

@@ -1,0 +1,174 @@
+"""A workspace as the tree of a checkpoint: names, modes and ids, read only where a stamp has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from logist.workspace.checkpoint import baseline
+from logist.workspace.checkpoint.baseline import Baseline
+from logist.workspace.checkpoint.objects import FILE_MODE, GITLINK_MODE, LINK_MODE, PROGRAM_MODE, Entry, Tree
+from logist.workspace.checkpoint.scan import UNREADABLE, Scan, Stamp, Unstored
+from logist.workspace.files import beneath, names
+from logist.workspace.git import Git
+
+
+class Source(NamedTuple):
+    """Where a content can be read: a raw path, and the stamp it had."""
+
+    raw: bytes
+    stamp: Stamp
+
+
+@dataclass
+class Snapshot:
+    """A workspace now; `fresh` says, by content id, where the contents are that the last checkpoint has not."""
+
+    tree: Tree = field(default_factory=dict)
+    unstored: dict[bytes, Unstored] = field(default_factory=dict)
+    stamps: dict[bytes, Stamp] = field(default_factory=dict)
+    fresh: dict[str, Source] = field(default_factory=dict)
+    directories: set[bytes] = field(default_factory=set)
+
+    def same_as(self, last: Baseline) -> bool:
+        return self.tree == last.tree and self.unstored == last.unstored
+
+    def drop(self, path: bytes, why: str | None, stamp: Stamp) -> None:
+        """Takes a stored path out again; with a reason, it is named as not stored."""
+        self.tree.pop(path, None)
+        self.stamps.pop(path, None)
+        if why is not None:
+            self.unstored[names.unstored(path)] = Unstored(why, mode(stamp), f"{stamp.size}-{stamp.mtime_ns}")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What reading changed files needs to know."""
+
+    top: int
+    last: Baseline
+    max_bytes: int
+    writing: bool = False
+    """For a checkpoint or a restore: what is locked is unlocked, and stamps are kept. Else nothing is written."""
+
+    def new_hash(self) -> hashlib._Hash:
+        """Of the kind this repository names its objects by."""
+        long_names = self.last.commit is not None and len(self.last.commit) == 64
+        return hashlib.sha256() if long_names else hashlib.sha1(usedforsecurity=False)
+
+
+def take(git: Git, reading: Reading, found: Scan) -> Snapshot:
+    """The snapshot of what a scan found. Content beyond `max_bytes` new bytes is left out, the largest first."""
+    shot = Snapshot(unstored=dict(found.unstored), directories=found.directories)
+    changed = _take_unchanged(shot, found, reading.last)
+    if changed:
+        since = baseline.now(git) if reading.writing else 0
+        for raw, stamp in changed.items():
+            _take_changed(shot, reading, Source(raw, stamp))
+        shot.stamps = baseline.settled(shot.stamps, since)
+        _find_fresh(shot, reading, changed)
+        _leave_out(shot, reading.max_bytes)
+    _take_empty_directories(shot, reading.last)
+    return shot
+
+
+def _take_unchanged(shot: Snapshot, found: Scan, last: Baseline) -> dict[bytes, Stamp]:
+    """Takes what still has its stamp; returns the rest."""
+    changed = {}
+    for raw, stamp in found.files.items():
+        path = names.stored(raw)
+        if last.stamps.get(path) == stamp:
+            shot.tree[path] = last.tree[path]
+            shot.stamps[path] = stamp
+        else:
+            changed[raw] = stamp
+    return changed
+
+
+def _take_changed(shot: Snapshot, reading: Reading, source: Source) -> None:
+    path = names.stored(source.raw)
+    if source.stamp.size > reading.max_bytes and path not in reading.last.tree:
+        return shot.drop(path, "too large", source.stamp)
+    try:
+        with opened(reading, source) as (size, pieces):
+            name = content_id(reading, size, pieces)
+    except PermissionError:
+        return shot.drop(path, UNREADABLE, source.stamp)
+    except OSError as error:
+        if error.errno in beneath.GONE:
+            return None
+        raise
+    shot.tree[path] = Entry(mode(source.stamp), name)
+    shot.stamps[path] = source.stamp
+    return None
+
+
+def content_id(reading: Reading, size: int, pieces: Iterator[bytes]) -> str:
+    """The name git gives to a content."""
+    digest = reading.new_hash()
+    digest.update(b"blob %d\0" % size)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def mode(stamp: Stamp) -> str:
+    if stat.S_ISLNK(stamp.mode):
+        return LINK_MODE
+    return PROGRAM_MODE if stamp.mode & stat.S_IXUSR else FILE_MODE
+
+
+@contextmanager
+def opened(reading: Reading, source: Source) -> Iterator[tuple[int, Iterator[bytes]]]:
+    """Size and content of a file, or of a link: its target. What is gone or of another kind is an OSError of GONE."""
+    parts = source.raw.split(b"/")
+    if stat.S_ISLNK(source.stamp.mode):
+        with beneath.directory(reading.top, parts[:-1], unlocking=reading.writing) as parent:
+            target = beneath.link_target(parent, parts[-1])
+        yield len(target), iter([target])
+    else:
+        with beneath.regular(reading.top, parts, unlocking=reading.writing) as descriptor:
+            yield source.stamp.size, beneath.exactly(descriptor, source.stamp.size)
+
+
+def _find_fresh(shot: Snapshot, reading: Reading, changed: dict[bytes, Stamp]) -> None:
+    known = {entry.id for entry in reading.last.tree.values()}
+    for raw, stamp in changed.items():
+        entry = shot.tree.get(names.stored(raw))
+        if entry is not None and entry.id not in known:
+            shot.fresh[entry.id] = Source(raw, stamp)
+
+
+def _leave_out(shot: Snapshot, max_bytes: int) -> None:
+    largest_first = sorted(shot.fresh, key=lambda name: (-shot.fresh[name].stamp.size, name))
+    total = sum(source.stamp.size for source in shot.fresh.values())
+    for name in largest_first:
+        if total <= max_bytes:
+            return
+        source = shot.fresh.pop(name)
+        total -= source.stamp.size
+        for path in [path for path, entry in shot.tree.items() if entry.id == name]:
+            shot.drop(path, "too large", source.stamp)
+
+
+def _take_empty_directories(shot: Snapshot, last: Baseline) -> None:
+    """An empty directory gets a placeholder; one where the last checkpoint has a submodule stays the submodule."""
+    full = names.parents(shot.tree)
+    for raw in sorted(shot.directories, reverse=True):
+        path = names.stored(raw)
+        if path in full:
+            continue
+        names.add_parents(full, path)
+        entry = last.tree.get(path)
+        if entry is not None and entry.mode == GITLINK_MODE:
+            shot.tree[path] = entry
+        else:
+            shot.tree[path + b"/" + names.PLACEHOLDER] = Entry(FILE_MODE, _empty(last))
+
+
+def _empty(last: Baseline) -> str:
+    return content_id(Reading(-1, last, 0), 0, iter(()))

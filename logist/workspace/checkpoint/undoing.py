@@ -1,0 +1,81 @@
+"""Taking back what was not allowed: the tree between two checkpoints that holds only the allowed changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+
+from logist.workspace.checkpoint import changes
+from logist.workspace.checkpoint.changes import ABSENT
+from logist.workspace.checkpoint.objects import Entry, Tree
+from logist.workspace.checkpoint.scan import CACHE, Unstored
+from logist.workspace.files import beneath, names
+from logist.workspace.files.removal import remove_tree
+
+
+def target(old: Tree, new: Tree, forbidden: Collection[str]) -> Tree:
+    """`new` with every change of a forbidden kind taken back to `old`.
+
+    Where that leaves a file in the place of a directory, what was there before stays.
+    """
+    wanted = dict(new)
+    restored: set[bytes] = set()
+    for each in changes.compared(old, new):
+        if each.kind() not in forbidden or names.is_placeholder(each.path):
+            continue
+        if each.mode_before == ABSENT:
+            del wanted[each.path]
+        else:
+            wanted[each.path] = Entry(each.mode_before, each.id_before)
+            restored.add(each.path)
+    _clear(wanted, old, restored)
+    _settle_placeholders(wanted, old, new, forbidden)
+    return wanted
+
+
+def _clear(wanted: Tree, old: Tree, restored: set[bytes]) -> None:
+    """Takes out what came into the way of what is put back: files above it, and what lies below it."""
+    above = names.parents(restored)
+    for path in [path for path in wanted if path not in old]:
+        in_the_way = path in above or bool(names.parents([path]) & restored)
+        if in_the_way:
+            del wanted[path]
+
+
+def _settle_placeholders(wanted: Tree, old: Tree, new: Tree, forbidden: Collection[str]) -> None:
+    """Empty directories: they come and go like files, and a directory with something in it needs none."""
+    for path in [path for path in wanted if names.is_placeholder(path)]:
+        if path not in old and "created" in forbidden:
+            del wanted[path]
+    peopled = names.parents(new)
+    for path in old:
+        if names.is_placeholder(path) and path not in new:
+            was_removed = path.rpartition(b"/")[0] not in peopled
+            if not was_removed or "deleted" in forbidden:
+                wanted[path] = old[path]
+    full = names.parents(path for path in wanted if not names.is_placeholder(path))
+    for path in [path for path in wanted if names.is_placeholder(path)]:
+        folder = path.rpartition(b"/")[0]
+        if folder in full or folder in wanted:
+            del wanted[path]
+
+
+def came(old: dict[bytes, Unstored], new: dict[bytes, Unstored], known: Tree) -> Iterator[bytes]:
+    """What no checkpoint holds, is no cache, and was not there before: raw paths."""
+    for path, thing in new.items():
+        if path not in old and thing.why != CACHE and names.stored(path) not in known:
+            yield path
+
+
+def remove(top: int, beside: int, raw: bytes) -> bool:
+    """Removes a file of any kind, or a directory with all in it, from the workspace; False if that failed."""
+    *above, name = raw.split(b"/")
+    with suppress(OSError), beneath.directory(top, above, unlocking=True) as parent:
+        beneath.make_writable(parent)
+        try:
+            os.unlink(name, dir_fd=parent)
+        except (IsADirectoryError, PermissionError):
+            remove_tree(beside, parent, name)
+        return True
+    return False

@@ -1,0 +1,71 @@
+"""Removing a directory with everything in it, however deep an agent has made it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from logist.workspace.files import beneath
+
+TRASH = b"logist-trash"
+
+
+def remove_tree(beside: int, parent: int, name: bytes) -> None:
+    """Moves `name` out of `parent` at once, then takes it apart in the directory `beside` of the same file system.
+
+    Directories are moved to one level first: neither the recursion nor the open files grow with the depth.
+    """
+    with suppress(FileExistsError):  # of a removal that was killed: it is finished here
+        os.mkdir(TRASH, 0o700, dir_fd=beside)
+    trash = beneath.open_directory(beside, TRASH, unlocking=True)
+    try:
+        numbers = count()
+        _move(parent, name, trash, numbers)
+        while left := os.listdir(trash):
+            for each in left:
+                _take_apart(trash, os.fsencode(each), numbers)
+    finally:
+        os.close(trash)
+    os.rmdir(TRASH, dir_fd=beside)
+
+
+def _take_apart(trash: int, name: bytes, numbers: Iterator[int]) -> None:
+    descriptor = beneath.open_directory(trash, name, unlocking=True)
+    try:
+        os.fchmod(descriptor, 0o700)
+        for each in os.listdir(descriptor):
+            child = os.fsencode(each)
+            if stat.S_ISDIR(os.stat(child, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                _move(descriptor, child, trash, numbers)
+            else:
+                os.unlink(child, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+    os.rmdir(name, dir_fd=trash)
+
+
+def _move(parent: int, name: bytes, trash: int, numbers: Iterator[int]) -> None:
+    beneath.unlock(parent, name)  # a directory that its owner may not write cannot be moved
+    for number in numbers:
+        try:
+            return os.rename(name, b"%d" % number, src_dir_fd=parent, dst_dir_fd=trash)
+        except OSError as error:
+            if error.errno not in beneath.NOT_EMPTY:
+                raise
+    return None
+
+
+def remove(folder: Path) -> None:
+    """Removes a directory, however deep and locked it is; no error if it is not there."""
+    if not os.path.lexists(folder):
+        return
+    try:
+        with beneath.root(folder.parent, unlocking=True) as parent:
+            remove_tree(parent, parent, os.fsencode(folder.name))
+    except OSError as error:
+        if error.errno not in beneath.GONE:
+            raise

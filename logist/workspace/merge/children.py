@@ -1,0 +1,153 @@
+"""The work of children into the workspace of their parent: a three-way merge, in the repositories of checkpoints only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from logist.errors import StorageError
+from logist.workspace.checkpoint import checkpoint, leftovers, objects
+from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Unstored
+from logist.workspace.files import names
+from logist.workspace.git import UPLOAD_PACK, Git, require_files
+
+MERGED = "refs/logist/merged"
+_CHILDREN = "refs/children/"
+SENDER = UPLOAD_PACK.replace("upload-pack", "-c uploadpack.allowAnySHA1InWant=true upload-pack")
+"""Gives a commit by its name, whether or not a reference leads to it."""
+COPYING = (
+    *("--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
+    f"--upload-pack={SENDER}",
+    "--",
+)
+"""How a fetch of checkpoints takes what it names and nothing else; the repository follows."""
+NAMED = 100
+"""Of what one child made and no checkpoint holds."""
+
+
+class Theirs(NamedTuple):
+    """The work of one child: its repository of checkpoints, and the commit it ended with."""
+
+    name: str
+    git_dir: Path
+    commit: str
+
+
+class Merged(NamedTuple):
+    """What came of it."""
+
+    commit: str
+    """All that fits together, on top of ours."""
+    conflicts: dict[str, list[str]]
+    """By child: the files in which its work does not fit; nothing of that child is in `commit`."""
+    lost: Mapping[str, list[str]] = MappingProxyType({})
+    """By child: what it has beside its work that no checkpoint can hold, each as `path (reason)`; caches are not named."""
+
+
+def merge(git: Git, ours: str, children: Sequence[Theirs]) -> Merged:
+    """The work of all children on top of `ours`, one after the other; durable, and packed like every checkpoint.
+
+    A child whose work does not fit to what came before it is left out, and its files are named: so is one in
+    whose place of a file that we have there is one that no checkpoint could hold. Raises StorageError where a
+    repository can't be read, or git is older than 2.38.
+    """
+    leftovers.remove(git.git_dir)
+    _remove_half_written(git.git_dir / "objects")
+    tip, conflicts, lost = ours, {}, {}
+    (unstored,) = objects.unstored(git, ours)
+    held = f"\n\n{objects.trailer(unstored)}" if unstored else ""
+    for child in children:
+        fetch_commit(git, child.git_dir, child.commit, _CHILDREN + child.name)
+        missing = _not_held(git, child.commit)
+        tree, conflicting = _merged_tree(git, tip, child.commit)
+        conflicting += _replacing(git, tip, missing)
+        if conflicting:
+            conflicts[child.name] = list(dict.fromkeys(conflicting))
+            continue
+        if missing:
+            lost[child.name] = _named(missing)
+        if tree != _tree_of(git, tip):
+            tip = _commit(git, tree, tip, child, held)
+    if tip != ours:
+        git.run("update-ref", MERGED, tip)
+        git.run("repack", "-d", "-q")
+        checkpoint.make_durable(git)
+    return Merged(tip, conflicts, lost)
+
+
+def _not_held(git: Git, commit: str) -> dict[bytes, Unstored]:
+    """What the workspace of a child has and its checkpoint has not; it says so itself."""
+    (found,) = objects.unstored(git, commit)
+    return {path: thing for path, thing in found.items() if thing.why != CACHE}
+
+
+def _replacing(git: Git, tip: str, missing: Mapping[bytes, Unstored]) -> list[str]:
+    """Our files that would be gone, for the child has something of their names that can't be brought over."""
+    if not missing:
+        return []
+    held = map(names.unstored, objects.tree(git, tip))
+    return [
+        names.shown(path)
+        for path in held
+        if path in missing or not missing.keys().isdisjoint(names.parents([path]))
+    ]
+
+
+def _named(missing: Mapping[bytes, Unstored]) -> list[str]:
+    shown = [f"{_shown(path, missing[path])} ({missing[path].why})" for path in sorted(missing)[:NAMED]]
+    return shown + [f"... and {len(missing) - NAMED} more"] * (len(missing) > NAMED)
+
+
+def _shown(path: bytes, thing: Unstored) -> str:
+    return names.shown(path + b"/" if thing.mode == DIRECTORY_MODE else path)
+
+
+def _remove_half_written(objects_dir: Path) -> None:
+    """Loose objects that a killed git was about to name; nothing but a merge makes loose ones."""
+    for path in objects_dir.glob("??/tmp_obj_*"):
+        path.unlink(missing_ok=True)
+
+
+def _merged_tree(git: Git, ours: str, theirs: str) -> tuple[str, list[str]]:
+    """The tree of both, or the files that do not fit, as a person reads their names."""
+    status, out, said = git.ask(
+        "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs
+    )
+    if status not in (0, 1) or not out:
+        reason = said or f"it ended with status {status}"
+        raise StorageError(
+            f"git merge-tree failed: {reason}", where=str(git.git_dir), fix="git 2.38 or newer is needed"
+        )
+    tree, *conflicting = out.rstrip(b"\0").split(b"\0")
+    shown = [names.shown(path) for path in dict.fromkeys(conflicting) if path]
+    return tree.decode("ascii"), shown if status else []
+
+
+def _tree_of(git: Git, commit: str) -> str:
+    return git.run("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}").decode("ascii").strip()
+
+
+def _commit(git: Git, tree: str, ours: str, child: Theirs, held: str) -> str:
+    """`held`: what no checkpoint of ours could hold, as every checkpoint says at its end."""
+    message = f"Work of {child.name}{held}"
+    made = git.run("commit-tree", tree, "-p", ours, "-p", child.commit, "-m", message)
+    return made.decode("ascii").strip()
+
+
+def fetch_commit(git: Git, repository: Path, commit: str, reference: str, *options: str) -> None:
+    """Copies a commit of another repository of checkpoints, and calls it `reference` here."""
+    objects.checked(commit, git)
+    if not repository.is_dir():
+        message = "the repository of checkpoints is missing"
+        raise StorageError(message, where=str(repository), fix="put it back from a backup")
+    require_files(repository)
+    git.run(
+        "fetch",
+        "--quiet",
+        *options,
+        *COPYING,
+        repository,
+        f"+{commit}:{reference}",
+    )

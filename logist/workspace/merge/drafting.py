@@ -1,0 +1,280 @@
+"""The commits of a merge, made in a repository of its own that borrows from both sides and changes neither."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from logist.errors import Refused, StorageError
+from logist.workspace.checkpoint import objects
+from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, Entry
+from logist.workspace.files import names
+from logist.workspace.git import Git
+from logist.workspace.merge.selecting import Selected
+from logist.workspace.merge.target import Person, Target
+
+SCRATCH = "logist-publishing"
+"""In the job's repository; whatever a killed command has left of it is thrown away."""
+
+ATTRIBUTES = "* !filter !ident !working-tree-encoding\n"
+"""A workspace holds contents as they are in git: only the ends of lines are to be as the repository wants them."""
+
+RULES = (b".gitignore", b".gitattributes")
+
+MOST_PATCH = 1_000_000
+"""Bytes of a difference that are shown."""
+
+
+class Words(NamedTuple):
+    """What a commit says: its first line, and the job."""
+
+    subject: str
+    job: str
+
+    def text(self, before: str = "") -> str:
+        subject = " ".join(f"{before}{self.subject}".split()) or self.job
+        return f"{subject}\n\n{trailer(self.job)}\n"
+
+
+def trailer(job: str) -> str:
+    """The line by which the commits of a job are known."""
+    return f"Logist-Job: {job}"
+
+
+class FileChange(NamedTuple):
+    """A file that goes in; lines are None of what is not text."""
+
+    path: str
+    added: int | None
+    deleted: int | None
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The repository in which commits are made."""
+
+    git: Git
+    tree: Path
+    """A work tree for it."""
+
+
+@contextmanager
+def scratch(
+    job: Git, target: Target, author: Person, seconds: int, *, beside: bool = True
+) -> Iterator[Scratch]:
+    """Such a repository; gone when the block is left. `seconds`: the time of its commits, since 1970.
+
+    `beside`: it lies in the job's repository, whose lock the caller holds; else among the temporary files.
+    """
+    folder = job.git_dir / SCRATCH if beside else Path(tempfile.mkdtemp(prefix="logist-")).resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    tree = folder / "tree"
+    tree.mkdir(mode=0o700, parents=True)
+    when = f"@{seconds} +0000"
+    own = {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", author.name), ("EMAIL", author.email), ("DATE", when))
+    }
+    git = Git(folder / "repository", job.path, variables=tuple(own.items()))
+    try:
+        _make(git, job, target)
+        yield Scratch(git, tree)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make(git: Git, job: Git, target: Target) -> None:
+    git.git_dir.mkdir(mode=0o700)
+    tip = objects.tip(job) or ""
+    git.run(
+        "init",
+        "--quiet",
+        "--bare",
+        "--template=",
+        f"--object-format={'sha256' if len(tip) == 64 else 'sha1'}",
+    )
+    info = git.git_dir / "objects" / "info"
+    info.mkdir(exist_ok=True)
+    borrowed = (target.common / "objects", job.git_dir / "objects")
+    (info / "alternates").write_bytes(b"".join(_alternate(path) for path in borrowed))
+    (git.git_dir / "info").mkdir(exist_ok=True)
+    (git.git_dir / "info" / "attributes").write_text(ATTRIBUTES, "ascii")
+    for name in ("shallow", "info/exclude"):
+        if (target.common / name).is_file():
+            shutil.copyfile(target.common / name, git.git_dir / name)
+
+
+def _alternate(path: Path) -> bytes:
+    """A line of that file; quoted, for a path may hold anything."""
+    raw = os.fsencode(path.resolve()).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"' + raw + b'"\n'
+
+
+def conversions(target: Target) -> list[str]:
+    """What the user has set for the ends of lines, as arguments of git."""
+    kept = [name for name in ("core.autocrlf", "core.eol") if target.settings.get(name)]
+    return [part for name in kept for part in ("-c", f"{name}={target.settings[name]}")]
+
+
+def tree_of_work(
+    made: Scratch, job: Git, target: Target, base: str | None, selected: Selected, final: str
+) -> str:
+    """The tree of the job's commit: that of `base` with the changes that are selected, git-ignored files left out."""
+    git = made.git
+    inside: list[str | Path] = [f"--work-tree={made.tree}", *conversions(target), "-c", "core.fsync=none"]
+    if base is not None:
+        git.run("read-tree", base)
+    rules = _spread(made, job, selected, final)
+    excludes = target.settings.get("core.excludesfile", "")
+    own = ["-c", f"core.excludesFile={excludes}"] if os.path.isabs(excludes) else []
+    listed = git.run(*inside, *own, "ls-files", "--others", "--ignored", "--exclude-standard", "-z")
+    for path in filter(None, listed.split(b"\0")):
+        if selected.changes.pop(path, None) is not None:
+            selected.left_out[path] = "git-ignored"
+    there = {path: entry for path, entry in selected.changes.items() if entry is not None}
+    _fill(made, job, {path: entry for path, entry in there.items() if path not in rules})
+    gone = [path for path in selected.changes if path not in there]
+    git.feed(_listed(gone), *inside, "update-index", "-z", "--force-remove", "--stdin")
+    git.feed(_listed(there), *inside, "update-index", "-z", "--add", "--replace", "--stdin")
+    return git.run("write-tree").decode("ascii").strip()
+
+
+def _spread(made: Scratch, job: Git, selected: Selected, final: str) -> set[bytes]:
+    """Writes what tells git how to read a work tree, and the names alone of all else; returns the paths of the former."""
+    found = {names.unstored(stored): entry for stored, entry in objects.tree(job, final).items()}
+    rules = {
+        path: entry
+        for path, entry in found.items()
+        if path.rpartition(b"/")[2] in RULES and entry.mode != LINK_MODE and path not in selected.left_out
+    }
+    _fill(made, job, rules)
+    for path, entry in selected.changes.items():
+        if entry is not None and path not in rules:
+            _write(_place(made, path), Entry(FILE_MODE, ""), iter(()))
+    return set(rules)
+
+
+def _fill(made: Scratch, job: Git, wanted: dict[bytes, Entry]) -> None:
+    """Writes files with all that is in them."""
+    paths = sorted(wanted)
+    with objects.contents(job, [wanted[path].id for path in paths]) as each:
+        for path, pieces in zip(paths, each, strict=True):
+            _write(_place(made, path), wanted[path], pieces)
+
+
+def _place(made: Scratch, path: bytes) -> bytes:
+    return os.path.join(os.fsencode(made.tree), path)
+
+
+def _write(place: bytes, entry: Entry, pieces: Iterator[bytes]) -> None:
+    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+    with suppress(FileNotFoundError):
+        os.unlink(place)
+    if entry.mode == LINK_MODE:
+        os.symlink(b"".join(pieces), place)
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    mode = 0o700 if entry.mode == PROGRAM_MODE else 0o600
+    with open(os.open(place, flags, mode), "wb") as file:
+        file.writelines(pieces)
+
+
+def _listed(paths: Iterable[bytes]) -> bytes:
+    return b"".join(path + b"\0" for path in paths)
+
+
+def commit(git: Git, tree: str, parents: Sequence[str], text: str) -> str:
+    """A commit; the same input gives the same one."""
+    above = [part for parent in parents for part in ("-p", parent)]
+    return git.feed(text.encode("utf-8", "backslashreplace"), "commit-tree", tree, *above).decode().strip()
+
+
+def tree_of(git: Git, commit: str) -> str:
+    return git.run("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}").decode("ascii").strip()
+
+
+def is_ancestor(git: Git, older: str, newer: str) -> bool:
+    return git.ask("merge-base", "--is-ancestor", older, newer)[0] == 0
+
+
+def first_parent(git: Git, commit: str) -> str | None:
+    """The commit that it comes after on its branch."""
+    status, found, _ = git.ask("rev-parse", "--verify", "--quiet", f"{commit}^1")
+    return found.decode("ascii").strip() if status == 0 else None
+
+
+def brought_in_by(git: Git, commit: str, head: str) -> str:
+    """The commit on the branch at `head` that has `commit` first in its past: a merge, or itself."""
+    line = git.run("rev-list", "--first-parent", head, f"^{commit}").split()
+    after = set(git.run("rev-list", "--ancestry-path", head, f"^{commit}").split())
+    having = [each.decode("ascii") for each in line if each in after]
+    return having[-1] if having and first_parent(git, having[-1]) != commit else commit
+
+
+def is_same(git: Git, one: str, other: str) -> bool:
+    """Whether two commits have the same tree, past and message, whoever made them, and when."""
+
+    def told(commit: str) -> tuple[list[bytes], bytes]:
+        head, _, message = git.run("cat-file", "commit", commit).partition(b"\n\n")
+        return [line for line in head.split(b"\n") if line.startswith((b"tree ", b"parent "))], message
+
+    return told(one) == told(other)
+
+
+def merged_tree(git: Git, ours: str, theirs: str, target: Target) -> tuple[str, list[str]]:
+    """The tree of both, and the files in which they do not fit. Raises Refused where they have nothing in common."""
+    options = ["--write-tree", "--name-only", "--no-messages", "-z"]
+    status, out, said = git.ask("merge-tree", *options, ours, theirs)
+    if "unrelated histories" in said:
+        fix = "check out the branch that the job began from, then run the command again; or --branch, and merge by hand"
+        message = "what is checked out there has nothing in common with what the job began from"
+        raise Refused(message, where=str(target.place), fix=fix)
+    if status not in (0, 1) or not out:
+        reason = said or f"it ended with status {status}"
+        fix = "git 2.38 or newer is needed"
+        raise StorageError(f"git merge-tree failed: {reason}", where=str(git.git_dir), fix=fix)
+    tree, *conflicting = out.rstrip(b"\0").split(b"\0")
+    shown = [names.shown(path) for path in dict.fromkeys(conflicting) if path]
+    return tree.decode("ascii"), shown if status else []
+
+
+def file_changes(git: Git, before: str, after: str) -> list[FileChange]:
+    """The files that differ, by path."""
+    fields = git.run("diff-tree", "-r", "-z", "--numstat", "--no-renames", before, after, "--").split(b"\0")
+    found = []
+    for line in filter(None, fields):
+        added, deleted, path = line.split(b"\t", 2)
+        counts = (None, None) if added == b"-" else (int(added), int(deleted))
+        found.append(FileChange(names.shown(path), *counts))
+    return found
+
+
+def patch(git: Git, before: str, after: str) -> tuple[str, bool]:
+    """The differences as a patch, and whether it is whole."""
+    options = ("-p", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+    with git.streaming("diff-tree", *options, before, after, "--") as process:
+        assert process.stdout is not None
+        said = process.stdout.read(MOST_PATCH + 1)
+        while process.stdout.read(1 << 20):
+            pass
+    return said[:MOST_PATCH].decode("utf-8", "backslashreplace"), len(said) <= MOST_PATCH
+
+
+def borrowing(target: Target, made: Scratch) -> Git:
+    """git on the target, which sees the new commits as well without having them."""
+    extra = (
+        ("GIT_ALTERNATE_OBJECT_DIRECTORIES", os.fsdecode(_alternate(made.git.git_dir / "objects")).strip()),
+    )
+    return replace(target.git, variables=(*target.git.variables, *extra))
+
+
+def empty_tree(git: Git) -> str:
+    """The name of a tree with nothing in it."""
+    return git.feed(b"", "hash-object", "-t", "tree", "-w", "--stdin").decode("ascii").strip()

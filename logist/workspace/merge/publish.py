@@ -1,0 +1,377 @@
+"""One merge, from the work of a job to the branch that is checked out; begun again after any kill, it is one merge."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import quote
+from typing import Literal, NamedTuple
+
+from logist.errors import Refused, StorageError, UsageError
+from logist.workspace import source
+from logist.workspace.checkpoint import objects
+from logist.workspace.git import GIT_PATH, Git, unnamed
+from logist.workspace.merge import drafting, refs, selecting, staging, worktree
+from logist.workspace.merge.drafting import FileChange, Scratch, Words
+from logist.workspace.merge.refs import Update
+from logist.workspace.merge.staging import Move
+from logist.workspace.merge.target import Person, Target, require_idle
+
+MODES = ("merge", "branch", "look")
+"""Merge it; only make the branch; change nothing, and tell what a merge would do."""
+
+_AUTHORED = re.compile(rb"> (\d{1,11}) [+-]\d{4}$")
+"""When a commit was made, at the end of its author's line; in seconds since 1970."""
+
+How = Literal["fast_forward", "merge", "already", "nothing", "conflict", "branch"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a job has done, as its repository of checkpoints holds it."""
+
+    job_id: str
+    title: str
+    git: Git
+    base: str
+    """The checkpoint it began with."""
+    commit: str
+    """The one it ended with."""
+    previous: str | None
+    """The commit by which work of this job went in before."""
+    author: Person
+    """Who makes the commits where nobody is set up for it."""
+    seconds: int
+    """The time of the commits, since 1970: it must be the same when it is begun again."""
+    now: int
+    """The time it is, for the log of references."""
+    jobs_dir: Path
+    """Where jobs lie: no work of theirs."""
+    recorded: tuple[str, ...] = ()
+    """All commits of the job that its history names."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What came of it, or would."""
+
+    place: Path
+    into: str
+    branch: str
+    how: How
+    commit: str | None = None
+    """The work of the job."""
+    before: str | None = None
+    """What was checked out before, and after it."""
+    after: str | None = None
+    files: tuple[FileChange, ...] = ()
+    left_out: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    revert: str = ""
+    """The command that takes it back."""
+    blocked: Refused | None = None
+    """Of a look: what keeps it from being done."""
+    patch: str = ""
+    whole: bool = True
+    """Whether the patch is all of it."""
+
+
+def publish(work: Work, target: Target, mode: str, *, patch: bool = False) -> Published:
+    """Merges the work into what is checked out in `target`, whose lock the caller holds where anything may change.
+
+    A conflict is told and changes nothing. Raises Refused where git is in the middle of something there, files are
+    in the way or changed, or the commit that the job began from is gone; StorageError.
+    """
+    try:
+        return _publish(work, target, mode, patch=patch)
+    except OSError as error:
+        name = os.fsdecode(error.filename or b"") if not isinstance(error.filename, int) else ""
+        where = str(target.place / name)
+        fix = "check the disk, the space on it and who owns the repository, then run the command again"
+        raise StorageError(error.strerror or str(error), where=where, fix=fix) from error
+
+
+class Brought(NamedTuple):
+    """The commit on the branch of a job in a repository of the user."""
+
+    commit: str
+    parent: str | None
+    seconds: int
+    """The time that it names for its author: that of the last interaction before the merge."""
+
+
+def find_commit(place: Path, job_id: str, path: str = GIT_PATH) -> Brought | None:
+    """The commit at the end of `logist/<job>` in the repository at `place`; None where the job made none.
+
+    Nothing is written, and nothing that the repository sets up is run.
+    """
+    try:
+        found = source.resolve(place)
+    except UsageError:
+        return None
+    git = Git(found / ".git" if (found / ".git").exists() else found, path)
+    status, name, _ = git.ask("rev-parse", "--verify", "--quiet", f"refs/heads/logist/{job_id}^{{commit}}")
+    if status:
+        return None
+    commit = name.decode("ascii").strip()
+    head, _, message = git.run("cat-file", "commit", commit).partition(b"\n\n")
+    if drafting.trailer(job_id).encode() not in message.splitlines():
+        return None
+    fields = dict(line.split(b" ", 1) for line in reversed(head.split(b"\n")) if b" " in line)
+    made = _AUTHORED.search(fields.get(b"author", b""))
+    if made is None:
+        return None
+    parent = fields[b"parent"].decode("ascii", "replace") if b"parent" in fields else None
+    return Brought(commit, parent, int(made[1]))
+
+
+def _publish(work: Work, target: Target, mode: str, *, patch: bool) -> Published:
+    if mode != "look":
+        worktree.take_away_leftovers(target)
+    branch = f"refs/heads/logist/{work.job_id}"
+    if target.branch == branch:
+        fix = "check out the branch that it is to be merged into"
+        raise Refused("the branch of the job itself is checked out", where=str(target.place), fix=fix)
+    author = target.person(work.author)
+    with drafting.scratch(work.git, target, author, work.seconds, beside=mode != "look") as made:
+        drafted = _drafted(work, target, made)
+        found = _looked(work, target, made, drafted, mode, patch=patch)
+        if found.commit is None:
+            return found
+        if mode == "look":
+            return replace(_of_a_look(found, target), blocked=_obstacle(work, target, made, found))
+        if mode == "branch":
+            with worktree.at_work(target, work.job_id, index=False):
+                with _branches(work, target, made, replace(found, after=None)) as move:
+                    move()
+                _flush_branches(target)
+            return replace(found, how="branch", before=None, after=None, revert="")
+        if found.how in ("already", "conflict"):
+            return found
+        require_idle(target)
+        with worktree.at_work(target, work.job_id, index=target.top is not None):
+            _require_unmoved(target)
+            ready = staging.stage(_move(target, made, found), target.git.git_dir) if target.top else None
+            with _branches(work, target, made, found) as move:
+                if ready is not None:
+                    worktree.apply(ready)
+                move()
+            _flush_branches(target)
+        return found
+
+
+def _of_a_look(found: Published, target: Target) -> Published:
+    """The same without commits that only the scratch repository has, nor a command that takes them back."""
+    if found.how == "already":
+        return found
+    commit = found.commit if found.commit is not None and target.has(found.commit) else None
+    return replace(found, commit=commit, after=None, revert="")
+
+
+def _require_unmoved(target: Target) -> None:
+    """Raises Refused where somebody has committed, or checked out another branch, just now."""
+    now = target.looked_at_again()
+    if (now.branch, now.head) != (target.branch, target.head):
+        message = "what is checked out there has changed just now"
+        raise Refused(message, where=str(target.place), fix="run the command again")
+
+
+@dataclass(frozen=True)
+class _Draft:
+    commit: str | None
+    """None where nothing was changed."""
+    parent: str | None
+    selected: selecting.Selected
+
+
+def _drafted(work: Work, target: Target, made: Scratch) -> _Draft:
+    """The one commit of the job."""
+    parent = _parent(work, target)
+    selected = selecting.select(work.git, work.base, work.commit, _reserved(work, target))
+    base = work.base if target.has(work.base) else None
+    tree = drafting.tree_of_work(made, work.git, target, base, selected, work.commit)
+    if parent is not None and tree == drafting.tree_of(made.git, parent):
+        return _Draft(work.previous if parent == work.previous else None, parent, selected)
+    if parent is None and not objects.tree(made.git, tree):
+        return _Draft(None, None, selected)
+    text = Words(work.title, work.job_id).text()
+    commit = drafting.commit(made.git, tree, [parent] if parent else [], text)
+    return _Draft(commit, parent, selected)
+
+
+def _parent(work: Work, target: Target) -> str | None:
+    """What the commit of the job comes after: its earlier one where that went in, else what the job began from."""
+    if work.previous is not None and target.contains(work.previous):
+        return work.previous
+    if target.has(work.base):
+        return work.base
+    if not objects.tree(work.git, work.base):
+        return None  # it began with nothing
+    short = work.base[:12]
+    message = f"it does not have the commit {short} any more that the job began from"
+    raise Refused(message, where=str(target.place), fix="name the repository that has it: --repo DIR")
+
+
+def _reserved(work: Work, target: Target) -> bytes | None:
+    if target.top is None:
+        return None
+    try:
+        return os.fsencode(work.jobs_dir.resolve().relative_to(target.top.resolve()))
+    except ValueError:
+        return None
+
+
+def _looked(work: Work, target: Target, made: Scratch, draft: _Draft, mode: str, *, patch: bool) -> Published:
+    """What a merge comes to: its commits, in the scratch repository."""
+    left_out = tuple(selecting.shown(draft.selected.left_out))
+    found = Published(
+        target.place, target.into, f"logist/{work.job_id}", "nothing", left_out=left_out, before=target.head
+    )
+    if draft.commit is None:
+        return found
+    git, commit, head = made.git, draft.commit, target.head
+    begin = draft.parent or drafting.empty_tree(git)
+    if commit == work.previous:
+        begin = commit
+    found = replace(found, commit=commit, files=tuple(drafting.file_changes(git, begin, commit)))
+    if patch:
+        text, whole = drafting.patch(git, begin, commit)
+        found = replace(found, patch=text, whole=whole)
+    if head is not None and drafting.is_ancestor(git, commit, head):
+        return replace(found, how="already", after=head, revert=_revert_of(target, git, commit))
+    if head is None or drafting.is_ancestor(git, head, commit):
+        return replace(
+            found, how="fast_forward", after=commit, revert=_revert(target, commit, "fast_forward")
+        )
+    if mode == "branch":
+        return found
+    tree, conflicts = drafting.merged_tree(git, head, commit, target)
+    if conflicts:
+        return replace(found, how="conflict", conflicts=tuple(conflicts))
+    text = Words(work.title, work.job_id).text(f"Merge job {work.job_id}: ")
+    merged = drafting.commit(git, tree, [head, commit], text)
+    return replace(found, how="merge", after=merged, revert=_revert(target, merged, "merge"))
+
+
+def _revert(target: Target, commit: str, how: str) -> str:
+    place = quote(str(target.place))
+    if target.top is None:
+        before = target.head or ""
+        return f"git -C {place} update-ref {target.branch or 'HEAD'} {before} {commit}".replace("  ", " ")
+    return f"git -C {place} revert --no-edit {'-m 1 ' if how == 'merge' else ''}{commit}"
+
+
+def _revert_of(target: Target, git: Git, commit: str) -> str:
+    """The command that takes back what is in already; "" where there is none that takes back only this."""
+    assert target.head is not None
+    merged = drafting.brought_in_by(git, commit, target.head)
+    if target.top is not None:
+        return _revert(target, merged, "fast_forward" if merged == commit else "merge")
+    if merged != target.head:
+        return ""
+    before = drafting.first_parent(git, merged)
+    return _revert(replace(target, head=before), merged, "merge") if before else ""
+
+
+def _move(target: Target, made: Scratch, found: Published) -> Move:
+    assert found.after is not None
+    head = target.head or drafting.empty_tree(made.git)
+    before = objects.tree(made.git, target.head) if target.head else {}
+    after = objects.tree(made.git, found.after)
+    return Move(target, drafting.borrowing(target, made), before, after, head, found.after)
+
+
+def _obstacle(work: Work, target: Target, made: Scratch, found: Published) -> Refused | None:
+    """What keeps it from being done; all of it is tried beside the target."""
+    if found.how not in ("fast_forward", "merge"):
+        return None
+    try:
+        require_idle(target)
+        _free_branch(work, target, made, found)
+        if target.top is not None:
+            staging.stage(_move(target, made, found), made.tree.parent)
+    except Refused as error:
+        return error
+    return None
+
+
+@contextmanager
+def _branches(work: Work, target: Target, made: Scratch, found: Published) -> Iterator[Callable[[], None]]:
+    """Gives what moves the branch of the job, and what is checked out where there is an `after`, at once.
+
+    Everything they need is durable in the target by then, and nobody else moves them meanwhile. Raises Refused.
+    """
+    assert found.commit is not None
+    old = _free_branch(work, target, made, found)
+    moved = [Update(f"refs/heads/{found.branch}", found.commit, old)] if old != found.commit else []
+    moved += [Update(refs.HEAD, found.after, target.head)] if found.after else []
+    refs.require_free(target, moved)
+    wanted = [found.commit, *([found.after] if found.after else [])]
+    held = [name for name in (target.head, work.base, work.previous) if name and target.has(name)]
+    revisions = "\n".join([*wanted, "--not", *held, ""]).encode("ascii")
+    _send(made.git, target.git, revisions)
+    worktree.flush_folder(target.common / "objects" / "pack")
+    reason = f"logist job merge --job {work.job_id}"
+    with refs.prepared(target, _logged(work, target), moved, reason) as move:
+        yield move
+
+
+def _flush_branches(target: Target) -> None:
+    heads = target.common / "refs" / "heads"
+    for folder in (heads / "logist", heads, (target.common / (target.branch or "HEAD")).parent):
+        worktree.flush_folder(folder)
+    worktree.flush_folder(target.git.git_dir)
+
+
+def _send(origin: Git, to: Git, revisions: bytes) -> None:
+    """Gives a repository the objects of these commits, as one pack."""
+    with unnamed() as asked:
+        asked.write(revisions)
+        asked.seek(0)
+        with (
+            origin.streaming("pack-objects", "--revs", "--stdout", "-q", stdin=asked) as packing,
+            to.streaming("index-pack", "--stdin", "--fix-thin", stdin=subprocess.PIPE) as indexing,
+        ):
+            assert packing.stdout is not None
+            assert indexing.stdin is not None
+            assert indexing.stdout is not None
+            shutil.copyfileobj(packing.stdout, indexing.stdin, 1 << 20)
+            indexing.stdin.close()
+            indexing.stdout.read()
+
+
+def _free_branch(work: Work, target: Target, made: Scratch, found: Published) -> str | None:
+    """What the branch of the job is now. Raises Refused where it is somebody else's, or is checked out."""
+    name = f"refs/heads/{found.branch}"
+    git = made.git
+    listed = target.git.run("for-each-ref", "--format=%(objectname) %(worktreepath)", name).rstrip(b"\n")
+    tip, _, checked_out = listed.decode("utf-8", "replace").partition(" ")
+    if not tip or tip == found.commit:
+        return tip or None
+    ours = (
+        tip in (work.previous, *work.recorded)
+        or drafting.is_same(git, tip, found.commit or tip)
+        or (target.head is not None and drafting.is_ancestor(git, tip, target.head))
+    )
+    if not ours or checked_out:
+        what = f"is checked out in {checked_out}" if checked_out else "holds other commits"
+        fix = f"git -C {quote(str(target.place))} branch -m {found.branch} OTHER-NAME"
+        raise Refused(f"the branch {found.branch} {what}", where=str(target.place), fix=fix)
+    return tip
+
+
+def _logged(work: Work, target: Target) -> Git:
+    """git with the name and the time that its log of references is to tell."""
+    name, email = target.person(work.author)
+    who = (
+        ("GIT_COMMITTER_NAME", name),
+        ("GIT_COMMITTER_EMAIL", email),
+        ("GIT_COMMITTER_DATE", f"@{work.now} +0000"),
+    )
+    return replace(target.git, variables=(*target.git.variables, *who))

@@ -1,0 +1,142 @@
+"""Moving branches: git holds the locks of all of them first, and moves them when the files are in their places."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from logist.errors import Refused, StorageError
+from logist.workspace.git import Git
+from logist.workspace.merge.target import Target
+
+MARKER = "logist-merge"
+"""In the repository while work is merged into it: whose lock it is, and which locks a git of ours takes."""
+HEAD = "HEAD"
+PROMPT_SECONDS = 10
+"""In which git takes its locks, once it was asked to."""
+
+
+class Update(NamedTuple):
+    """A reference that is to move."""
+
+    name: str
+    new: str
+    old: str | None
+    """None is: it must not be there."""
+
+
+@contextmanager
+def prepared(
+    target: Target, git: Git, updates: Sequence[Update], reason: str
+) -> Iterator[Callable[[], None]]:
+    """Holds the locks of these references, and gives what moves them all.
+
+    Raises Refused where another git holds one, or has moved it.
+    """
+    if not updates:
+        yield lambda: None
+        return
+    marker = target.git.git_dir / MARKER
+    _claim(target, marker, updates)
+    lines = [f"update {each.name} {each.new} {each.old or '0' * len(each.new)}" for each in updates]
+    ready, asked = False, None
+    try:
+        with git.streaming("update-ref", "-m", reason, "--stdin", stdin=subprocess.PIPE) as process:
+            asked = process
+            ready = _say(process, ["start", *lines, "prepare"], "prepare: ok")
+            if ready:
+                try:
+                    yield lambda: _commit(target, process)
+                except BaseException:
+                    with suppress(OSError):
+                        _say(process, ["abort"], "abort: ok")
+                    raise
+    except StorageError as error:
+        if ready or (asked is not None and asked.returncode < 0):
+            raise  # of a git that was killed the locks are ours still
+        _write(marker, [])  # what lies there now is another's
+        _refuse(target, error)
+
+
+def _say(process: subprocess.Popen[bytes], lines: Sequence[str], answer: str) -> bool:
+    """Whether git comes to give this answer."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(os.fsencode("".join(f"{line}\n" for line in lines)))
+    process.stdin.flush()
+    return any(line.strip() == answer.encode("ascii") for line in process.stdout)
+
+
+def _commit(target: Target, process: subprocess.Popen[bytes]) -> None:
+    if not _say(process, ["commit"], "commit: ok"):
+        fix = "check the disk and the space on it, then run the command again"
+        raise StorageError("git could not move the branch", where=str(target.place), fix=fix)
+
+
+def _refuse(target: Target, error: StorageError) -> NoReturn:
+    where = str(target.place)
+    if "File exists" in error.message:
+        held = next((part for part in error.message.split("'") if part.endswith(".lock")), where)
+        _held(held)
+    if "but expected" in error.message or "already exists" in error.message:
+        message = "what is checked out there, or the branch of the job, has changed just now"
+        raise Refused(message, where=where, fix="run the command again") from None
+    raise error
+
+
+def _held(lock: str) -> NoReturn:
+    fix = "wait until it has ended; if none is at work, remove that file"
+    raise Refused("another git is at work there, or was killed", where=lock, fix=fix) from None
+
+
+def _locks(target: Target, updates: Sequence[Update]) -> list[Path]:
+    """The files by which git locks them."""
+    locks = [target.common / f"{each.name}.lock" for each in updates if each.name != HEAD]
+    if any(each.name == HEAD for each in updates):
+        locks.append(target.git.git_dir / "HEAD.lock")
+        locks += [target.common / f"{target.branch}.lock"] if target.branch else []
+    return locks
+
+
+def require_free(target: Target, updates: Sequence[Update]) -> None:
+    """Raises Refused where another git holds one of them."""
+    for lock in _locks(target, updates):
+        if os.path.lexists(lock):
+            _held(str(lock))
+
+
+def _claim(target: Target, marker: Path, updates: Sequence[Update]) -> None:
+    """Writes down which locks git takes now, so that they are known for ours if all is killed. Raises Refused."""
+    require_free(target, updates)
+    new = [b"new " + each.new.encode("ascii") for each in updates]
+    _write(marker, [*new, *(b"lock " + os.fsencode(lock) for lock in _locks(target, updates))])
+
+
+def _write(marker: Path, lines: Sequence[bytes]) -> None:
+    """Adds these to the first line, each after a zero; in place, for the lock of the index is another name of the file."""
+    with open(marker, "r+b") as file:
+        first = file.readline().rstrip(b"\n")
+        file.seek(0)
+        file.truncate()
+        file.write(b"\0".join([first + b"\n", *lines]))
+
+
+def take_away_locks(marker: Path) -> None:
+    """Removes the locks of references that a killed git of ours has left, and no other's.
+
+    They were free when the marker was written, and hold nothing, or what ours was to write.
+    """
+    try:
+        begun, lines = os.stat(marker).st_mtime_ns, marker.read_bytes().split(b"\0")[1:]
+    except FileNotFoundError:
+        return
+    new = [line[4:] for line in lines if line.startswith(b"new ")]
+    for lock in [os.fsdecode(line[5:]) for line in lines if line.startswith(b"lock ")]:
+        with suppress(FileNotFoundError):
+            late = os.lstat(lock).st_mtime_ns - begun
+            if 0 <= late <= PROMPT_SECONDS * 10**9 and Path(lock).read_bytes().strip() in [b"", *new]:
+                os.unlink(lock)

@@ -1,0 +1,92 @@
+"""What of a job's work goes into a user's repository, and what is left out of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from logist.workspace.checkpoint import objects
+from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, Entry, Tree
+from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Unstored
+from logist.workspace.files import names
+from logist.workspace.git import Git
+
+NAMED = 50
+"""Of what is left out."""
+
+_UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+"""Characters that some file systems pass over in names."""
+
+
+class Selected(NamedTuple):
+    """What goes in, by the path in the work tree; None is gone."""
+
+    changes: dict[bytes, Entry | None]
+    left_out: dict[bytes, str]
+    """Why, by path."""
+
+
+def select(git: Git, base: str, commit: str, reserved: bytes | None) -> Selected:
+    """The work between two checkpoints of the repository `git`.
+
+    `reserved`: a directory, where the work tree holds it, whose files are nobody's work (that of the jobs).
+    Git-ignored files are still among the changes.
+    """
+    (unstored,) = objects.unstored(git, commit)
+    before, after = _plain(objects.tree(git, base)), _plain(objects.tree(git, commit))
+    submodules = {path for path, entry in before.items() if entry.mode == GITLINK_MODE}
+    kept = {path: thing for path, thing in unstored.items() if thing.why != CACHE}
+    changes: dict[bytes, Entry | None] = {}
+    left_out = {path: thing.why for path, thing in kept.items()}
+    for path in sorted(before.keys() | after.keys()):
+        if before.get(path) == after.get(path) or _is_kept(path, kept):
+            continue
+        why = _unwanted(path, after.get(path), submodules, reserved)
+        if why:
+            left_out[path] = why
+        else:
+            changes[path] = after.get(path)
+    return Selected(changes, left_out)
+
+
+def _plain(tree: Tree) -> Tree:
+    """By the names in the workspace, without the entries for empty directories, which git does not know."""
+    return {names.unstored(path): entry for path, entry in tree.items() if not names.is_placeholder(path)}
+
+
+def _is_kept(path: bytes, kept: dict[bytes, Unstored]) -> bool:
+    """Whether it may still be there, though no checkpoint holds it."""
+    if path in kept:
+        return True
+    above = names.parents([path]) if kept else set()
+    return any(each in kept and kept[each].mode == DIRECTORY_MODE for each in above)
+
+
+def _unwanted(path: bytes, entry: Entry | None, submodules: set[bytes], reserved: bytes | None) -> str:
+    """Why a change is left out, "" where it is not."""
+    if any(map(is_like_git, path.split(b"/"))):
+        return "part of a git repository"
+    if submodules & {path, *names.parents([path])}:
+        return "submodule"
+    if reserved is not None and (path == reserved or path.startswith(reserved + b"/")):
+        return "jobs of Logist"
+    last = path.rpartition(b"/")[2].lower()
+    if entry is not None and entry.mode == LINK_MODE and last == b".gitmodules":
+        return "a link in the place of a file that git reads"
+    return ""
+
+
+def is_like_git(name: bytes) -> bool:
+    """Whether any file system that git knows of takes a name for `.git`."""
+    text = _UNSEEN.sub("", name.decode("utf-8", "replace")).lower()
+    pieces = [piece.partition(":")[0].rstrip(" .") for piece in text.split("\\")]
+    return any(piece in (".git", "git~1") for piece in pieces)
+
+
+def shown(left_out: dict[bytes, str]) -> Iterator[str]:
+    """The same for people, each as `path (reason)`, and how many more there are."""
+    for path in sorted(left_out)[:NAMED]:
+        yield f"{names.shown(path)} ({left_out[path]})"
+    if len(left_out) > NAMED:
+        yield f"... and {len(left_out) - NAMED} more"

@@ -1,0 +1,289 @@
+"""Files into and out of the user's work tree, each by one swap: what the user saves meanwhile is never lost.
+
+What comes out of a swap is looked at; if it is not what was judged before, it goes back, and so does all else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from logist.workspace.files import beneath
+
+NOREPLACE, EXCHANGE = 1, 2
+"""The flags of renameat2."""
+_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
+"""What a file system says that does not have them."""
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Seen(NamedTuple):
+    """By what a file is known for the one that was judged, and not written since."""
+
+    device: int
+    inode: int
+    mode: int
+    size: int
+    modified: int
+    changed: int
+
+    def is_still(self, other: Seen | None) -> bool:
+        """The same, though it may have been renamed."""
+        return other is not None and self[:-1] == other[:-1]
+
+
+def seen(status: os.stat_result) -> Seen:
+    """What tells a file, of its status."""
+    return Seen(
+        status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    )
+
+
+def seen_at(parent: int, name: bytes) -> Seen | None:
+    """What lies there; None is nothing, or a directory."""
+    try:
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return None if stat.S_ISDIR(status.st_mode) else seen(status)
+
+
+class Meanwhile(Exception):
+    """Somebody has changed the file of this path since it was judged."""
+
+    def __init__(self, path: bytes) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class _Done(NamedTuple):
+    """A path that has its new state."""
+
+    path: bytes
+    store: int | None
+    """Where the former file is kept; None is beside it."""
+    kept: bytes
+    had: bool
+    """Whether there is a former file."""
+    placed: Seen | None
+    """What lies there now."""
+
+
+class Swaps:
+    """The swaps of one move; they can all be taken back. See `swaps`."""
+
+    def __init__(self, top: int, new: int, gone: int) -> None:
+        self.top, self.new, self.gone = top, new, gone
+        self.done: list[_Done] = []
+        self.made: list[list[bytes]] = []
+        """Directories."""
+
+    def take(self, path: bytes, judged: Seen | None) -> None:
+        """Takes a file away. Raises Meanwhile, OSError."""
+        try:
+            self._take(path, judged)
+        except OSError as error:
+            if error.errno not in beneath.GONE:
+                raise
+            if judged is not None:
+                raise Meanwhile(path) from None
+        self._prune(path.split(b"/")[:-1])
+
+    def _take(self, path: bytes, judged: Seen | None) -> None:
+        *above, name = path.split(b"/")
+        with beneath.directory(self.top, above) as parent:
+            found = seen_at(parent, name)
+            if found != judged:
+                raise Meanwhile(path)
+            if found is None:
+                return
+            store: int | None = self.gone
+            kept = b"%d" % len(self.done)
+            try:
+                rename(parent, name, self.gone, kept, NOREPLACE)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                store, kept = None, _unique()
+                rename(parent, name, parent, kept, NOREPLACE)
+            self.done.append(_Done(path, store, kept, True, None))
+            if not found.is_still(seen_at(parent if store is None else store, kept)):
+                raise Meanwhile(path)
+
+    def _prune(self, parts: list[bytes]) -> None:
+        """Removes the directories that hold nothing any more."""
+        with suppress(OSError):
+            for depth in range(len(parts), 0, -1):
+                with beneath.directory(self.top, parts[: depth - 1]) as parent:
+                    os.rmdir(parts[depth - 1], dir_fd=parent)
+
+    def place(self, path: bytes, judged: Seen | None) -> None:
+        """Puts the new file in its place. Raises Meanwhile, OSError."""
+        *above, name = path.split(b"/")
+        with self._made(above) as parent, beneath.directory(self.new, above) as folder:
+            if seen_at(parent, name) != judged:
+                raise Meanwhile(path)
+            if judged is None:
+                _remove_empty(parent, name)
+            try:
+                self._swap(path, folder, name, parent, judged, None)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                kept = _copied(folder, name, parent)
+                try:
+                    self._swap(path, parent, kept, parent, judged, kept)
+                except OSError:
+                    os.unlink(kept, dir_fd=parent)
+                    raise
+
+    def _swap(
+        self, path: bytes, folder: int, kept: bytes, parent: int, judged: Seen | None, beside: bytes | None
+    ) -> None:
+        name = path.rpartition(b"/")[2]
+        placed = seen_at(folder, kept)
+        try:
+            rename(folder, kept, parent, name, NOREPLACE if judged is None else EXCHANGE)
+        except (FileExistsError, FileNotFoundError):
+            if beside:
+                os.unlink(beside, dir_fd=parent)
+            raise Meanwhile(path) from None
+        store = None if beside else self.new
+        self.done.append(_Done(path, store, beside or path, judged is not None, placed))
+        if judged is not None and not judged.is_still(seen_at(folder, kept)):
+            raise Meanwhile(path)
+
+    @contextmanager
+    def _made(self, parts: Sequence[bytes]) -> Iterator[int]:
+        """A directory beneath the top, made where it is missing."""
+        descriptor = os.dup(self.top)
+        try:
+            for depth, part in enumerate(parts, 1):
+                with suppress(FileExistsError):
+                    os.mkdir(part, 0o777, dir_fd=descriptor)
+                    self.made.append(list(parts[:depth]))
+                below = beneath.open_directory(descriptor, part)
+                os.close(descriptor)
+                descriptor = below
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def take_back(self) -> None:
+        """Everything as it was, but for what somebody has changed since."""
+        while self.done:
+            with suppress(OSError):
+                self._take_back(self.done.pop())
+        for parts in reversed(self.made):
+            with suppress(OSError), beneath.directory(self.top, parts[:-1]) as parent:
+                os.rmdir(parts[-1], dir_fd=parent)
+
+    def _take_back(self, done: _Done) -> None:
+        *above, name = done.path.split(b"/")
+        with ExitStack() as stack:
+            parent = stack.enter_context(self._made(above))
+            store, kept = parent, done.kept
+            if done.store is not None:
+                *folders, kept = done.kept.split(b"/")
+                store = stack.enter_context(beneath.directory(done.store, folders))
+            if done.placed is None:
+                rename(store, kept, parent, name, NOREPLACE)
+            elif done.placed.is_still(seen_at(parent, name)):
+                if done.had:
+                    rename(store, kept, parent, name, EXCHANGE)
+                else:
+                    rename(parent, name, store, kept, NOREPLACE)
+                if done.store is None:
+                    os.unlink(kept, dir_fd=parent)
+
+    def forget(self) -> None:
+        """Lets go of what is kept beside the files."""
+        for done in self.done:
+            if done.store is None and done.had:
+                with suppress(OSError), beneath.directory(self.top, done.path.split(b"/")[:-1]) as parent:
+                    os.unlink(done.kept, dir_fd=parent)
+
+
+@contextmanager
+def swaps(top: Path, new: Path, gone: Path) -> Iterator[Swaps]:
+    """Swaps between the work tree `top` and the files in `new`; `gone` takes those that go.
+
+    When the block raises, they are taken back.
+    """
+    gone.mkdir(mode=0o700)
+    with beneath.root(top) as one, beneath.root(new) as two, beneath.root(gone) as three:
+        made = Swaps(one, two, three)
+        try:
+            yield made
+        except BaseException:
+            made.take_back()
+            raise
+        made.forget()
+
+
+def rename(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
+    """renameat2: two names change their files, or a name is given that nothing has yet. Raises OSError."""
+    number = errno.ENOSYS
+    if hasattr(_libc, "renameat2"):
+        if _libc.renameat2(source, old, folder, new, flag) == 0:
+            return
+        number = ctypes.get_errno()
+    if number not in _UNKNOWN:
+        raise OSError(number, os.strerror(number), os.fsdecode(new))
+    if flag == NOREPLACE:
+        os.link(old, new, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
+        os.unlink(old, dir_fd=source)
+        return
+    other = _unique()
+    os.rename(new, other, src_dir_fd=folder, dst_dir_fd=source)
+    rename(source, old, folder, new, NOREPLACE)
+    os.rename(other, old, src_dir_fd=source, dst_dir_fd=source)
+
+
+def _unique() -> bytes:
+    """A name that nothing has."""
+    return b".logist-" + secrets.token_hex(12).encode("ascii")
+
+
+def _copied(source: int, name: bytes, parent: int) -> bytes:
+    """A copy under another name, where a linked work tree lies on another file system than its repository."""
+    other = _unique()
+    status = os.stat(name, dir_fd=source, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        os.symlink(os.readlink(name, dir_fd=source), other, dir_fd=parent)
+        return other
+    descriptor = os.open(other, _NEW_FILE, stat.S_IMODE(status.st_mode), dir_fd=parent)
+    try:
+        with open(descriptor, "wb") as file:
+            with open(os.open(name, beneath.FILE, dir_fd=source), "rb") as staged:
+                shutil.copyfileobj(staged, file)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        os.unlink(other, dir_fd=parent)
+        raise
+    return other
+
+
+def _remove_empty(parent: int, name: bytes) -> None:
+    """Removes a directory of directories, if there is one: all files in it are gone by now."""
+    try:
+        folder = beneath.open_directory(parent, name)
+    except FileNotFoundError:
+        return
+    try:
+        for each in map(os.fsencode, os.listdir(folder)):
+            _remove_empty(folder, each)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=parent)

@@ -1,0 +1,198 @@
+"""The user's repository as work is merged into it: where it lies, what is checked out, what is under way there."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from logist.errors import Busy, Refused, StorageError
+from logist.workspace import source
+from logist.workspace.files import names
+from logist.workspace.git import GIT_PATH, Git
+
+POLL_SECONDS = 0.05
+
+UNDER_WAY = {
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "BISECT_LOG": "a bisect",
+}
+"""What git leaves in its directory while it is in the middle of something."""
+
+
+class Person(NamedTuple):
+    """Who makes a commit, as git names people."""
+
+    name: str
+    email: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """A repository of the user. Nothing that it, or the user, has set up is run by `git`."""
+
+    place: Path
+    """What a person calls it: its work tree, or a bare repository itself."""
+    top: Path | None
+    """The work tree; None of a bare one."""
+    git: Git
+    common: Path
+    """The repository itself, which several work trees may share."""
+    branch: str | None
+    """The reference that is checked out; None is a detached HEAD."""
+    head: str | None
+    """The commit that is checked out; None while there is none."""
+    settings: dict[str, str]
+    """What is set in its config, and in the user's own, by lower-case name."""
+    by_branch: str = ""
+    """What a person does where Logist may not merge: the command that makes the branch, and git's that merges it."""
+
+    @property
+    def into(self) -> str:
+        """What is checked out, as people call it."""
+        return self.branch.removeprefix("refs/heads/") if self.branch else "the detached HEAD"
+
+    def person(self, otherwise: Person) -> Person:
+        """Who is set up to make commits there."""
+        name, email = self.settings.get("user.name", ""), self.settings.get("user.email", "")
+        return Person(_plain(name), _plain(email)) if _plain(name) and _plain(email) else otherwise
+
+    def setting(self, name: str) -> bool:
+        """Whether a switch is on."""
+        value = self.settings.get(name, "").lower()
+        return value in ("true", "yes", "on") or (value.lstrip("+-").isdecimal() and int(value) != 0)
+
+    def has(self, commit: str) -> bool:
+        """Whether it holds that commit."""
+        return self.git.ask("cat-file", "-e", f"{commit}^{{commit}}")[0] == 0
+
+    def contains(self, commit: str) -> bool:
+        """Whether what is checked out has that commit in its past."""
+        if self.head is None or not self.has(commit):
+            return False
+        return self.git.ask("merge-base", "--is-ancestor", commit, self.head)[0] == 0
+
+    def looked_at_again(self) -> Target:
+        """The same with what is checked out now."""
+        branch, head = _checked_out(self.git)
+        return replace(self, branch=branch, head=head)
+
+
+def _plain(text: str) -> str:
+    """A name as it can stand in a commit."""
+    return " ".join("".join(each for each in text if each not in "<>\0").split())
+
+
+def find(
+    place: Path, config_files: Sequence[str] = (), path: str = GIT_PATH, *, by_branch: str = ""
+) -> Target:
+    """The repository at `place`, or the one whose work tree holds it. Raises UsageError, StorageError.
+
+    `config_files`: the user's own settings of git; of those only names and values are read. `by_branch`: see Target.
+    """
+    found = source.resolve(place)
+    top = found if (found / ".git").exists() else None
+    outer = Git(found / ".git" if top else found, path, umask=user_umask())
+    own_dir, common = (_path_of(outer, each) for each in ("--absolute-git-dir", "--git-common-dir"))
+    bare = outer.run("rev-parse", "--is-bare-repository").strip()
+    git = source.without_filters(replace(outer, git_dir=own_dir))
+    if bare == b"true" and top is not None:
+        top = None  # `.git` of a bare repository with linked work trees
+    branch, head = _checked_out(git)
+    settings = _settings(outer, config_files)
+    return Target(found, top, git, common.resolve(), branch, head, settings, by_branch)
+
+
+def _path_of(git: Git, which: str) -> Path:
+    return Path("/", os.fsdecode(git.run("rev-parse", which).removesuffix(b"\n")))
+
+
+def user_umask() -> int:
+    """The umask of this process, which tells what the user wants; read without changing it."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+            found = next((line.split()[1] for line in lines if line.startswith("Umask:")), "0022")
+    except OSError:
+        return 0o022
+    return int(found, 8)
+
+
+def _checked_out(git: Git) -> tuple[str | None, str | None]:
+    status, name, _ = git.ask("symbolic-ref", "--quiet", "HEAD")
+    branch = os.fsdecode(name.rstrip(b"\n")) if status == 0 else None
+    status, commit, _ = git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    return branch, commit.decode("ascii").strip() if status == 0 else None
+
+
+def _settings(git: Git, config_files: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    places = [("--file", name) for name in config_files if os.path.isfile(name)]
+    for where in (*places, ("--local",), ("--worktree",)):
+        status, listed, _ = git.ask("config", *where, "--includes", "--list", "-z")
+        for entry in listed.split(b"\0") if status == 0 else ():
+            name, said, value = entry.partition(b"\n")
+            if entry:  # without a value, it is a switch that is on
+                found[names.shown(name).lower()] = names.shown(value) if said else "true"
+    return found
+
+
+@contextmanager
+def locked(target: Target, wait: float, on_wait: Callable[[], None] = lambda: None) -> Iterator[Target]:
+    """Keeps other Logists from merging into it, and looks at it again. Raises Busy after `wait` seconds.
+
+    The lock is one of the directory itself: no file is made for it, and it ends with the process.
+    """
+    try:
+        descriptor = os.open(target.common, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise StorageError(error.strerror or str(error), where=str(target.common)) from error
+    try:
+        _take(descriptor, target, wait, on_wait)
+        yield target.looked_at_again()
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, target: Target, wait: float, on_wait: Callable[[], None]) -> None:
+    until = time.monotonic() + wait
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                message, fix = "another job is being merged into it", "run the command again"
+                raise Busy(message, where=str(target.place), fix=fix) from None
+        on_wait()
+        time.sleep(POLL_SECONDS)
+
+
+def require_idle(target: Target) -> None:
+    """Raises Refused while git is in the middle of something there, or only looks at a part of it."""
+    for name, what in UNDER_WAY.items():
+        if os.path.lexists(target.git.git_dir / name):
+            fix = "finish or abort it, then run the command again"
+            raise Refused(f"{what} is under way there", where=str(target.place), fix=fix)
+    if target.top is not None and target.setting("core.sparsecheckout"):
+        fix = target.by_branch
+        raise Refused("only a part of it is checked out", where=str(target.place), fix=fix)
+    if not _is_at_home(target):
+        fix = target.by_branch
+        message = "its files lie elsewhere (core.worktree)"
+        raise Refused(message, where=str(target.place), fix=fix)
+
+
+def _is_at_home(target: Target) -> bool:
+    """Whether the work tree is the one around the repository; linked ones do not follow that setting."""
+    said = target.settings.get("core.worktree")
+    if said is None or target.top is None or target.git.git_dir.resolve() != target.common:
+        return True
+    return (target.git.git_dir / said).resolve() == target.top.resolve()

@@ -1,0 +1,160 @@
+"""Moving the user's work tree and index to what was made ready: only what differs, never through a link.
+
+Each file is old or new at every moment, git's own lock is held meanwhile, and whoever is cut off can begin again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from logist.errors import Refused, StorageError
+from logist.workspace.files import beneath, names
+from logist.workspace.merge import refs
+from logist.workspace.merge.drafting import conversions
+from logist.workspace.merge.refs import MARKER
+from logist.workspace.merge.staging import INDEX, STAGING, Move, Staged, with_index
+from logist.workspace.merge.swapping import Meanwhile, swaps
+from logist.workspace.merge.target import Target
+
+MANY = 200
+"""From so many files on, one flush of everything is cheaper than one for each."""
+
+_OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def take_away_leftovers(target: Target) -> None:
+    """Ends what a command was doing that was killed: its lock goes, files that it has moved in already stay.
+
+    The caller holds the lock of the target. A lock that may be another's stays.
+    """
+    folder = target.git.git_dir
+    marker = folder / MARKER
+    if not os.path.lexists(marker):
+        return
+    ours = False
+    with suppress(FileNotFoundError):
+        ours = os.path.samestat(os.lstat(folder / "index.lock"), os.lstat(marker))
+    _let_go(target, index=ours)
+
+
+def _let_go(target: Target, *, index: bool) -> None:
+    """Takes away the locks that are ours, those of a git of ours that was killed among them, and all else."""
+    folder = target.git.git_dir
+    refs.take_away_locks(folder / MARKER)
+    if index:
+        (folder / "index.lock").unlink(missing_ok=True)
+    _clean(folder)
+
+
+def _clean(folder: Path) -> None:
+    shutil.rmtree(folder / STAGING, ignore_errors=True)
+    for name in (INDEX, f"{INDEX}.lock", MARKER):
+        (folder / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def at_work(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
+    """Marks the target as ours meanwhile, so that what a killed command leaves is known for ours.
+
+    `index`: holds the lock as well that every git takes which changes the index; its file is a second name of
+    the mark. Raises Refused where another git has it.
+    """
+    folder = target.git.git_dir
+    try:
+        with open(os.open(folder / MARKER, _OPEN, 0o600), "w", encoding="ascii") as file:
+            file.write(f"logist job merge --job {job_id}\n")
+        if index:
+            os.link(folder / MARKER, folder / "index.lock")
+    except FileExistsError:
+        _clean(folder)
+        fix = "wait until it has ended; if none is at work, remove that file"
+        message = "another git is at work there, or was killed"
+        raise Refused(message, where=str(folder / "index.lock"), fix=fix) from None
+    except OSError as error:
+        _clean(folder)
+        raise StorageError(error.strerror or str(error), where=str(folder)) from error
+    try:
+        yield
+    finally:
+        _let_go(target, index=index)
+
+
+def apply(staged: Staged) -> None:
+    """Moves files and index in, durably. The caller holds the lock of the index, and moves the branch then.
+
+    Raises Refused, with all files as they were, where somebody has changed one since it was judged.
+    """
+    move = staged.move
+    assert move.target.top is not None
+    _flush_files(staged.new)
+    try:
+        with swaps(move.target.top, staged.new, staged.new.parent / "gone") as swap:
+            for path in move.touched:
+                if path not in move.after:
+                    swap.take(path, staged.judged.get(path))
+            for path in move.touched:
+                if path in move.after:
+                    swap.place(path, staged.judged.get(path))
+            _flush_folders(swap.top, names.parents(move.touched) | {b""})
+            _move_index(staged)
+    except Meanwhile as error:
+        _changed(move, names.shown(error.path))
+    except OSError as error:
+        if error.errno not in (*beneath.GONE, *beneath.NOT_EMPTY):
+            raise
+        _changed(move, os.fsdecode(error.filename or "") or error.strerror or str(error))
+    flush_folder(move.target.git.git_dir)
+
+
+def _changed(move: Move, what: str) -> NoReturn:
+    message = f"somebody has changed files there just now: {what}"
+    fix = "commit, stash or move that away, then run the command again"
+    raise Refused(message, where=str(move.target.place), fix=fix) from None
+
+
+def _move_index(staged: Staged) -> None:
+    move = staged.move
+    git = with_index(move.git, staged.index)
+    git.ask(f"--work-tree={move.target.top}", *conversions(move.target), "update-index", "-q", "--refresh")
+    os.chmod(staged.index, 0o666 & ~move.target.git.umask)
+    _flush_file(staged.index)
+    os.replace(staged.index, move.target.git.git_dir / "index")
+
+
+def _flush_files(folder: Path) -> None:
+    found = [Path(place, name) for place, _, files in os.walk(folder) for name in files]
+    if len(found) >= MANY:
+        os.sync()
+        return
+    for path in found:
+        if not path.is_symlink():
+            _flush_file(path)
+
+
+def _flush_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_folders(top: int, folders: set[bytes]) -> None:
+    for raw in sorted(folders):
+        try:
+            with beneath.directory(top, raw.split(b"/") if raw else []) as descriptor:
+                os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in beneath.GONE:
+                raise
+
+
+def flush_folder(path: Path) -> None:
+    """Makes the names in a directory durable; one that is not there has none."""
+    with suppress(FileNotFoundError), beneath.root(path) as descriptor:
+        os.fsync(descriptor)

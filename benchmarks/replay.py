@@ -26,7 +26,7 @@ from measure import LOGIST, clean_environment, table
 
 from logist.core.model import Kind
 from logist.jobs.base.session import dump
-from logist.jobs.steward import deciding
+from logist.jobs.steward import steward_decisions
 from logist.store.entries import CLOSING, header_line, seal
 from tests.jobs.bench import Bench, answer, command
 
@@ -53,8 +53,8 @@ def recorded(place: Path, prompt: str) -> tuple[list[Json], list[Json]]:
     bench.create(prompt=prompt, acceptance_criteria=["It is there.", "It is right."])
     for _ in done:
         bench.step()
-    deciding.decide(bench.project, "j", Kind.APPROVE)
-    deciding.rerun(bench.project, "j")
+    steward_decisions.decide(bench.project, "j", Kind.APPROVE)
+    steward_decisions.rerun(bench.project, "j")
     entries = [dump(entry) for entry in bench.history()]
     return entries[:1], entries[1:]
 

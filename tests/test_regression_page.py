@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from logist.core.history.measures import BY, Ended
+from logist.core.history.statistics_words import BY, Ended
 from tests.support import ROOT, Ran, RunLogist
 from tests.test_guide import shows
 

@@ -10,9 +10,9 @@ from logist.core.model import Kind, Usage
 from logist.core.money import money
 from logist.core.money.amounts import MICROCENTS
 from logist.errors import UsageError
-from logist.jobs.base import looking
+from logist.jobs.base import job_reader
 from logist.jobs.base.project import Project
-from logist.jobs.stepping import Answer
+from logist.jobs.step_job import Answer
 
 LONGEST = 16 << 20
 """Bytes of an answer: as long as one that a model may give."""
@@ -36,7 +36,7 @@ def given(
 ) -> Answer:
     """The answer from the one place that was named: an interaction, a text, or a file (`-`: standard input)."""
     if sequence is not None:
-        entry = looking.interaction(project.job(job_id), sequence)
+        entry = job_reader.interaction(project.job(job_id), sequence)
         if entry.kind is not Kind.ASK:
             fix = f"'logist job history --job {job_id}' shows which interactions are answers"
             raise UsageError(f"interaction {sequence} is no answer but a {entry.kind}", fix=fix)

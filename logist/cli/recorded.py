@@ -12,12 +12,12 @@ from logist.config.environment import Environment
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.archive.archives import Archive
+    from logist.jobs.archive.recorded_jobs import Archive
 
 
 def recorded(environment: Environment, paths: Sequence[str], jobs_dir: str | None) -> list[Archive]:
     """Where the histories lie; nothing of them is read. UsageError where there is none."""
-    from logist.jobs.archive.archives import Archive, find
+    from logist.jobs.archive.recorded_jobs import Archive, find
     from logist.store import JobDir, list_jobs
 
     if paths and jobs_dir:
@@ -41,7 +41,7 @@ def recorded(environment: Environment, paths: Sequence[str], jobs_dir: str | Non
 
 def one_recorded(environment: Environment, name: str, jobs_dir: str | None) -> Archive:
     """The history of the job with that id, else the one at that path. UsageError where there is neither."""
-    from logist.jobs.archive.archives import one
+    from logist.jobs.archive.recorded_jobs import one
 
     job = _job(environment.jobs_dir(jobs_dir, Path(here())), name)
     if job is not None:
@@ -54,7 +54,7 @@ def one_recorded(environment: Environment, name: str, jobs_dir: str | None) -> A
 
 def recorded_jobs(environment: Environment, names: Sequence[str], jobs_dir: str | None) -> list[Archive]:
     """The histories of jobs named by their ids, and of all at paths, each once; without a name, of every job here."""
-    from logist.jobs.archive.archives import find
+    from logist.jobs.archive.recorded_jobs import find
 
     if not names:
         return recorded(environment, (), jobs_dir)
@@ -69,7 +69,7 @@ def recorded_jobs(environment: Environment, names: Sequence[str], jobs_dir: str 
 
 def _job(jobs: Path, name: str) -> Archive | None:
     from logist.core.text.ids import is_job_id
-    from logist.jobs.archive.archives import Archive
+    from logist.jobs.archive.recorded_jobs import Archive
     from logist.store import JobDir
 
     return Archive.of(JobDir.open(jobs, name)) if is_job_id(name) and os.path.isdir(jobs / name) else None

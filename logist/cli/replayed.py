@@ -18,8 +18,8 @@ from logist.errors import InvalidFile, ReplayDiffers, UsageError
 
 if TYPE_CHECKING:
     from logist.core.replay.replay import Prompts
+    from logist.jobs.archive.archive_replay import Replayed
     from logist.jobs.archive.replay_report import Junit, Totals
-    from logist.jobs.archive.replaying import Replayed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,7 +59,7 @@ def prompts_of(environment: Environment, jobs_dir: str | None, choice: str) -> P
     if choice == "accept":
         return None
     from logist.cli.checkup.surroundings import surroundings
-    from logist.jobs.archive.drifting import prompts
+    from logist.jobs.archive.archive_drift import prompts
 
     try:
         project = surroundings(environment, jobs_dir, strict=True)
@@ -143,7 +143,7 @@ def outcome_of(found: Replayed, *, prompts: bool, rules: bool) -> tuple[int, tup
 
 def outcome(totals: Totals, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
     """The exit code of many, and what it stands for: what can't be read comes before what differs."""
-    from logist.jobs.archive.archives import exit_code
+    from logist.jobs.archive.recorded_jobs import exit_code
 
     of = f"of {counted(totals.histories, 'history')}"
     drift = totals.drift if prompts else 0

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, StringConstraints
 
 from logist.core.model import CHECK_MINUTES, CHECKS, Approval, ConfiguredCheck, Frozen
-from logist.core.text.caches import DEFAULT_CACHES
+from logist.core.text.cache_patterns import DEFAULT_CACHES
 
 Name = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, Field(ge=1)]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.regular_files import MOST
-from logist.store import files, flushing, history, inflight, proof, restoring
+from logist.store import files, flushing, history, inflight, restore_record, verification
 from logist.store import lock as locks
 from logist.store.entries import Position, restore
 from logist.store.filesystem import require_local
@@ -22,8 +22,8 @@ from logist.store.history import REPLACE_BELOW, Appended, Problem
 from logist.store.inflight import Exchanges
 from logist.store.listing import REBUILD, has_seen_all, job_ids
 from logist.store.lock import Holder, Lock
-from logist.store.proof import Proof
-from logist.store.settled import checksum
+from logist.store.settled_state import checksum
+from logist.store.verification import Proof
 
 JsonObject = dict[str, Any]
 
@@ -265,7 +265,7 @@ class JobDir:
 
     def examine(self, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
         """How far the history is proven, and what is wrong beside it; `each` is told every proven entry."""
-        found = proof.examine(self.history_file, each)
+        found = verification.examine(self.history_file, each)
         wrong = self._state_problems(found)
         if wrong is None:
             return found
@@ -285,7 +285,7 @@ class JobDir:
             lost = head is not None and not history.holds(self.history_file, head)
         except (Damaged, Refused):
             return None  # no news: the history's own problems say so
-        return proof.not_held(head, found) if head and lost else None
+        return verification.not_held(head, found) if head and lost else None
 
     def begin_exchange(self, k: int, request: JsonObject) -> None:
         """Record paid call `k`; durable before anything is spent."""
@@ -325,23 +325,23 @@ class JobDir:
 
     def begin_restore(self, sequence: int, kept: str, *, setup: bool = False) -> None:
         """Record that the workspace leaves checkpoint `kept`, for what interaction `sequence` will say."""
-        restoring.begin(self.restoring, sequence, kept, setup=setup)
+        restore_record.begin(self.restoring, sequence, kept, setup=setup)
 
     def is_restore_for_setup(self) -> bool:
         """Whether that was recorded for the setup of the workspace."""
-        return restoring.is_for_setup(self.restoring)
+        return restore_record.is_for_setup(self.restoring)
 
     def unfinished_restore(self, recorded: Callable[[int], bool]) -> str | None:
         """The checkpoint to go back to, if a restore was cut off (see restoring.unfinished)."""
-        return restoring.unfinished(self.restoring, recorded)
+        return restore_record.unfinished(self.restoring, recorded)
 
     def restores_for(self) -> int | None:
         """The number of the interaction that a restore was begun for, if one was (see restoring.begun_for)."""
-        return restoring.begun_for(self.restoring)
+        return restore_record.begun_for(self.restoring)
 
     def end_restore(self) -> None:
         """Forget the restore: it is recorded, or undone."""
-        restoring.end(self.restoring)
+        restore_record.end(self.restoring)
 
     def write_log(self, name: str, data: bytes) -> Path:
         """Keep `data` as logs/<name>, durably."""

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from logist.errors import UsageError
-from logist.jobs.archive import archives
-from logist.jobs.archive.archives import HISTORY, Archive
+from logist.jobs.archive import recorded_jobs
+from logist.jobs.archive.recorded_jobs import HISTORY, Archive
 from logist.testing.replayed import Replay, prompts
 
 
@@ -38,7 +38,7 @@ class Histories:
         is_glob = not os.path.lexists(place)
         if not is_glob:
             self.places.append(place)
-        for archive in archives.find([place]):
+        for archive in recorded_jobs.find([place]):
             path = archive.path
             if is_glob:
                 self.places.append(str(path.parent if path.name == HISTORY else path))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 HISTORY = "jobHistory.json"
-"""As in logist.jobs.archive.archives, which takes longer to load than this."""
+"""As in logist.jobs.archive.recorded_jobs, which takes longer to load than this."""
 CONFTEST = "conftest.py"
 
 

@@ -17,16 +17,16 @@ from logist.config.settings import CONFIG_FILE, load_settings
 from logist.config.trust import Trust
 from logist.core.model import Interaction, JobSpec, Kind, State, Status
 from logist.errors import UsageError
-from logist.jobs import queue
-from logist.jobs.archive import exporting, replaying
-from logist.jobs.base import looking
+from logist.jobs import job_queue
+from logist.jobs.archive import archive_replay, fixture_export
+from logist.jobs.base import job_reader
 from logist.jobs.base.create import create
 from logist.jobs.base.project import SCRIPTED, Clock, Project
 from logist.jobs.base.result import Result
 from logist.jobs.base.session import load
-from logist.jobs.stepping import Answer, do_step, poststep
-from logist.jobs.steward import deciding
-from logist.jobs.turn.planning import Choice
+from logist.jobs.step_job import Answer, do_step, poststep
+from logist.jobs.steward import steward_decisions
+from logist.jobs.turn.next_request import Choice
 from logist.resources import resource
 from logist.roles import load_roles
 from logist.testing.offline import offline
@@ -126,7 +126,7 @@ class LogistJob:
     @property
     def history(self) -> list[Interaction]:
         """All that happened, the newest last."""
-        return list(looking.interactions(self.project.job(self.id)))
+        return list(job_reader.interactions(self.project.job(self.id)))
 
     @property
     def prompts(self) -> list[str]:
@@ -152,7 +152,7 @@ class LogistJob:
     def run(self) -> Result:
         """Steps until the job waits for a person or has ended: `run`."""
         with offline():
-            return queue.run_job(self.project, self.id, lambda _: None)
+            return job_queue.run_job(self.project, self.id, lambda _: None)
 
     def poststep(self, given: Given, *, dry_run: bool = False, **choice: Any) -> Result:
         """A step with an answer that is given instead of asked for: `job poststep`."""
@@ -169,7 +169,7 @@ class LogistJob:
         if kind not in DECISIONS:
             raise UsageError(f"{kind!r} is no decision", where="decide", fix=", ".join(sorted(DECISIONS)))
         with offline():
-            return deciding.decide(self.project, self.id, Kind(kind), note=note, command=command)
+            return steward_decisions.decide(self.project, self.id, Kind(kind), note=note, command=command)
 
     def approve(self, note: str | None = None, **command: Any) -> Result:
         """`job approve`."""
@@ -186,30 +186,30 @@ class LogistJob:
     def restep(self, to: int, note: str | None = None) -> Result:
         """`job restep`: back to what interaction `to` found."""
         with offline():
-            return deciding.restep(self.project, self.id, to, note=note)
+            return steward_decisions.restep(self.project, self.id, to, note=note)
 
     def rerun(self, **options: Any) -> Result:
         """`job rerun`: from the start, with nothing used."""
         with offline():
-            return deciding.rerun(self.project, self.id, **options)
+            return steward_decisions.rerun(self.project, self.id, **options)
 
-    def replay(self) -> replaying.Replayed:
+    def replay(self) -> archive_replay.Replayed:
         """The history so far through today's rules: what goes another way is in `.differences`."""
         with offline():
-            return replaying.replay_job(self.project, self.project.job(self.id))
+            return archive_replay.replay_job(self.project, self.project.job(self.id))
 
     def export(
         self, folder: str | Path, *, redacted: bool = False, force: bool = False
-    ) -> exporting.Exported:
+    ) -> fixture_export.Exported:
         """The history so far as a fixture in `folder`: `job export --fixture`."""
         folder = Path(folder)
-        return exporting.export(
+        return fixture_export.export(
             self.project, self.project.job(self.id), folder, redacted=redacted, force=force
         )
 
-    def verify(self) -> looking.Verified:
+    def verify(self) -> job_reader.Verified:
         """Whether the files of the job are whole: `job verify`."""
-        return looking.verify(self.project, self.project.job(self.id))
+        return job_reader.verify(self.project, self.project.job(self.id))
 
 
 def make(

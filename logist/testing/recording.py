@@ -18,21 +18,21 @@ from logist.core.history import fold
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind
 from logist.core.money.amounts import counted, dollars
 from logist.errors import LogistError
-from logist.jobs.archive import exporting, fixtures
-from logist.jobs.archive.archives import HISTORY, Archive
+from logist.jobs.archive import fixture_export, job_fixture
+from logist.jobs.archive.recorded_jobs import HISTORY, Archive
 from logist.jobs.base.create import Child, create
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import Result
 from logist.jobs.base.session import load
-from logist.jobs.doctor import mending
-from logist.jobs.stepping import Answer, do_step, poststep
-from logist.jobs.steward import deciding, editing, switching
-from logist.jobs.turn.planning import Choice
+from logist.jobs.doctor import repairs
+from logist.jobs.step_job import Answer, do_step, poststep
+from logist.jobs.steward import job_edits, role_switch, steward_decisions
+from logist.jobs.turn.next_request import Choice
 from logist.store import files
 from logist.testing.replayed import DiffersError, Replay
 from logist.workspace import Workspace
 
-BEFORE = exporting.BEFORE
+BEFORE = fixture_export.BEFORE
 """What the history was before it was recorded again; what lies there already gets a number, and stays too."""
 START = "workspace"
 """A folder beside the history: what the workspace holds at the start."""
@@ -92,7 +92,7 @@ def rewrite(project: Project, archive: Archive, say: Callable[[str], None]) -> R
     """
     entries = list(archive.interactions())
     _require_fixture(archive, entries)
-    manifest = fixtures.read(archive.path.parent)
+    manifest = job_fixture.read(archive.path.parent)
     scratch = Path(tempfile.mkdtemp(prefix="logist-record-"))
     start = archive.path.parent / START
     course = _Course(
@@ -104,7 +104,7 @@ def rewrite(project: Project, archive: Archive, say: Callable[[str], None]) -> R
         _follow(course, entries, scratch)
         made = scratch / "fixture"
         redacted = manifest.redacted if manifest else False
-        exporting.export(course.project, course.project.job(course.job_id), made, redacted=redacted)
+        fixture_export.export(course.project, course.project.job(course.job_id), made, redacted=redacted)
         _put(made, archive.path)
     except (LogistError, NotRecordedError) as error:
         raise NotRecordedError(f"{archive.name} stays as it was: {error}{_kept(course)}") from error
@@ -157,7 +157,7 @@ def _listed(ask: Interaction) -> Iterator[str]:
 def _follow(course: _Course, entries: list[Interaction], scratch: Path) -> None:
     first, spec = entries[0], entries[0].spec
     assert spec
-    asked = mending.as_asked(spec)
+    asked = repairs.as_asked(spec)
     course.asked = _leaves(asked)
     wanted = JobSpec.model_validate({**asked, "repo": False})
     draft = bool(first.command.get("draft"))
@@ -200,13 +200,13 @@ def _goes_on(course: _Course, entry: Interaction) -> bool:
 def _configure(course: _Course, entry: Interaction) -> None:
     """What a person changed in job.yaml meanwhile, changed again; what changed in role files and config is today's."""
     assert entry.spec
-    asked = _leaves(mending.as_asked(entry.spec))
+    asked = _leaves(repairs.as_asked(entry.spec))
     changes = {
         path: asked.get(path) for path in {*asked, *course.asked} if asked.get(path) != course.asked.get(path)
     }
     course.asked = asked
     if changes:
-        editing.configure(course.project, course.job_id, changes)
+        job_edits.configure(course.project, course.job_id, changes)
 
 
 def _leaves(asked: JsonObject) -> dict[tuple[str, ...], object]:
@@ -245,16 +245,16 @@ def _decided(course: _Course, entry: Interaction) -> Result:
     note = entry.steward.note if entry.steward else None
     if entry.kind is Kind.RESTEP:
         to = course.numbers.get(command.get("to", 0), 0)
-        return deciding.restep(project, job_id, to, note=note)
+        return steward_decisions.restep(project, job_id, to, note=note)
     if entry.kind is Kind.RERUN:
         clean, keep = command.get("clean_git", True), command.get("keep_files", False)
-        return deciding.rerun(project, job_id, clean=bool(clean), keep_files=bool(keep), note=note)
+        return steward_decisions.rerun(project, job_id, clean=bool(clean), keep_files=bool(keep), note=note)
     if entry.kind is Kind.ROLE:
         name = command.get("to") if command.get("source") == "switch" else None
-        return switching.switch(project, job_id, name, note=note)
+        return role_switch.switch(project, job_id, name, note=note)
     if entry.kind in DECIDED:
         told = {key: value for key, value in command.items() if key != "note"}
-        return deciding.decide(project, job_id, entry.kind, note=note, command=told)
+        return steward_decisions.decide(project, job_id, entry.kind, note=note, command=told)
     raise NotRecordedError(f"interaction {entry.sequence} ({entry.kind}) can't be done again")
 
 
@@ -267,7 +267,7 @@ def _put(made: Path, history: Path) -> None:
         others = (before.with_name(f"jobHistory.before-{number}.json") for number in numbers)
         before.rename(next(path for path in others if not path.exists()))
     files.replace_file(before, history.read_bytes(), mode)
-    for name in (HISTORY, fixtures.MANIFEST):
+    for name in (HISTORY, job_fixture.MANIFEST):
         files.replace_file(history.with_name(name), (made / name).read_bytes(), mode)
 
 

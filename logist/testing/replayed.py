@@ -17,9 +17,9 @@ from logist.config.environment import Environment
 from logist.core.model import JsonObject
 from logist.core.replay.replay import Prompts
 from logist.errors import LogistError
-from logist.jobs.archive.archives import Archive
+from logist.jobs.archive.archive_replay import Replayed, replay_archive
+from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.archive.replay_report import lines, verdict
-from logist.jobs.archive.replaying import Replayed, replay_archive
 from logist.resources import schema
 from logist.testing.offline import offline
 

@@ -1,7 +1,7 @@
 """The workspace of a job: checkpoints in a repository of its own, differences, and opening files safely."""
 
 from logist.core.prompt.prompt import FileText
-from logist.core.text.caches import DEFAULT_CACHES
+from logist.core.text.cache_patterns import DEFAULT_CACHES
 from logist.workspace.listing import Listing
 from logist.workspace.source import find_repository, uncommitted
 from logist.workspace.workspace import Checkpoint, Undone, Workspace

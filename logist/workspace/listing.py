@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from logist.workspace.checkpoint.scan import UNREADABLE, Rules, scan
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names, safe_open
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def of(
 ) -> Listing:
     """The regular files without caches and without any `.git`, in the order of their bytes."""
     rules = Rules(caches | {b".git"})
-    with beneath.root(workspace) as top:
+    with safe_open.root(workspace) as top:
         found = scan(top, rules)
     listed = [path for path, stamp in found.files.items() if stat.S_ISREG(stamp.mode)]
     listed += [
@@ -36,5 +36,5 @@ def of(
         if thing.why == UNREADABLE and not rules.is_cache(path)
     ]
     listed.sort()
-    shown = [path for path in map(names.shown, listed) if not left_out(path)]
+    shown = [path for path in map(file_names.shown, listed) if not left_out(path)]
     return Listing(tuple(shown[:limit]), max(0, len(shown) - limit))

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from logist.core.text.caches import VOLATILE_CACHES
+from logist.core.text.cache_patterns import VOLATILE_CACHES
 from logist.core.text.lock_files import choose_lock_files
 from logist.errors import StorageError
 from logist.workspace import context
@@ -26,7 +26,7 @@ from logist.workspace.checkpoint.objects import Tree
 from logist.workspace.checkpoint.scan import CACHE, Rules, scan, scan_whole
 from logist.workspace.checkpoint.snapshot import Snapshot
 from logist.workspace.context.walking import ignored
-from logist.workspace.files import beneath, names, removal
+from logist.workspace.files import file_names, removal, safe_open
 from logist.workspace.git import Git
 
 STAGING = "logist-setup"
@@ -68,10 +68,10 @@ class Stamp:
         """None where there is none, or what is there is no stamp: then the setup has to be done again."""
         try:
             with (
-                beneath.root(path.parent) as top,
-                beneath.regular(top, [os.fsencode(path.name)]) as descriptor,
+                safe_open.root(path.parent) as top,
+                safe_open.regular(top, [os.fsencode(path.name)]) as descriptor,
             ):
-                data = b"".join(beneath.exactly(descriptor, os.fstat(descriptor).st_size))
+                data = b"".join(safe_open.exactly(descriptor, os.fstat(descriptor).st_size))
             fields = json.loads(data)
             return cls(**{**fields, "outputs": tuple(fields["outputs"])})
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -125,7 +125,7 @@ def setup_outputs(file: Path, root: Path) -> tuple[str, ...]:
 
 def lock_files(top: int, rules: Rules, patterns: Sequence[str]) -> dict[str, str]:
     found = scan(top, rules)
-    by_name = {names.to_json(raw): raw for raw in found.files}
+    by_name = {file_names.to_json(raw): raw for raw in found.files}
     return {name: _content(top, by_name[name]) for name in choose_lock_files(by_name, patterns)}
 
 
@@ -133,17 +133,17 @@ def _content(top: int, raw: bytes) -> str:
     digest = hashlib.sha256()
     parts = raw.split(b"/")
     try:
-        with beneath.regular(top, parts) as descriptor:
+        with safe_open.regular(top, parts) as descriptor:
             status = os.fstat(descriptor)
             if status.st_size > MOST_LOCK_BYTES:
                 return f"{status.st_size} {status.st_mtime_ns}"
-            for piece in beneath.exactly(descriptor, status.st_size):
+            for piece in safe_open.exactly(descriptor, status.st_size):
                 digest.update(piece)
     except OSError as error:
-        if error.errno not in beneath.GONE:
+        if error.errno not in safe_open.GONE:
             raise
-        with beneath.directory(top, parts[:-1]) as parent:
-            return f"link to {names.to_json(beneath.link_target(parent, parts[-1]))}"
+        with safe_open.directory(top, parts[:-1]) as parent:
+            return f"link to {file_names.to_json(safe_open.link_target(parent, parts[-1]))}"
     return digest.hexdigest()
 
 
@@ -152,12 +152,12 @@ def made(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> M
     caches = (raw for raw, thing in now.unstored.items() if thing.why == CACHE)
     outputs = {raw for raw in caches if os.fsdecode(raw.rpartition(b"/")[2]) not in VOLATILE_CACHES}
     differing = {path for path in now.tree.keys() | before.keys() if now.tree.get(path) != before.get(path)}
-    changed = {names.unstored(path) for path in differing if not names.is_placeholder(path)}
-    new = {raw for raw in changed if names.stored(raw) not in before}
+    changed = {file_names.unstored(path) for path in differing if not file_names.is_placeholder(path)}
+    new = {raw for raw in changed if file_names.stored(raw) not in before}
     hidden = set(map(os.fsencode, ignored(root, map(os.fsdecode, new), tracked)))
-    old = baseline.directories_of(before) | names.parents(changed - hidden)
+    old = baseline.directories_of(before) | file_names.parents(changed - hidden)
     outputs |= {_topmost(raw, old) for raw in hidden}
-    kept = {raw for raw in outputs if not names.parents([raw]) & outputs}
+    kept = {raw for raw in outputs if not file_names.parents([raw]) & outputs}
     return Made(_listed(kept), _listed(changed - hidden))
 
 
@@ -172,14 +172,14 @@ def _topmost(raw: bytes, old: set[bytes] | frozenset[bytes]) -> bytes:
 
 
 def _listed(paths: Iterable[bytes]) -> tuple[str, ...]:
-    return tuple(sorted(map(names.to_json, paths)))
+    return tuple(sorted(map(file_names.to_json, paths)))
 
 
 def digest(top: int, outputs: Sequence[str]) -> str:
     """Of all names, sizes, times and inodes. Only the kernel sets the time of a change, so no change goes unnoticed."""
     hashed = hashlib.sha256()
     for output in outputs:
-        for line in _stamps(top, names.from_json(output)):
+        for line in _stamps(top, file_names.from_json(output)):
             hashed.update(line)
     return hashed.hexdigest()
 
@@ -187,14 +187,14 @@ def digest(top: int, outputs: Sequence[str]) -> str:
 def _stamps(top: int, raw: bytes) -> Iterator[bytes]:
     *above, name = raw.split(b"/")
     try:
-        with beneath.directory(top, above) as parent:
+        with safe_open.directory(top, above) as parent:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode):
                 yield b"%s\0%d %d %d\n" % (raw, status.st_size, status.st_ctime_ns, status.st_ino)
                 return
-            descriptor = beneath.open_directory(parent, name)
+            descriptor = safe_open.open_directory(parent, name)
     except OSError as error:
-        if error.errno not in beneath.GONE and not isinstance(error, PermissionError):
+        if error.errno not in safe_open.GONE and not isinstance(error, PermissionError):
             raise
         yield b"%s\0missing\n" % raw
         return
@@ -214,8 +214,8 @@ def save(top: int, root: Path, outputs: Sequence[str], folder: Path) -> Saved:
     naming: list[str] = []
     movable = True
     for number, output in enumerate(outputs):
-        *above, name = names.from_json(output).split(b"/")
-        with beneath.directory(top, above) as parent:
+        *above, name = file_names.from_json(output).split(b"/")
+        with safe_open.directory(top, above) as parent:
             _copy(_in(parent, name), os.fsencode(folder / str(number)), parent)
         for path in _files(os.fsencode(folder / str(number))):
             named = _names_place(path, places)
@@ -238,17 +238,17 @@ def put(git: Git, top: int, root: Path, saved: Saved, folder: Path) -> tuple[str
         for named in saved.naming:
             _rewrite(os.fsencode(staging / named), old, new[0])
     kept = []
-    with beneath.root(git.git_dir) as beside:
+    with safe_open.root(git.git_dir) as beside:
         for number, output in enumerate(saved.outputs):
-            raw = names.from_json(output)
+            raw = file_names.from_json(output)
             *above, name = raw.split(b"/")
             try:
                 undoing.remove(top, beside, raw)
-                with beneath.directory(top, above, unlocking=True) as parent:
-                    beneath.make_writable(parent)
+                with safe_open.directory(top, above, unlocking=True) as parent:
+                    safe_open.make_writable(parent)
                     os.rename(os.fsencode(staging / str(number)), name, dst_dir_fd=parent)
             except OSError as error:
-                if error.errno not in beneath.GONE:
+                if error.errno not in safe_open.GONE:
                     raise
                 continue  # its directory is gone: an agent removed that part of the project
             kept.append(output)

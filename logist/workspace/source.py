@@ -10,7 +10,7 @@ from pathlib import Path
 from logist.errors import StorageError, UsageError
 from logist.workspace.checkpoint import repository
 from logist.workspace.checkpoint.objects import BRANCH
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import GIT_PATH, UPLOAD_PACK, Git
 
 MAKING = "logist-making"
@@ -105,8 +105,8 @@ def give_git(git: Git, root: Path, only: str | None = None) -> None:
         inner.run(*FETCH, git.git_dir, f"{base}:{MAIN}")
     if not only or os.listdir(root):  # without files, no index is as good as an empty one
         inner.run(f"--work-tree={root}", "reset", "--quiet", "--mixed")
-    with beneath.root(root) as top:
-        beneath.make_writable(top)
+    with safe_open.root(root) as top:
+        safe_open.make_writable(top)
         os.rename(making / ".git", b".git", dst_dir_fd=top)
     making.rmdir()
 
@@ -131,7 +131,7 @@ def uncommitted(repo: Path) -> list[str]:
         "--untracked-files=normal",
         "--ignore-submodules=dirty",
     )
-    return [names.shown(line[3:]) for line in listed.split(b"\0") if line]
+    return [file_names.shown(line[3:]) for line in listed.split(b"\0") if line]
 
 
 def without_filters(git: Git) -> Git:

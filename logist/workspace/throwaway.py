@@ -6,7 +6,7 @@ import os
 import stat
 
 from logist.workspace.checkpoint import objects, repository
-from logist.workspace.files import beneath
+from logist.workspace.files import safe_open
 from logist.workspace.files.removal import remove_tree
 from logist.workspace.git import Git
 
@@ -21,12 +21,12 @@ def disarm(git: Git, root: int) -> bool:
         status = os.stat(b".git", dir_fd=root, follow_symlinks=False)
     except FileNotFoundError:
         return False
-    with beneath.root(git.git_dir) as beside:
+    with safe_open.root(git.git_dir) as beside:
         if not stat.S_ISDIR(status.st_mode):
             os.unlink(b".git", dir_fd=root)
             return False
-        with beneath.directory(root, [b".git"], unlocking=True) as inner:
-            beneath.make_writable(inner)
+        with safe_open.directory(root, [b".git"], unlocking=True) as inner:
+            safe_open.make_writable(inner)
             for name in PLANTED:
                 _remove(beside, inner, [name])
             for parts in PLANTED_BELOW:
@@ -37,15 +37,15 @@ def disarm(git: Git, root: int) -> bool:
 
 def _remove(beside: int, top: int, parts: list[bytes]) -> None:
     try:
-        with beneath.directory(top, parts[:-1], unlocking=True) as parent:
-            beneath.make_writable(parent)
+        with safe_open.directory(top, parts[:-1], unlocking=True) as parent:
+            safe_open.make_writable(parent)
             status = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
                 remove_tree(beside, parent, parts[-1])
             else:
                 os.unlink(parts[-1], dir_fd=parent)
     except OSError as error:
-        if error.errno not in beneath.GONE:
+        if error.errno not in safe_open.GONE:
             raise
 
 

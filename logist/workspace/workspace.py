@@ -12,7 +12,7 @@ from shlex import quote
 from logist.core.model import Change, Evidence
 from logist.core.prompt.prompt import FileText, Relevant
 from logist.core.relevance import Task
-from logist.core.text.caches import DEFAULT_CACHES
+from logist.core.text.cache_patterns import DEFAULT_CACHES
 from logist.errors import Damaged, StorageError, storage_advice
 from logist.workspace import context, listing, prepared, source, throwaway
 from logist.workspace.checkpoint import (
@@ -22,7 +22,7 @@ from logist.workspace.checkpoint import (
     leftovers,
     objects,
     packs,
-    patching,
+    patches,
     repository,
     restore,
     snapshot,
@@ -31,7 +31,7 @@ from logist.workspace.checkpoint import (
 from logist.workspace.checkpoint.baseline import Baseline
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Rules, Unstored, scan
 from logist.workspace.checkpoint.snapshot import Reading, Snapshot
-from logist.workspace.files import beneath, copying, names, reading
+from logist.workspace.files import agent_files, file_copy, file_names, safe_open
 from logist.workspace.git import GIT_PATH, Git
 from logist.workspace.listing import Listing
 from logist.workspace.merge import children as merging
@@ -84,7 +84,7 @@ class Workspace:
         self.git = Git(git_dir.absolute(), path or GIT_PATH, of_job=True)
         self.caches = frozenset(os.fsencode(name) for name in caches)
         self.max_bytes = max_checkpoint_bytes
-        self.prepared = frozenset(map(names.from_json, outputs))
+        self.prepared = frozenset(map(file_names.from_json, outputs))
         self.source_has_no_commits = False
 
     def populate(self, source_path: Path | None) -> str:
@@ -246,7 +246,7 @@ class Workspace:
         """Whether a checkpoint holds one of these files."""
         with self._storage():
             _require(self.git.git_dir, _NO_GIT)
-            stored = {names.stored(os.fsencode(path)) for path in paths}
+            stored = {file_names.stored(os.fsencode(path)) for path in paths}
             return not stored.isdisjoint(objects.tree(self.git, commit))
 
     def patch(
@@ -255,7 +255,7 @@ class Workspace:
         after: str,
         max_bytes: int,
         left_out: Callable[[str], bool] = lambda path: False,
-    ) -> patching.Patch:
+    ) -> patches.Patch:
         """What differs between two checkpoints as a patch of at most about `max_bytes`, and whether that is all.
 
         For a reviewer's prompt: `patch(state.start_checkpoint, state.checkpoint, ...)` is all that the job has
@@ -266,7 +266,7 @@ class Workspace:
         """
         with self._storage():
             _require(self.git.git_dir, _NO_GIT)
-            return patching.between(self.git, before, after, max_bytes, left_out)
+            return patches.between(self.git, before, after, max_bytes, left_out)
 
     def undo(
         self, before: str, after: str, forbidden: Collection[str], matters: Callable[[Change], bool]
@@ -293,7 +293,7 @@ class Workspace:
         return Undone(found, more, frozenset(change.path for change in still), kept)
 
     def _remove(self, top: int, paths: Iterable[bytes]) -> None:
-        with beneath.root(self.git.git_dir) as beside:
+        with safe_open.root(self.git.git_dir) as beside:
             for raw in paths:
                 undoing.remove(top, beside, raw)
 
@@ -339,11 +339,11 @@ class Workspace:
 
     def read_file(self, path: str, max_bytes: int) -> FileText:
         """A file for a prompt. Whatever is wrong with it is a note, never an error."""
-        return reading.read_file(self.root, path, max_bytes)
+        return agent_files.read_file(self.root, path, max_bytes)
 
     def evidence(self, path: str) -> Evidence:
         """Whether a file that an agent named is there. Whatever is wrong with it: it is not."""
-        return reading.evidence(self.root, path, self.max_bytes)
+        return agent_files.evidence(self.root, path, self.max_bytes)
 
     def copy_file(self, path: str, target: Path) -> None:
         """Copies a regular file of the workspace to `target`, durably; what is there is replaced.
@@ -352,7 +352,7 @@ class Workspace:
         no such file (links, second names and what is locked are not).
         """
         with self._storage():
-            copying.copy_file(self.root, path, target)
+            file_copy.copy_file(self.root, path, target)
 
     def lock_files(self, patterns: Sequence[str] = ()) -> dict[str, str]:
         """The files that decide what is installed (see core.lock_files), each with the sha256 of its content."""
@@ -375,7 +375,7 @@ class Workspace:
     def remove_prepared(self, outputs: Sequence[str], *, caches: bool = False) -> None:
         """Removes these paths, and with `caches` every cache that no checkpoint holds files of."""
         with self._storage(), self._opened(unlocking=True) as top:
-            raw = set(map(names.from_json, outputs))
+            raw = set(map(file_names.from_json, outputs))
             if caches:
                 last = baseline.load(self.git)
                 now = scan(top, Rules(self.caches, last.held(), unlocking=True))
@@ -397,7 +397,7 @@ class Workspace:
         """The workspace, opened. Raises Damaged where it, or the repository, is missing."""
         _require(self.git.git_dir, _NO_GIT)
         _require(self.root, f"'logist doctor --fix' makes it again; or: mkdir -m 700 {quote(str(self.root))}")
-        with beneath.root(self.root, unlocking=unlocking) as top:
+        with safe_open.root(self.root, unlocking=unlocking) as top:
             yield top
 
     def _look(self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True) -> Snapshot:
@@ -430,4 +430,4 @@ def _skipped(things: dict[bytes, Unstored]) -> tuple[str, ...]:
 
 
 def _shown(path: bytes, thing: Unstored) -> str:
-    return names.shown(path + b"/" if thing.mode == DIRECTORY_MODE else path)
+    return file_names.shown(path + b"/" if thing.mode == DIRECTORY_MODE else path)

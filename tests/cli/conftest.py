@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.jobs.archive import replaying
+from logist.jobs.archive import archive_replay
 from logist.resources import schema
 from logist.store import JobDir
 from tests.cli.desk import Desk
@@ -30,4 +30,4 @@ def replayed(tmp_path: Path) -> Iterator[None]:
         job = JobDir(history.parent, history.parent.name)
         if (job.path / "damaged-on-purpose").exists() or job.verify():
             continue
-        assert replaying.replay_file(SCHEMA, job.path).differences == ()
+        assert archive_replay.replay_file(SCHEMA, job.path).differences == ()

@@ -20,10 +20,10 @@ from logist.core.step.step import StepPlan
 from logist.jobs.base.create import create
 from logist.jobs.base.project import Clock, Project
 from logist.jobs.base.session import changing
-from logist.jobs.turn import asking
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.turn import agent_calls
+from logist.jobs.turn.next_request import Choice, preview
 from logist.store import JobDir
-from logist.store.settled import checksum
+from logist.store.settled_state import checksum
 from tests import support
 from tests.cli.desk import Desk, command
 
@@ -225,7 +225,7 @@ def _asked(desk: Desk, sent: bool, answered: bool, sequence: int | None) -> None
         kept = here.workspace(session.job).checkpoint("before")
         _, plan = preview(here, "j2", Choice())
         assert isinstance(plan, StepPlan)
-        envelope = asking.envelope(session, spec, plan, kept.commit)
+        envelope = agent_calls.envelope(session, spec, plan, kept.commit)
         if sequence:  # as an older Logist wrote it, which told a recorded one by its number
             envelope.update(sequence=sequence, after=None)
         session.job.begin_exchange(1, envelope)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from logist.core.history.flowing import ASSIGNEE
+from logist.core.history.workflow_state import ASSIGNEE
 from logist.core.model import State
-from logist.jobs.archive import archives
+from logist.jobs.archive import recorded_jobs
 from tests import support
 from tests.cli.desk import Desk, answer, command
 from tests.cli.test_completion import completed
@@ -110,7 +110,7 @@ def test_a_role_of_that_name_is_the_doer_as_ever(waiting: Desk) -> None:
 
 
 def test_a_job_of_an_earlier_version_names_its_assignee_too(desk: Desk) -> None:
-    old = archives.one(OLD).job
+    old = recorded_jobs.one(OLD).job
     assert old.verify() == []
     imported = desk.jobs / "j1"
     imported.mkdir()

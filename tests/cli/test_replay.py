@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from logist.jobs.archive.archives import Archive
+from logist.jobs.archive.recorded_jobs import Archive
 from tests import support
 from tests.cli.desk import Desk, answer
 

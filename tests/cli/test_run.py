@@ -17,7 +17,7 @@ from logist.cli import context
 from logist.cli.commands.run import Left, _rounds, _Shown
 from logist.config.environment import Environment
 from logist.jobs.base.project import Clock, Project
-from logist.jobs.queue import run_queue
+from logist.jobs.job_queue import run_queue
 from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command
 

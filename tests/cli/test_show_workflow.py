@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from logist.cli.show import standing
-from logist.cli.show.following import Followed
+from logist.cli.show import workflow_standing
+from logist.cli.show.workflow_lines import Followed
 from logist.core.machine import advice
 from logist.core.model import Edge, EffectiveSpec, State, Status, Step, Workflow
-from logist.jobs.marking import Told, Way
+from logist.jobs.workflow_progress import Told, Way
 from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command
 from tests.cli.test_json import schemas, validate
@@ -201,11 +201,11 @@ def test_a_step_whose_id_no_diagram_can_have_gets_its_class_under_another() -> N
     flow = Workflow(name="f", start="a b", steps=steps, edges=(Edge(source="a b", target="1.2"),))
     told = Told(EffectiveSpec(title="T", workflow=flow), Way(times={"a b": 1}))
     found = Followed("j1", flow, State(status=Status.PENDING, step="1.2"), told, ())
-    text = standing.mermaid(found)
+    text = workflow_standing.mermaid(found)
     assert "class step1 logist_done\n" in text
     assert "class step2 logist_next\n" in text
     assert '%%   "id": "a b"' in text
-    assert "%%   " not in standing.mermaid(found, spoken=True)
+    assert "%%   " not in workflow_standing.mermaid(found, spoken=True)
 
 
 def test_the_status_of_a_job_with_a_workflow_judges_nothing(desk: Desk) -> None:
@@ -213,7 +213,7 @@ def test_the_status_of_a_job_with_a_workflow_judges_nothing(desk: Desk) -> None:
     ran = desk.process("job", "status", "j1", env={"PYTHONPROFILEIMPORTTIME": "1"})
     assert "step: list (1 of 4, task)" in ran.out
     loaded = {line.rpartition("|")[2].strip() for line in ran.err.splitlines()}
-    assert "logist.jobs.marking" in loaded
+    assert "logist.jobs.workflow_progress" in loaded
     assert {"lark", "logist.core.condition", "jsonschema", "litellm"} & loaded == set()
 
 

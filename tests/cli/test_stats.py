@@ -19,11 +19,11 @@ from logist.cli.commands.stats import FORMULA, _percent, _plain, _tokens
 from logist.cli.show import render
 from logist.cli.show.bars import Bar, Piece, bars, cells
 from logist.cli.show.output import Span
-from logist.core.history.measures import BY
 from logist.core.history.statistics import Table
+from logist.core.history.statistics_words import BY
 from logist.errors import Damaged, Refused, Stopped
-from logist.jobs.archive import archives
-from logist.jobs.archive.statistics import Gathered, gather
+from logist.jobs.archive import recorded_jobs
+from logist.jobs.archive.archive_statistics import Gathered, gather
 from logist.store.entries import CLOSING, header_line, seal
 from tests.cli.desk import Desk, answer, command
 from tests.support import ROOT, Ran
@@ -247,25 +247,25 @@ def test_hostile_files_are_told(desk: Desk) -> None:
 def test_what_fails_half_way_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def failing(archive: archives.Archive) -> Iterator[Json]:
+    def failing(archive: recorded_jobs.Archive) -> Iterator[Json]:
         yield by_role("Worker")
         raise error
 
     history(tmp_path / "a", by_role("Worker"))
-    monkeypatch.setattr(archives.Archive, "entries", failing)
-    gathered = gather(archives.find([str(tmp_path)]), ("role",))
+    monkeypatch.setattr(recorded_jobs.Archive, "entries", failing)
+    gathered = gather(recorded_jobs.find([str(tmp_path)]), ("role",))
     assert (gathered.exit_code, gathered.table.groups, gathered.table.jobs) == (10, {}, {})
     assert str(error) in gathered.left_out[0][1].message
 
 
 def test_who_asks_to_stop_is_not_a_bad_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(archive: archives.Archive) -> None:
+    def stopped(archive: recorded_jobs.Archive) -> None:
         raise Stopped("stopped", exit_code=143)
 
     history(tmp_path / "a", by_role("Worker"))
-    monkeypatch.setattr(archives.Archive, "entries", stopped)
+    monkeypatch.setattr(recorded_jobs.Archive, "entries", stopped)
     with pytest.raises(Stopped):
-        gather(archives.find([str(tmp_path)]), ("role",))
+        gather(recorded_jobs.find([str(tmp_path)]), ("role",))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from logist.store import JobDir
-from logist.store.settled import checksum
+from logist.store.settled_state import checksum
 from tests.cli.desk import Desk, answer, command
 
 

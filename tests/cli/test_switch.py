@@ -19,7 +19,7 @@ from logist.core.model.spec import Role
 from logist.resources import resource
 from logist.roles import load_roles
 from logist.store import JobDir
-from logist.store.settled import checksum
+from logist.store.settled_state import checksum
 from tests import support
 from tests.cli.desk import Desk, answer, command
 from tests.cli.test_interrupted import MODELS, Slow, paid

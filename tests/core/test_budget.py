@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from logist.core.machine.limits import Halt
 from logist.core.model import ExitAction, Last, Model, Phase, State
-from logist.core.prompt import budget, pieces
+from logist.core.prompt import budget, prompt_parts
 from logist.core.prompt.budget import Budget, Fitted
-from logist.core.prompt.pieces import Piece
 from logist.core.prompt.prompt import FileText, Given
+from logist.core.prompt.prompt_parts import Piece
 from logist.core.relevance.tree import tree
 from logist.core.step import step
 from logist.errors import InvalidFile
@@ -48,11 +48,11 @@ def prompts(draw: st.DrawFn) -> list[Piece]:
 
 def fit(user: list[Piece], tokens: int, **more: Any) -> Fitted:
     system = [Piece("contract", "rule", "Answer.")]
-    return budget.fitted(system, user, pieces.JOINT, Budget(tokens, SAYS, "raise it"), **more)
+    return budget.fitted(system, user, prompt_parts.JOINT, Budget(tokens, SAYS, "raise it"), **more)
 
 
 def prompt_of(found: Fitted) -> str:
-    return pieces.assemble(found.system, found.user, lambda text: (text, 0))[0]
+    return prompt_parts.assemble(found.system, found.user, lambda text: (text, 0))[0]
 
 
 def shown(one: Piece, found: Fitted) -> int:

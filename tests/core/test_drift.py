@@ -27,7 +27,7 @@ from logist.core.model import (
     Step,
     Workflow,
 )
-from logist.core.prompt import archived
+from logist.core.prompt import archived_request
 from logist.core.prompt.prompt import FileText, Given, Relevant
 from logist.core.replay.drift import Drift, compared, drifts, settings_differ
 from logist.core.replay.drift_causes import Today, schema_hash
@@ -184,7 +184,7 @@ def test_nothing_drifts_where_the_prompt_was_cut(tokens: int, template: str | No
     for asking in (None, EVERY):
         role = POET.model_copy(update={"prompt_template": template, "context_requirements": asking})
         entry = asked(spec(tags=("x",)), before, role, given, tokens=tokens)
-        assert archived.cut(entry.request) or tokens > 900
+        assert archived_request.cut(entry.request) or tokens > 900
         assert drifts(spec(tags=("x",)), before, entry, today(role)) == []
     other = role.model_copy(update={"instructions": "Sing."})
     assert [drift.source for drift in drifts(spec(tags=("x",)), before, entry, today(other))] == ["role:Poet"]

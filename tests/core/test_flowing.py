@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from logist.core.history import flowing, fold
+from logist.core.history import fold, workflow_state
 from logist.core.model import (
     Actor,
     Doer,
@@ -82,7 +82,7 @@ def test_a_step_that_is_done_again_is_the_last_in_the_order() -> None:
     state = begun(summaries={"a": "one", "b": "two"})
     after = fold.apply(state, entry(Kind.ASK, at("b"), **asked("a", summary_for_supervisor="x" * 500)))
     assert list(after.summaries or {}) == ["b", "a"]
-    assert len((after.summaries or {})["a"]) == flowing.LONGEST_SUMMARY
+    assert len((after.summaries or {})["a"]) == workflow_state.LONGEST_SUMMARY
 
 
 def test_asks_are_counted_at_their_step() -> None:

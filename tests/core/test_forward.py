@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from logist.core.history import fold, newer
+from logist.core.history import fold, newer_versions
 from logist.core.model import (
     FORMAT,
     Actor,
@@ -54,7 +54,7 @@ def entry(**fields: Any) -> Json:
 
 
 def read(**fields: Any) -> Interaction:
-    found = newer.interaction(entry(**fields))
+    found = newer_versions.interaction(entry(**fields))
     assert found is not None
     return found
 
@@ -154,36 +154,36 @@ class TestFields:
         ],
     )
     def test_what_is_recorded_holds_what_is_expected(self, recorded: Any, same: bool) -> None:
-        assert newer.holds(recorded, {"a": {"b": 1}}) is same
+        assert newer_versions.holds(recorded, {"a": {"b": 1}}) is same
 
 
 class TestReading:
     def test_what_this_logist_writes_is_read_strictly(self) -> None:
         for one in whole_history().entries:
-            assert newer.interaction(one.model_dump(mode="json")) is None
+            assert newer_versions.interaction(one.model_dump(mode="json")) is None
 
     def test_an_unknown_kind(self) -> None:
         found = read(lane="fast")
         assert (found.kind, found.model_extra) == ("merge-queue", {"lane": "fast"})
-        assert newer.unknown(found) == ("kind merge-queue",)
-        assert list(newer.warnings([found])) == [
+        assert newer_versions.unknown(found) == ("kind merge-queue",)
+        assert list(newer_versions.warnings([found])) == [
             "interaction 2 is a newer Logist's (kind merge-queue): kept, and skipped"
         ]
 
     def test_its_own_kinds_are_nothing_to_warn_of(self) -> None:
-        assert list(newer.warnings(whole_history().entries)) == []
+        assert list(newer_versions.warnings(whole_history().entries)) == []
 
     @pytest.mark.parametrize("name", sorted(set(entry()) - {"sequence"}))
     @pytest.mark.parametrize("value", [None, 3, [], {"shape": "new"}])
     def test_any_field_may_have_another_shape(self, name: str, value: Any) -> None:
         found = read(**{"version": 2, name: value})
         assert found.sequence == 2
-        assert newer.unknown(found)
+        assert newer_versions.unknown(found)
 
     @pytest.mark.parametrize("name", sorted(set(entry()) - {"sequence", "kind"}))
     def test_any_field_may_be_gone(self, name: str) -> None:
         lying = {key: value for key, value in entry().items() if key != name}
-        found = newer.interaction(lying)
+        found = newer_versions.interaction(lying)
         assert found is not None
         assert found.kind == "merge-queue"
 
@@ -193,12 +193,12 @@ class TestReading:
 
     @pytest.mark.parametrize("version", [2, 99, "2", None, 2.5])
     def test_a_version_it_does_not_write_is_newer(self, version: Any) -> None:
-        assert newer.is_newer({"version": version})
+        assert newer_versions.is_newer({"version": version})
         assert read(kind="ask", version=version).version > FORMAT
 
     @pytest.mark.parametrize("data", [{}, {"version": 1}])
     def test_its_own_version_is_not(self, data: Json) -> None:
-        assert not newer.is_newer(data)
+        assert not newer_versions.is_newer(data)
 
     @pytest.mark.parametrize(
         ("change", "said"),
@@ -214,7 +214,7 @@ class TestReading:
         ],
     )
     def test_each_word_that_decides_is_named(self, change: Json, said: str) -> None:
-        assert said in newer.unknown(Interaction.model_validate(entry(kind="ask", **change)))
+        assert said in newer_versions.unknown(Interaction.model_validate(entry(kind="ask", **change)))
 
 
 class TestFold:
@@ -255,12 +255,12 @@ class TestFold:
 
     def test_a_state_of_a_newer_format_passes_it_on(self) -> None:
         folded = Recorder().state
-        assert newer.kept({"version": 4, "lane": "fast", "head": {}, "checksum": ""}, folded) == {
+        assert newer_versions.kept({"version": 4, "lane": "fast", "head": {}, "checksum": ""}, folded) == {
             "version": 4,
             "lane": "fast",
         }
-        assert newer.kept({"version": "x"}, folded) == {"version": FORMAT + 1}
-        assert newer.kept({"version": FORMAT, "title": "t"}, folded) == {}
+        assert newer_versions.kept({"version": "x"}, folded) == {"version": FORMAT + 1}
+        assert newer_versions.kept({"version": FORMAT, "title": "t"}, folded) == {}
 
 
 class TestMoving:
@@ -283,7 +283,7 @@ class TestMoving:
     )
     def test_a_job_is_moved_only_from_where_it_is_understood(self, place: Json) -> None:
         with pytest.raises(Refused, match="use the Logist that wrote it, or a newer one"):
-            newer.refuse_to_move(State.model_validate(place))
+            newer_versions.refuse_to_move(State.model_validate(place))
 
     def test_what_to_do_in_doubt_is_left_to_the_steward_unless_it_is_known(self) -> None:
         job = Recorder(on_doubt="ask the bank")
@@ -292,7 +292,7 @@ class TestMoving:
     def test_every_place_of_this_logist_is(self) -> None:
         job = whole_history()
         for number in range(1, len(job.entries) + 1):
-            moved = newer.refuse_to_move(fold.fold(job.entries[:number]))  # type: ignore[func-returns-value]
+            moved = newer_versions.refuse_to_move(fold.fold(job.entries[:number]))  # type: ignore[func-returns-value]
             assert moved is None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from logist.core.history import fold, merging
+from logist.core.history import fold, merge_policy
 from logist.core.machine import advice, steward
 from logist.core.model import Actor, EffectiveSpec, Interaction, Kind, Place, State, Status
 from logist.errors import Refused
@@ -74,14 +74,16 @@ def test_a_merge_is_due_once_the_job_has_succeeded(
 ) -> None:
     state = history(spec, source, *rest)
     assert state.merge == merge
-    assert merging.held(state) is (state.status is Status.SUCCESS and bool(state.merges) and merge is None)
+    assert merge_policy.held(state) is (
+        state.status is Status.SUCCESS and bool(state.merges) and merge is None
+    )
     assert state.source == source
 
 
 @pytest.mark.parametrize("spec", [SPEC, SPEC.model_copy(update={"auto_merge": False})])
 def test_only_what_is_to_be_merged_by_itself_is(spec: EffectiveSpec) -> None:
-    assert merging.by_itself(spec, "/repo") is bool(spec.auto_merge)
-    assert not merging.by_itself(spec, None)
+    assert merge_policy.by_itself(spec, "/repo") is bool(spec.auto_merge)
+    assert not merge_policy.by_itself(spec, None)
 
 
 def test_work_that_does_not_fit_is_stuck_with_the_reason() -> None:

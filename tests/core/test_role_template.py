@@ -10,10 +10,10 @@ import pytest
 
 from logist.core.machine.limits import Halt
 from logist.core.model import ContextPart, EffectiveSpec, Phase, Request, Role, Step, Workflow
-from logist.core.prompt import context, pieces, role_template
+from logist.core.prompt import context, prompt_parts, role_template
 from logist.core.prompt.prompt import FileText, Given, Relevant
 from logist.core.secrets.redact import redact
-from logist.core.step import instructing, step
+from logist.core.step import step, step_instructions
 from tests.core.builders import MODEL, spec, state
 
 IMPLEMENT = """\
@@ -202,7 +202,7 @@ class TestTheRoleOfTheSeed:
         step_of = Step(id="a", name="Look", prompt="Read {{input.file}} ({{title}}).")
         flow = Workflow(name="w", steps=(step_of,), start="a")
         one = spec(workflow=flow, title="T", prompt="", input={"file": "a.py"})
-        told = instructing.instructed(
+        told = step_instructions.instructed(
             one, state(step="a"), role("{{.Title}}|{{input.file}}"), Given(), Phase.DOER
         )
         assert [(piece.source, piece.text) for piece in told.user][1:5] == [
@@ -414,7 +414,7 @@ class TestSecretsAndFaults:
 
     def test_too_many_parts_of_several_sources_give_way_to_the_ordinary_prompt(self) -> None:
         wild = role("{{range .Tags}}{{.}}{{$.RepoContext}}{{end}}")
-        told = instructing.instructed(spec(tags=("a",) * 300), state(), wild, SURROUNDED, Phase.DOER)
+        told = step_instructions.instructed(spec(tags=("a",) * 300), state(), wild, SURROUNDED, Phase.DOER)
         assert told.warnings == (
             "role 'implement': prompt_template: it has more than 500 parts, so the work is told without it",
         )
@@ -431,21 +431,25 @@ class TestSecretsAndFaults:
         assert "{{.ID}}" in asked(role("{{.Title}}"), title="{{.ID}}").prompt
 
     def test_a_value_that_is_nowhere_is_told(self) -> None:
-        told = instructing.instructed(spec(), state(), role("{{.Titel}} {{.Title}}"), Given(), Phase.DOER)
+        told = step_instructions.instructed(
+            spec(), state(), role("{{.Titel}} {{.Title}}"), Given(), Phase.DOER
+        )
         assert told.warnings[0].startswith(
             "role 'implement': prompt_template: line 1, column 1: `{{.Titel}}`"
         )
 
     def test_one_that_grows_too_long_gives_way_to_the_ordinary_prompt(self) -> None:
         wild = role("{{range .Tags}}{{Prompt}}{{end}}")
-        told = instructing.instructed(
+        told = step_instructions.instructed(
             spec(prompt="x" * 20_000, tags=("a",) * 100), state(), wild, Given(), Phase.DOER
         )
         assert "grows too long" in told.warnings[0]
         assert told.user[0].text.startswith("## Task: Say hello")
 
     def test_an_empty_template_leaves_no_trace(self) -> None:
-        found = pieces.assemble([], role_template_pieces("{{if .Gone}}x{{end}}"), lambda text: (text, 0))
+        found = prompt_parts.assemble(
+            [], role_template_pieces("{{if .Gone}}x{{end}}"), lambda text: (text, 0)
+        )
         assert found[1] == []
 
 
@@ -455,7 +459,7 @@ def rest_of(template: str, one: EffectiveSpec) -> str:
     return found.rest
 
 
-def role_template_pieces(template: str) -> list[pieces.Piece]:
+def role_template_pieces(template: str) -> list[prompt_parts.Piece]:
     found = role_template.filled(spec(), state(), role(template), Given())
     assert isinstance(found, role_template.Filled)
     return found.pieces

@@ -8,7 +8,7 @@ from logist.core import sections
 from logist.core.model import ExitAction, Phase, Status
 from logist.core.permissions.permissions import may_change
 from logist.core.prompt.prompt import ENDING, Given
-from logist.core.step.instructing import instructed
+from logist.core.step.step_instructions import instructed
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.core.builders import SCHEMA, spec, state

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.core.history import fold, runs, statistics
-from logist.core.history.measures import BY, MEASURES, Ended
 from logist.core.history.statistics import OTHERS, Key, Table, Tally
+from logist.core.history.statistics_words import BY, MEASURES, Ended
 from tests.core import builders
 from tests.support import examples
 

@@ -15,14 +15,14 @@ from logist.config.layering import merged
 from logist.config.settings import Settings
 from logist.config.trust import Trust
 from logist.core.model import Interaction, JobSpec, State
-from logist.jobs import queue
-from logist.jobs.base import looking
+from logist.jobs import job_queue
+from logist.jobs.base import job_reader
 from logist.jobs.base.create import create
 from logist.jobs.base.project import Clock, Project
 from logist.jobs.base.result import Result
 from logist.jobs.base.session import load
-from logist.jobs.stepping import Answer, do_step, poststep
-from logist.jobs.turn.planning import Choice
+from logist.jobs.step_job import Answer, do_step, poststep
+from logist.jobs.turn.next_request import Choice
 from logist.resources import resource
 from logist.roles import load_roles
 from logist.store import list_jobs
@@ -133,7 +133,7 @@ class Bench:
 
     def run(self, job_id: str = "j") -> Result:
         """Steps a job, and those it gives work to, as far as it goes."""
-        return queue.run_job(self.project, job_id, lambda _: None)
+        return job_queue.run_job(self.project, job_id, lambda _: None)
 
     def children(self, job_id: str = "j") -> list[str]:
         """The jobs that were made for others, in the order of their names."""
@@ -156,7 +156,7 @@ class Bench:
         return load(self.project, self.project.job(job_id)).state
 
     def history(self, job_id: str = "j") -> list[Interaction]:
-        return list(looking.interactions(self.project.job(job_id)))
+        return list(job_reader.interactions(self.project.job(job_id)))
 
     def files(self, job_id: str = "j") -> dict[str, bytes]:
         """Every byte of the job's directory, for comparing before and after."""

@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from logist.jobs.archive import drifting, replaying
-from logist.jobs.base import looking
+from logist.jobs.archive import archive_drift, archive_replay
+from logist.jobs.base import job_reader
 from logist.store import list_jobs
 from tests.jobs.bench import Bench, Json
 
@@ -32,10 +32,10 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
             job = one.project.job(job_id)
             if (job.path / "damaged-on-purpose").exists():
                 continue
-            assert looking.verify(one.project, job).problems == ()
-            replayed = replaying.replay_job(one.project, job, prompts=drifting.prompts(one.project))
+            assert job_reader.verify(one.project, job).problems == ()
+            replayed = archive_replay.replay_job(one.project, job, prompts=archive_drift.prompts(one.project))
             assert (replayed.differences, replayed.changed_rules) == ((), ())
             assert one.drifts or replayed.drifts == ()
-            for entry in looking.interactions(job):
+            for entry in job_reader.interactions(job):
                 if entry.request.command:
                     jsonschema.validate({"request": entry.request.command}, one.project.schema)

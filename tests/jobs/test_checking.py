@@ -15,8 +15,8 @@ from logist.agents import checks
 from logist.config.settings import Settings
 from logist.core.model import Kind, Status
 from logist.errors import Stopped
-from logist.jobs.steward.deciding import decide
-from logist.jobs.turn import checking
+from logist.jobs.steward.steward_decisions import decide
+from logist.jobs.turn import check_runs
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_recovery import left_in_flight, response
@@ -121,7 +121,7 @@ def test_a_flood_is_heard_to_its_end_and_little_of_it_kept(bench: MakeBench) -> 
     found = result(b)
     assert found["outcome"] == "passed"
     assert found["output"].endswith("x\nthe end")
-    assert len(found["output"]) == checking.SHOWN
+    assert len(found["output"]) == check_runs.SHOWN
     assert grown < 30_000  # KiB
     assert not list(b.folder().glob("inflight*"))
 
@@ -222,7 +222,7 @@ def test_only_commands_of_the_config_of_now_are_run(bench: MakeBench) -> None:
 def test_nobody_who_ends_a_job_waits_for_its_checks(bench: MakeBench, kind: Kind) -> None:
     b = in_flight(bench([WORK, PASSES], only(command="touch ran; sleep 60")))
     decide(b.project, "j", kind)
-    assert (result(b)["outcome"], result(b)["reason"]) == ("not_run", checking.STOPPING)
+    assert (result(b)["outcome"], result(b)["reason"]) == ("not_run", check_runs.STOPPING)
     assert b.state().usage.cumulative_cost == 3
     if kind is Kind.SUSPEND:  # what was not run is run after the review
         decide(b.project, "j", Kind.RESUME)

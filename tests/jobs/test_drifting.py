@@ -16,9 +16,9 @@ from logist.core.permissions.tools import offered
 from logist.core.replay.drift import Drift
 from logist.core.replay.drift_causes import schema_hash
 from logist.core.replay.replay import differences
-from logist.jobs.archive import drifting, replaying
-from logist.jobs.turn import planning
-from logist.jobs.turn.planning import Choice
+from logist.jobs.archive import archive_drift, archive_replay
+from logist.jobs.turn import next_request
+from logist.jobs.turn.next_request import Choice
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.jobs.bench import PLAN, Bench, answer, command
@@ -42,8 +42,8 @@ def write(bench: Bench, name: str, text: str) -> None:
 
 
 def drifts(bench: Bench) -> tuple[Drift, ...]:
-    replayed = replaying.replay_job(
-        bench.project, bench.project.job("j"), prompts=drifting.prompts(bench.project)
+    replayed = archive_replay.replay_job(
+        bench.project, bench.project.job("j"), prompts=archive_drift.prompts(bench.project)
     )
     assert replayed.differences == ()
     return replayed.drifts
@@ -161,7 +161,7 @@ def test_what_is_sent_beside_the_prompt(written: Bench) -> None:
             update={"metadata": {**last.request.metadata, **metadata}, "command": command}
         )
         entry = last.model_copy(update={"request": request, "simulated": simulated})
-        found = drifting.prompts(written.project)(first.spec, before, entry)  # type: ignore[arg-type]
+        found = archive_drift.prompts(written.project)(first.spec, before, entry)  # type: ignore[arg-type]
         return {(drift.source, drift.diff) for drift in found}
 
     model, temperature = ("model", ('-"m"', '+"another"')), ("temperature", ("-null", "+1.0"))
@@ -224,7 +224,7 @@ def test_a_workflow_that_does_not_tell_the_step_says_nothing(written: Bench, tex
 def test_a_workflow_is_no_path(written: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "letter.yaml").write_text(LETTER.replace("Send it.", "Burn it."), "utf-8")
     monkeypatch.chdir(tmp_path)
-    asks = drifting.prompts(written.project)
+    asks = archive_drift.prompts(written.project)
     entries = written.history()
     for name in ("letter.yaml", "./letter.yaml", str(tmp_path / "letter.yaml"), "letter.yaml#letter", ""):
         spec = entries[0].spec
@@ -246,8 +246,8 @@ def test_a_step_that_was_filled_when_the_job_was_made_is_not_compared_with_its_t
     filled = [step.model_copy(update={"rendered": True}) for step in flow.steps]
     spec = first.spec.model_copy(update={"workflow": flow.model_copy(update={"steps": tuple(filled)})})
     state = fold.state_before(written.history(), last.sequence)
-    assert drifting.prompts(written.project)(first.spec, state, last)
-    assert drifting.prompts(written.project)(spec, state, last) == []
+    assert archive_drift.prompts(written.project)(first.spec, state, last)
+    assert archive_drift.prompts(written.project)(spec, state, last) == []
 
 
 def test_a_secret_of_today_is_not_told(written: Bench) -> None:
@@ -260,7 +260,7 @@ def test_a_secret_of_today_is_not_told(written: Bench) -> None:
 def test_a_request_says_which_logist_made_it_and_by_which_schema(bench: MakeBench) -> None:
     one = bench([answer()])
     one.create()
-    _, plan = planning.preview(one.project, "j", Choice())
+    _, plan = next_request.preview(one.project, "j", Choice())
     one.step()
     sent = one.history()[-1].request
     assert getattr(plan, "request", None) == sent

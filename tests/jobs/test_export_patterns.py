@@ -15,9 +15,9 @@ import pytest
 from logist.config.sections import RedactRules
 from logist.core.share import Replacing
 from logist.errors import Damaged, Refused, UsageError
-from logist.jobs.archive import archives, drifting, fixtures, replaying
-from logist.jobs.archive.exporting import export
-from logist.jobs.archive.fixtures import Manifest, Moves, Transition
+from logist.jobs.archive import archive_drift, archive_replay, job_fixture, recorded_jobs
+from logist.jobs.archive.fixture_export import export
+from logist.jobs.archive.job_fixture import Manifest, Moves, Transition
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, command
@@ -56,7 +56,7 @@ def test_numbers_that_a_pattern_finds_are_taken_out_everywhere(shelf: Bench, tmp
     response = json.loads(text)["interactions"][1]["response"]
     assert json.loads(response["raw_response"])["output"] == response["output"]
     assert response["output"].keys() == OUTPUT.keys()
-    assert fixtures.check(done.path) == ()
+    assert job_fixture.check(done.path) == ()
 
 
 def test_a_pattern_that_finds_a_piece_of_a_value_leaves_no_rest_of_it(shelf: Bench, tmp_path: Path) -> None:
@@ -90,12 +90,12 @@ def test_the_wording_of_a_role_that_was_taken_out_is_no_drift(shelf: Bench, tmp_
     assert found.drifts == ()
     assert found.notes == ("1 part of a prompt was changed by the export, and not compared with today's",)
     assert "permissions" in {each.source for each in other.drifts}
-    assert replaying.replay_file(shelf.project.schema, done.path).notes == ()
+    assert archive_replay.replay_file(shelf.project.schema, done.path).notes == ()
 
 
-def replayed(b: Bench, folder: Path) -> replaying.Replayed:
-    (archive,) = archives.find([str(folder)])
-    return replaying.replay_archive(archive, b.project.schema, prompts=drifting.prompts(b.project))
+def replayed(b: Bench, folder: Path) -> archive_replay.Replayed:
+    (archive,) = recorded_jobs.find([str(folder)])
+    return archive_replay.replay_archive(archive, b.project.schema, prompts=archive_drift.prompts(b.project))
 
 
 def test_a_redacted_fixture_is_replaced_by_a_redacted_one_alone(shelf: Bench, tmp_path: Path) -> None:
@@ -120,13 +120,13 @@ def manifest(count: int) -> Manifest:
 def test_a_manifest_reads_as_it_was_written(tmp_path: Path, count: int) -> None:
     wanted = [*manifest(max(count, 1)).transitions][:count]
     whole = manifest(max(count, 1)).model_copy(update={"transitions": moves(wanted)})
-    fixtures.write(tmp_path, whole)
-    in_lines = fixtures.read(tmp_path)
+    job_fixture.write(tmp_path, whole)
+    in_lines = job_fixture.read(tmp_path)
     path = tmp_path / "fixture.json"
     data = json.loads(path.read_bytes())
     assert data["transitions"] == [each._asdict() for each in wanted]
     path.write_text(json.dumps(data), "utf-8")
-    in_one = fixtures.read(tmp_path)
+    in_one = job_fixture.read(tmp_path)
     assert in_lines is not None
     assert in_one is not None
     assert [*in_lines.transitions] == [*in_one.transitions] == wanted
@@ -141,9 +141,9 @@ def moves(rows: list[Transition]) -> Moves:
 
 def test_a_long_manifest_takes_little_memory(tmp_path: Path) -> None:
     """A model for each row would take more than 4 MB here."""
-    fixtures.write(tmp_path, manifest(4_000))
+    job_fixture.write(tmp_path, manifest(4_000))
     tracemalloc.start()
-    found = fixtures.read(tmp_path)
+    found = job_fixture.read(tmp_path)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found is not None
@@ -153,10 +153,10 @@ def test_a_long_manifest_takes_little_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("row", ["{}", "7", '{"sequence": 1, "kind": 2}', '{"sequence": 1e9}'])
 def test_a_row_that_does_not_read_is_named(tmp_path: Path, row: str) -> None:
-    fixtures.write(tmp_path, manifest(3))
+    job_fixture.write(tmp_path, manifest(3))
     path = tmp_path / "fixture.json"
     lines = path.read_text("utf-8").split("\n")
     lines[10] = f"  {row},"
     path.write_text("\n".join(lines), "utf-8")
     with pytest.raises(Damaged, match=r"the manifest does not read: transitions\."):
-        fixtures.check(tmp_path)
+        job_fixture.check(tmp_path)

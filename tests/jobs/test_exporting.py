@@ -16,8 +16,8 @@ import pytest
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
 from logist.errors import Damaged, LogistError, Refused, ReplayDiffers, UsageError
-from logist.jobs.archive import archives, exporting, fixtures, redacting, replaying
-from logist.jobs.archive.exporting import Exported, export
+from logist.jobs.archive import archive_replay, fixture_export, job_fixture, recorded_jobs, redaction
+from logist.jobs.archive.fixture_export import Exported, export
 from logist.store import JobDir
 from logist.store.entries import CLOSING, header_line, seal
 from tests import support
@@ -114,9 +114,9 @@ def test_a_redacted_fixture_holds_nothing_private_and_goes_the_same_way(shelf: B
     assert (manifest["certified"], manifest["redacted"], manifest["interactions"]) == (True, True, len(was))
     moves = [(each["kind"], each["state_before"], each["state_after"]) for each in was]
     assert [(each["kind"], each["before"], each["after"]) for each in manifest["transitions"]] == moves
-    found = replaying.replay_file(shelf.project.schema, folder)
+    found = archive_replay.replay_file(shelf.project.schema, folder)
     assert (found.interactions, found.differences) == (len(was), ())
-    assert fixtures.check(folder) == ()
+    assert job_fixture.check(folder) == ()
     assert now[0]["workspace_path"] == "${JOB_DIR}/workspace"
     for one, other in zip(was, now, strict=True):
         assert shape({**one, "workspace_path": ""}) == shape({**other, "workspace_path": ""})
@@ -146,10 +146,10 @@ def test_without_redact_only_the_paths_of_the_job_change(shelf: Bench, tmp_path:
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_every_recorded_job_can_be_shared(shelf: Bench, path: Path, tmp_path: Path) -> None:
     done = export(shelf.project, JobDir(path, path.name), tmp_path / "f", redacted=True)
-    archived = replaying.replay_file(shelf.project.schema, path)
-    again = replaying.replay_file(shelf.project.schema, done.path)
+    archived = archive_replay.replay_file(shelf.project.schema, path)
+    again = archive_replay.replay_file(shelf.project.schema, done.path)
     assert [each.sequence for each in again.differences] == [each.sequence for each in archived.differences]
-    assert fixtures.check(done.path) == ()
+    assert job_fixture.check(done.path) == ()
 
 
 def test_a_job_that_goes_another_way_today_can_be_shared_to_show_that(shelf: Bench, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_an_empty_folder_is_taken_and_a_fixture_of_the_same_job_with_force(
     with pytest.raises(UsageError, match="holds a fixture"):
         export(shelf.project, job(shelf), tmp_path / "f", redacted=True)
     export(shelf.project, job(shelf), tmp_path / "f", redacted=True, force=True)
-    assert fixtures.check(tmp_path / "f") == ()
+    assert job_fixture.check(tmp_path / "f") == ()
     assert "ada" not in without_hashes((tmp_path / "f" / "jobHistory.json").read_text("utf-8"))
     before = support.tree(tmp_path)
     with pytest.raises(UsageError, match="a fixture of another job, j"):
@@ -272,11 +272,11 @@ def test_what_is_refused_does_not_lie_on_the_disk_meanwhile(
     leaky = retold(shelf, "leaky", said(f" {KEY}"))
     seen: list[bytes] = []
 
-    def look(leaks: redacting.Leaks, fix: str) -> None:
+    def look(leaks: redaction.Leaks, fix: str) -> None:
         seen.extend(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         raise Refused("here it is stopped")
 
-    monkeypatch.setattr(redacting.Leaks, "require_none", look)
+    monkeypatch.setattr(redaction.Leaks, "require_none", look)
     with pytest.raises(Refused, match="stopped"):
         export(shelf.project, leaky, tmp_path / "f")
     assert seen
@@ -330,7 +330,7 @@ def edit(folder: Path, change: Callable[[Any], object]) -> None:
 )  # fmt: skip
 def test_a_manifest_that_says_something_else_is_told(made: Exported, change: Any, problem: str) -> None:
     edit(made.path, change)
-    (found,) = fixtures.check(made.path)
+    (found,) = job_fixture.check(made.path)
     assert problem in found
 
 
@@ -349,22 +349,22 @@ def test_a_manifest_that_does_not_read_is_an_error(
 ) -> None:
     (made.path / "fixture.json").write_text(text, "utf-8")
     with pytest.raises(error, match=message):
-        fixtures.check(made.path)
+        job_fixture.check(made.path)
 
 
 def test_a_history_without_a_manifest_has_nothing_to_agree_with(made: Exported) -> None:
     (made.path / "fixture.json").unlink()
-    assert fixtures.read(made.path) is None
-    assert fixtures.check(made.path) == ()
-    assert [archive.path.parent for archive in archives.find([str(made.path)])] == [made.path]
+    assert job_fixture.read(made.path) is None
+    assert job_fixture.check(made.path) == ()
+    assert [archive.path.parent for archive in recorded_jobs.find([str(made.path)])] == [made.path]
 
 
 def test_what_a_killed_export_leaves_is_no_history(shelf: Bench, tmp_path: Path) -> None:
     done = export(shelf.project, job(shelf), tmp_path / "f")
     left = []
-    with contextlib.suppress(RuntimeError), exporting._beside(tmp_path / "g") as made:
+    with contextlib.suppress(RuntimeError), fixture_export._beside(tmp_path / "g") as made:
         (made / "jobHistory.json").write_bytes(b"{")
-        left = [archive.path for archive in archives.find([str(tmp_path)])]
+        left = [archive.path for archive in recorded_jobs.find([str(tmp_path)])]
         raise RuntimeError
     assert left == [done.path / "jobHistory.json"]
     assert os.listdir(tmp_path) == ["f"]
@@ -378,7 +378,7 @@ def test_a_history_in_several_files_becomes_one(tmp_path: Path) -> None:
     done = export(b.project, job(b), tmp_path / "f")
     assert sorted(os.listdir(done.path)) == ["fixture.json", "jobHistory.json"]
     assert [each["kind"] for each in entries(done.path)] == ["create", "ask", "ask"]
-    assert fixtures.check(done.path) == ()
+    assert job_fixture.check(done.path) == ()
 
 
 def test_what_is_nested_without_end_is_refused(shelf: Bench, tmp_path: Path) -> None:
@@ -393,4 +393,4 @@ def test_what_is_nested_without_end_is_refused(shelf: Bench, tmp_path: Path) -> 
     except LogistError:
         assert os.listdir(tmp_path) == []
     else:
-        assert fixtures.check(done.path) == ()
+        assert job_fixture.check(done.path) == ()

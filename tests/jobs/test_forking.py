@@ -10,11 +10,11 @@ import pytest
 
 from logist.core.model import Kind, Status
 from logist.errors import Damaged, LogistError, Refused, UsageError
-from logist.jobs.archive.forking import Forked, fork
-from logist.jobs.archive.importing import import_history
-from logist.jobs.base import looking
-from logist.jobs.steward import deciding
-from logist.store import list_jobs, taking
+from logist.jobs.archive.history_import import import_history
+from logist.jobs.archive.job_fork import Forked, fork
+from logist.jobs.base import job_reader
+from logist.jobs.steward import steward_decisions
+from logist.store import history_copy, list_jobs
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command, gave
 from tests.jobs.conftest import MakeBench
@@ -43,10 +43,10 @@ def reviewed(b: Bench, steps: int = 3) -> Bench:
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """The job `j`, which nobody changes: after what `reviewed` says it was put back to before 3 (6)."""
     b = reviewed(Bench(tmp_path_factory.mktemp("shelf"), ANSWERS), 4)
-    deciding.restep(b.project, "j", 3)
+    steward_decisions.restep(b.project, "j", 3)
     yield b
     for job_id in list_jobs(b.project.jobs_dir):
-        assert looking.verify(b.project, b.project.job(job_id)).problems == ()
+        assert job_reader.verify(b.project, b.project.job(job_id)).problems == ()
 
 
 def files(b: Bench, job_id: str) -> dict[str, str]:
@@ -70,9 +70,9 @@ def test_a_fork_at_a_decision_has_what_was_edited_by_hand_before_it(bench: MakeB
     b.create()
     b.step()
     (b.workspace() / "a.txt").write_text("by hand", "utf-8")
-    deciding.decide(b.project, "j", Kind.RESUBMIT)
-    deciding.decide(b.project, "j", Kind.SUSPEND)
-    deciding.decide(b.project, "j", Kind.RESUME)
+    steward_decisions.decide(b.project, "j", Kind.RESUBMIT)
+    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.decide(b.project, "j", Kind.RESUME)
     assert files(b, forked(b).job.id) == {"a.txt": "agent"}  # the workspace of the other job is not read
     b.step()
     assert files(b, forked(b, at=2).job.id) == {"a.txt": "agent"}
@@ -120,11 +120,11 @@ def test_it_goes_its_own_way(shelf: Bench) -> None:
 
 def test_it_can_be_put_back_to_before_the_fork_and_started_over(shelf: Bench) -> None:
     name = forked(shelf).job.id
-    there = deciding.restep(shelf.project, name, 5)  # a restep had left that behind
+    there = steward_decisions.restep(shelf.project, name, 5)  # a restep had left that behind
     assert (there.state.status, len(files(shelf, name))) == (Status.REVIEW_REQUIRED, 2)
     assert there.state.forked is not None
     assert there.state.forked.at == 6
-    over = deciding.rerun(shelf.project, name)
+    over = steward_decisions.rerun(shelf.project, name)
     assert (over.state.status, files(shelf, name)) == (Status.PENDING, {})
     assert over.state.forked == there.state.forked
     assert over.state.usage.cumulative_cost == 0
@@ -247,11 +247,11 @@ def test_it_can_not_wait_for_the_children_of_another(bench: MakeBench) -> None:
     assert b.step().state.status is not Status.WAITING
     gathered = forked(b)
     with pytest.raises(Refused, match="before interaction 4 it was j that waited") as back:
-        deciding.restep(b.project, gathered.job.id, 4)
+        steward_decisions.restep(b.project, gathered.job.id, 4)
     assert back.value.fix == (
         f"to have them made anew for this job: logist job restep --job {gathered.job.id} --to 3"
     )
-    anew = deciding.restep(b.project, gathered.job.id, 3)
+    anew = steward_decisions.restep(b.project, gathered.job.id, 3)
     assert (anew.state.spawns, anew.state.children) == (True, [])
     assert {b.state(child).status for child in children} == {Status.SUCCESS}
 
@@ -266,7 +266,7 @@ def test_a_fork_of_a_child_is_nobodys_child(bench: MakeBench) -> None:
     b.step(made.job.id)
     kinds = [entry.kind for entry in b.history(made.job.id)]
     assert kinds == [Kind.CREATE, Kind.FORK, Kind.ASK]
-    assert deciding.restep(b.project, made.job.id, 2).state.parent is None
+    assert steward_decisions.restep(b.project, made.job.id, 2).state.parent is None
     assert import_history(b.project, b.folder("p--3-1"), new_id="other").state.parent is None
 
 
@@ -299,13 +299,13 @@ def test_a_pack_that_is_damaged_is_damage_of_the_other(bench: MakeBench) -> None
 
 def test_entries_that_their_checksums_do_not_hold_are_not_taken(shelf: Bench, tmp_path: Path) -> None:
     entries = list(shelf.project.job("j").entries())
-    end = taking.begin(tmp_path / "jobHistory.json", entries)
+    end = history_copy.begin(tmp_path / "jobHistory.json", entries)
     assert (tmp_path / "jobHistory.json").read_bytes() == (shelf.folder() / "jobHistory.json").read_bytes()
     assert (end.sequence, end.hash) == (6, entries[-1]["checksum"])
     (tmp_path / "jobHistory.json").unlink()
     entries[0]["timestamp"] = "2000-01-01T00:00:00Z"
     with pytest.raises(Damaged, match="interaction 1 is not as its checksum says"):
-        taking.begin(tmp_path / "jobHistory.json", entries)
+        history_copy.begin(tmp_path / "jobHistory.json", entries)
     assert list(tmp_path.glob("*.json*")) == []
 
 

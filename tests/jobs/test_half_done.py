@@ -14,7 +14,7 @@ import pytest
 
 from logist.core.model import Call, Interaction, Kind, Permissions, Reply, Status, StuckKind
 from logist.jobs.base.session import Session
-from logist.jobs.steward.deciding import decide, rerun
+from logist.jobs.steward.steward_decisions import decide, rerun
 from logist.store import JobDir
 from tests.jobs.bench import Bench, Json
 from tests.jobs.conftest import MakeBench

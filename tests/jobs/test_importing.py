@@ -13,12 +13,12 @@ import pytest
 from logist.agents.scripted import Scripted
 from logist.core.model import Kind, Status
 from logist.errors import Damaged, LogistError, Refused, UsageError
-from logist.jobs.archive import archives
-from logist.jobs.archive.archives import Archive
-from logist.jobs.archive.forking import fork
-from logist.jobs.archive.importing import Imported, import_history
-from logist.jobs.archive.replaying import replay_archive, replay_job
-from logist.jobs.steward import deciding
+from logist.jobs.archive import recorded_jobs
+from logist.jobs.archive.archive_replay import replay_archive, replay_job
+from logist.jobs.archive.history_import import Imported, import_history
+from logist.jobs.archive.job_fork import fork
+from logist.jobs.archive.recorded_jobs import Archive
+from logist.jobs.steward import steward_decisions
 from logist.resources import schema
 from logist.store import foreign
 from tests import support
@@ -63,8 +63,8 @@ def written(place: Path, document: object, name: str = "jobHistory.json", **layo
 def test_a_history_of_ours_that_was_written_anew_is_read(
     tmp_path: Path, document: object, layout: dict[str, Any]
 ) -> None:
-    archive = archives.one(written(tmp_path, document, **layout))
-    expected = list(archives.one(MAIN).interactions())
+    archive = recorded_jobs.one(written(tmp_path, document, **layout))
+    expected = list(recorded_jobs.one(MAIN).interactions())
     assert list(archive.interactions()) == expected
     assert list(archive.notes()) == [
         "the file was written anew since Logist wrote it: that nobody changed it can't be proven"
@@ -73,7 +73,7 @@ def test_a_history_of_ours_that_was_written_anew_is_read(
 
 def test_a_change_in_it_is_noted(tmp_path: Path) -> None:
     changed = [*OURS[:2], {**OURS[2], "timestamp": "2000-01-01T00:00:00Z"}, *OURS[3:]]
-    notes = list(archives.one(written(tmp_path, changed)).notes())
+    notes = list(recorded_jobs.one(written(tmp_path, changed)).notes())
     assert notes[1].startswith("its checksum does not hold")
     assert notes[1].endswith("(interaction 3)")
 
@@ -91,7 +91,7 @@ def test_a_change_in_it_is_noted(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_told_with_file_and_entry(tmp_path: Path, document: object, said: str) -> None:
-    archive = archives.one(written(tmp_path, document))
+    archive = recorded_jobs.one(written(tmp_path, document))
     with pytest.raises(Damaged, match=said) as raised:
         list(archive.interactions())
     assert raised.value.where == str(tmp_path / "jobHistory.json")
@@ -100,7 +100,7 @@ def test_what_is_wrong_is_told_with_file_and_entry(tmp_path: Path, document: obj
 def test_it_is_found_and_nothing_is_written(tmp_path: Path) -> None:
     written(tmp_path / "a", OLD)
     before = support.tree(tmp_path)
-    (archive,) = archives.find([str(tmp_path)])
+    (archive,) = recorded_jobs.find([str(tmp_path)])
     assert [one.kind for one in archive.interactions()] == [Kind.CREATE, Kind.ASK, Kind.ASK]
     assert [entry["kind"] for entry in archive.entries()] == ["create", "ask", "ask"]
     assert archive.restep_targets() == set()
@@ -118,7 +118,7 @@ def test_two_readings_are_enough_for_a_replay(
         return real(path)
 
     monkeypatch.setattr(foreign, "entries", entries)
-    archive = archives.one(path)
+    archive = recorded_jobs.one(path)
     found = replay_archive(archive, schema("llm-chat-schema"))
     assert found.error is None
     assert found.notes != ()
@@ -192,14 +192,14 @@ def test_an_old_history_becomes_a_job_that_goes_on(bench: MakeBench, tmp_path: P
     assert replay_job(b.project, b.project.job("Old-Job")).differences == ()
     assert b.step("Old-Job").state.status is Status.REVIEW_REQUIRED
     assert (b.workspace("Old-Job") / "new.txt").exists()
-    assert deciding.restep(b.project, "Old-Job", 3).state.status is Status.REVIEW_REQUIRED
+    assert steward_decisions.restep(b.project, "Old-Job", 3).state.status is Status.REVIEW_REQUIRED
     assert list(b.workspace("Old-Job").glob("*.txt")) == []
 
 
 def test_a_history_of_the_first_tool_becomes_a_job_that_replays(bench: MakeBench, tmp_path: Path) -> None:
     b = bench()
     path = written(tmp_path / "j", FIRST_TOOL)
-    assert replay_archive(archives.one(path), schema("llm-chat-schema")).differences == ()
+    assert replay_archive(recorded_jobs.one(path), schema("llm-chat-schema")).differences == ()
     made = imported(b, path)
     assert (made.state.status, made.differences) == (Status.APPROVAL_REQUIRED, ())
     assert [entry.kind.value for entry in b.history("j")] == [
@@ -235,7 +235,7 @@ def test_a_history_of_ours_becomes_a_job(bench: MakeBench) -> None:
     b.drifts = True  # it is older than some words of the prompts
     made = imported(b, MAIN)
     assert (made.job.id, made.state.status) == ("main-job", Status.SUCCESS)
-    ours = [one.model_dump(exclude=NOT_THE_SAME) for one in archives.one(MAIN).interactions()]
+    ours = [one.model_dump(exclude=NOT_THE_SAME) for one in recorded_jobs.one(MAIN).interactions()]
     assert [one.model_dump(exclude=NOT_THE_SAME) for one in b.history("main-job")] == ours
     assert imported(b, MAIN).job.id == "main-job-2"
     assert imported(b, MAIN, "mine").job.id == "mine"
@@ -328,9 +328,9 @@ def test_an_import_does_not_take_up_the_children_of_another(bench: MakeBench) ->
     made = import_history(b.project, b.folder(), new_id="other")
     assert "workflow: Fan-out" in (made.job.path / "job.yaml").read_text("utf-8")
     with pytest.raises(Refused, match="before interaction 4 it was another job that waited"):
-        deciding.restep(b.project, "other", 4)
+        steward_decisions.restep(b.project, "other", 4)
     assert b.step("other").state.status is Status.SUCCESS
-    assert deciding.restep(b.project, "other", 3).state.spawns
+    assert steward_decisions.restep(b.project, "other", 3).state.spawns
     assert b.step("other").state.children == ["other--7-1", "other--7-2"]
 
 
@@ -343,7 +343,7 @@ def test_one_that_waits_for_nobody_knows_whom_is_refused(bench: MakeBench, tmp_p
     made = imported(b, written(tmp_path / "again", [old(state_after="WAITING"), failed]))
     (made.job.path / "damaged-on-purpose").touch()  # no rule leads there, and so its replay differs
     with pytest.raises(Refused, match="before interaction 3 it was another job that waited"):
-        deciding.restep(b.project, made.job.id, 3)
+        steward_decisions.restep(b.project, made.job.id, 3)
 
 
 def test_of_what_was_undone_the_import_names_no_checkpoint(bench: MakeBench, tmp_path: Path) -> None:
@@ -401,5 +401,5 @@ def test_of_a_job_from_a_repository_the_source_stays_behind(bench: MakeBench, tm
 
 
 def test_what_was_read_has_a_name() -> None:
-    found: Iterator[Archive] = archives.find([str(MAIN)])
+    found: Iterator[Archive] = recorded_jobs.find([str(MAIN)])
     assert [one.name for one in found] == [str(MAIN)]

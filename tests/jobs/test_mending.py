@@ -8,7 +8,7 @@ import pytest
 
 from logist.core.model import JobSpec
 from logist.jobs.base import specs
-from logist.jobs.doctor import mending
+from logist.jobs.doctor import repairs
 from tests.jobs.conftest import MakeBench
 
 STRICT = {"review": {"mode": "strict", "auto_merge": True}}
@@ -28,7 +28,7 @@ STRICT = {"review": {"mode": "strict", "auto_merge": True}}
 def test_it_is_the_same_spec(bench: MakeBench, settings: dict[str, Any], asked: dict[str, Any]) -> None:
     project = bench(settings=settings).project
     recorded = specs.effective(project, JobSpec.model_validate({"prompt": "Do it.", **asked}))
-    told = mending.in_short(project, mending.as_asked(recorded), None)
+    told = repairs.in_short(project, repairs.as_asked(recorded), None)
     assert specs.effective(project, JobSpec.model_validate(told)) == recorded
     assert {name for name in asked if name in ("review_mode", "auto_merge", "role")} >= {
         name for name in told if name in ("review_mode", "auto_merge", "role")

@@ -18,8 +18,8 @@ from logist.config.settings import Settings
 from logist.core.model import ErrorKind, Kind, Status
 from logist.core.step.step import StepPlan
 from logist.errors import Busy, InvalidFile, Refused, Stopped
-from logist.jobs.steward.deciding import decide
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.steward.steward_decisions import decide
+from logist.jobs.turn.next_request import Choice, preview
 from tests import quickly, support
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench

@@ -15,9 +15,9 @@ import pytest
 from logist.agents import sandbox
 from logist.agents.courier import errand
 from logist.agents.courier.errand import ProgramErrand
-from logist.agents.place import Place
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
 from logist.agents.protocol import Ask
+from logist.agents.workplace import Place
 from logist.config import trust
 from logist.config.settings import load_settings
 from logist.core.model import (
@@ -33,7 +33,7 @@ from logist.core.model import (
 from logist.core.money import money
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.turn.next_request import Choice, preview
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_paid import KEY, paid, step_as_process, waiting_for

@@ -11,9 +11,9 @@ import pytest
 from logist.core.machine.limits import Halt
 from logist.core.model import Kind
 from logist.core.step.step import Idle
-from logist.jobs.archive import drifting, replaying
-from logist.jobs.turn import planning
-from logist.jobs.turn.planning import Choice
+from logist.jobs.archive import archive_drift, archive_replay
+from logist.jobs.turn import next_request
+from logist.jobs.turn.next_request import Choice
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, command
@@ -39,7 +39,7 @@ def write(bench: Bench, **files: str) -> None:
 
 
 def sources(bench: Bench) -> list[str]:
-    _, plan = planning.preview(bench.project, "j", Choice())
+    _, plan = next_request.preview(bench.project, "j", Choice())
     assert not isinstance(plan, Halt | Idle)
     return [part.source for part in plan.request.parts]
 
@@ -68,7 +68,7 @@ def test_a_role_is_told_what_it_asks_for(bench: MakeBench, asked: list[str] | No
     one.create(prompt="Mend poem.txt.", role="Poet", review=False)
     write(one, poem_txt="roses\n", other_txt="violets\n")
     assert sources(one) == [*ALWAYS, *told]
-    _, plan = planning.preview(one.project, "j", Choice())
+    _, plan = next_request.preview(one.project, "j", Choice())
     one.step()
     sent = last_ask(one).request
     assert not isinstance(plan, Halt | Idle)
@@ -190,7 +190,7 @@ def test_a_workspace_is_called_empty_only_if_it_is(
     poet(one, **fields)
     one.create(role="Poet", review=False)
     write(one, **({file: "xx\n"} if file else {}))
-    _, plan = planning.preview(one.project, "j", Choice())
+    _, plan = next_request.preview(one.project, "j", Choice())
     assert not isinstance(plan, Halt | Idle)
     assert f"\n\n{told}" in plan.request.prompt
 
@@ -233,7 +233,9 @@ def test_l62_an_attempt_after_retry_is_shown_what_the_last_one_wrote(bench: Make
     written = second.partition("## What the last attempt wrote")[2].partition("##")[0]
     assert "I tried the lexer.\n\nIt has no tests." in written
     assert '"action"' not in written
-    replayed = replaying.replay_job(b.project, b.project.job("j"), prompts=drifting.prompts(b.project))
+    replayed = archive_replay.replay_job(
+        b.project, b.project.job("j"), prompts=archive_drift.prompts(b.project)
+    )
     assert (replayed.differences, replayed.drifts) == ((), ())
 
 
@@ -269,7 +271,9 @@ def test_l62_later_attempts_have_their_own_temperature_and_model(bench: MakeBenc
     assert [each["temperature"] for each in asked] == [0.1, 0.7, 0.9, 0.9]
     models = [each["model"] for each in asked]
     assert models == ["grok-code-fast-1", "grok-code-fast-1", "gemini-2.5-flash", "gemini-2.5-flash"]
-    replayed = replaying.replay_job(b.project, b.project.job("j"), prompts=drifting.prompts(b.project))
+    replayed = archive_replay.replay_job(
+        b.project, b.project.job("j"), prompts=archive_drift.prompts(b.project)
+    )
     assert (replayed.differences, replayed.drifts) == ((), ())
 
 

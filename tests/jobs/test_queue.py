@@ -11,7 +11,7 @@ import pytest
 
 from logist.core.model import Status
 from logist.errors import Damaged
-from logist.jobs import queue
+from logist.jobs import job_queue
 from logist.jobs.base.result import Result
 from logist.resources import resource
 from logist.roles import load_roles
@@ -23,7 +23,7 @@ def test_run_goes_on_until_a_person_is_needed(bench: MakeBench) -> None:
     b = bench([answer(), answer()])
     b.create()
     seen: list[Result] = []
-    result = queue.run_job(b.project, "j", seen.append)
+    result = job_queue.run_job(b.project, "j", seen.append)
     assert (result.exit_code, [r.state.status for r in seen]) == (
         11,
         [Status.REVIEW_REQUIRED, Status.APPROVAL_REQUIRED],
@@ -34,7 +34,7 @@ def test_run_goes_on_until_a_person_is_needed(bench: MakeBench) -> None:
 def test_run_stops_when_the_provider_is_out(bench: MakeBench) -> None:
     b = bench([{"error": {"kind": "auth", "message": "no"}}, answer()])
     b.create()
-    assert queue.run_job(b.project, "j", lambda _: None).exit_code == 6
+    assert job_queue.run_job(b.project, "j", lambda _: None).exit_code == 6
     assert len(b.history()) == 2
 
 
@@ -45,7 +45,7 @@ def test_the_queue_goes_by_rank_then_age(bench: MakeBench) -> None:
     b.create("first", rank=-1)
     b.create("third")
     b.create("draft", draft=True)
-    assert queue.ready_jobs(b.project) == ["first", "second", "third", "late"]
+    assert job_queue.ready_jobs(b.project) == ["first", "second", "third", "late"]
 
 
 def test_one_broken_job_never_stops_the_others(bench: MakeBench) -> None:
@@ -54,10 +54,10 @@ def test_one_broken_job_never_stops_the_others(bench: MakeBench) -> None:
         b.create(name, review=False, approval="none")
     (b.folder("b") / "damaged-on-purpose").touch()
     (b.folder("b") / "state.json").write_bytes(b"{")
-    ended = {one.job_id: one for one in queue.run_queue(b.project, 2, lambda _: None)}
+    ended = {one.job_id: one for one in job_queue.run_queue(b.project, 2, lambda _: None)}
     assert ended["a"].exit_code == ended["c"].exit_code == 0
     assert isinstance(ended["b"].error, Damaged)
-    assert queue.exit_code([one.exit_code for one in ended.values()]) == 10
+    assert job_queue.exit_code([one.exit_code for one in ended.values()]) == 10
 
 
 def test_a_stop_leaves_every_job_steppable(bench: MakeBench) -> None:
@@ -66,18 +66,18 @@ def test_a_stop_leaves_every_job_steppable(bench: MakeBench) -> None:
     b.change(stopping=lambda: 130 if stop.is_set() else 0)
     for name in ("a", "b", "c"):
         b.create(name)
-    list(queue.run_queue(b.project, 1, lambda _: stop.set()))
+    list(job_queue.run_queue(b.project, 1, lambda _: stop.set()))
     statuses = [b.state(name).status for name in ("a", "b", "c")]
     assert statuses == [Status.REVIEW_REQUIRED, Status.PENDING, Status.PENDING]
     stop.clear()
-    list(queue.run_queue(b.project, 1, lambda _: None))
+    list(job_queue.run_queue(b.project, 1, lambda _: None))
     assert {b.state(name).status for name in ("a", "b", "c")} == {Status.APPROVAL_REQUIRED}
 
 
 def test_exit_code_is_the_first_present() -> None:
-    assert queue.exit_code([0, 11, 3, 6]) == 6
-    assert queue.exit_code([0, 11]) == 11
-    assert queue.exit_code([]) == 0
+    assert job_queue.exit_code([0, 11, 3, 6]) == 6
+    assert job_queue.exit_code([0, 11]) == 11
+    assert job_queue.exit_code([]) == 0
 
 
 def test_on_stuck_is_run_once(bench: MakeBench, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_an_odd_state_stops_no_other_job(bench: MakeBench) -> None:
     (b.folder("a") / "damaged-on-purpose").touch()
     state = b.folder("a") / "state.json"
     state.write_bytes(state.read_bytes().replace(b'"rank": 0', b'"rank": "x"'))
-    ended = {one.job_id: one for one in queue.run_queue(b.project, 1, lambda _: None)}
+    ended = {one.job_id: one for one in job_queue.run_queue(b.project, 1, lambda _: None)}
     assert isinstance(ended["a"].error, Damaged)
     assert ended["b"].exit_code == 0
 
@@ -117,7 +117,7 @@ def test_a_surprise_in_one_job_stops_no_other(bench: MakeBench) -> None:
         if result.job_id == "a":
             raise RuntimeError("a surprise")
 
-    ended = {one.job_id: one for one in queue.run_queue(b.project, 1, surprised)}
+    ended = {one.job_id: one for one in job_queue.run_queue(b.project, 1, surprised)}
     assert (ended["a"].exit_code, ended["b"].exit_code) == (1, 0)
 
 
@@ -129,13 +129,13 @@ def test_a_job_made_meanwhile_is_run_too(bench: MakeBench) -> None:
         if result.job_id == "a":
             b.create("b", review=False, approval="none")
 
-    assert [one.job_id for one in queue.run_queue(b.project, 1, and_another)] == ["a", "b"]
+    assert [one.job_id for one in job_queue.run_queue(b.project, 1, and_another)] == ["a", "b"]
 
 
 def test_jobs_are_left_alone_when_asked_to(bench: MakeBench) -> None:
     b = bench([answer()])
     b.create("a")
-    assert list(queue.run_queue(b.project, 1, lambda _: None, leave={"a"})) == []
+    assert list(job_queue.run_queue(b.project, 1, lambda _: None, leave={"a"})) == []
 
 
 def test_a_refused_request_uses_no_iteration(bench: MakeBench) -> None:
@@ -146,10 +146,10 @@ def test_a_refused_request_uses_no_iteration(bench: MakeBench) -> None:
     assert (b.state().usage.current_action_count, b.state().asked) == (0, 3)
 
 
-@pytest.mark.parametrize("first", range(len(queue.FIRST_OF)))
+@pytest.mark.parametrize("first", range(len(job_queue.FIRST_OF)))
 def test_what_is_broken_comes_before_what_waits_for_a_person(first: int) -> None:
     order = [1, 10, 5, 2, 6, 3, 7, 4, 11, 8]
-    assert queue.exit_code([0, *reversed(order[first:])]) == order[first]
+    assert job_queue.exit_code([0, *reversed(order[first:])]) == order[first]
 
 
 def spawned(b: Bench, tmp_path: Path, inner: str = "{id: s, prompt: x}", **spec: Any) -> str:
@@ -165,9 +165,9 @@ def spawned(b: Bench, tmp_path: Path, inner: str = "{id: s, prompt: x}", **spec:
 
 def held(b: Bench) -> list[tuple[str, int, str]]:
     """What a run that finds nothing ready says; and that it finds nothing."""
-    assert list(queue.run_queue(b.project, 2, lambda _: None)) == []
+    assert list(job_queue.run_queue(b.project, 2, lambda _: None)) == []
     before = {job: b.files(job) for job in ("j", *b.children())}
-    found = [(one.job_id, one.exit_code, one.waits) for one in queue.held_up(b.project)]
+    found = [(one.job_id, one.exit_code, one.waits) for one in job_queue.held_up(b.project)]
     assert {job: b.files(job) for job in before} == before
     return found
 
@@ -175,7 +175,7 @@ def held(b: Bench) -> list[tuple[str, int, str]]:
 def test_a_job_that_waits_for_a_stuck_one_is_held_up(bench: MakeBench, tmp_path: Path) -> None:
     b = bench()
     child = spawned(b, tmp_path)
-    assert queue.held_up(b.project) == []
+    assert job_queue.held_up(b.project) == []
     b.script({"s": [gave(action="STUCK")]})
     assert b.run(child).exit_code == 3
     assert held(b) == [("j", 3, f"waiting for 1 of 1 jobs: {child} (STUCK)")]
@@ -189,7 +189,7 @@ def test_only_the_outermost_of_those_that_wait_is_told(bench: MakeBench, tmp_pat
     b.run()
     assert held(b) == [("j", 11, f"waiting for 1 of 1 jobs: {child} (WAITING)")]
     shutil.rmtree(b.folder("j"))
-    assert [one.job_id for one in queue.held_up(b.project)] == [child]
+    assert [one.job_id for one in job_queue.held_up(b.project)] == [child]
 
 
 def test_a_role_that_is_gone_and_a_refused_job_are_no_success(bench: MakeBench, tmp_path: Path) -> None:
@@ -201,9 +201,9 @@ def test_a_role_that_is_gone_and_a_refused_job_are_no_success(bench: MakeBench, 
     b.change(roles=load_roles([resource("roles"), role.parent]))
     child = spawned(b, tmp_path, "{id: s, prompt: x, role: Mine}")
     b.change(roles=shipped)
-    codes = {one.job_id: one.exit_code for one in queue.run_queue(b.project, 1, lambda _: None)}
-    assert (codes, queue.exit_code([*codes.values()])) == ({child: 2}, 2)
+    codes = {one.job_id: one.exit_code for one in job_queue.run_queue(b.project, 1, lambda _: None)}
+    assert (codes, job_queue.exit_code([*codes.values()])) == ({child: 2}, 2)
     shutil.rmtree(b.folder(child))
     b.create(child, draft=True)
     assert held(b) == [("j", 8, f"waiting for 1 of 1 jobs: {child} (another job has its name)")]
-    assert queue.exit_code([8]) == 8
+    assert job_queue.exit_code([8]) == 8

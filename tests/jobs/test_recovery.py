@@ -14,15 +14,15 @@ from logist.core.history import fold
 from logist.core.model import Kind, Reply, Status, StuckKind, Usage
 from logist.core.step.step import Idle, StepPlan
 from logist.errors import Damaged, InvalidFile, LogistError, Refused
-from logist.jobs.archive import replaying
-from logist.jobs.base import looking
+from logist.jobs.archive import archive_replay
+from logist.jobs.base import job_reader
 from logist.jobs.base.session import changing
-from logist.jobs.doctor import health
-from logist.jobs.stepping import Answer, poststep
-from logist.jobs.steward import deciding, editing
-from logist.jobs.steward.deciding import decide, rerun, restep
-from logist.jobs.turn import asking
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.doctor import job_health
+from logist.jobs.step_job import Answer, poststep
+from logist.jobs.steward import job_edits, steward_decisions
+from logist.jobs.steward.steward_decisions import decide, rerun, restep
+from logist.jobs.turn import agent_calls
+from logist.jobs.turn.next_request import Choice, preview
 from logist.store import JobDir, Position
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command
@@ -36,7 +36,7 @@ def left_in_flight(b: Bench, job_id: str = "j", *, reserved: int = 1_500_000) ->
         kept = b.project.workspace(session.job).checkpoint("before")
         _, plan = preview(b.project, job_id, Choice())
         assert isinstance(plan, StepPlan)
-        envelope = asking.envelope(session, spec, plan, kept.commit)
+        envelope = agent_calls.envelope(session, spec, plan, kept.commit)
         envelope["reserved_microcents"] = reserved
         session.job.begin_exchange(1, envelope)
         return session.job, envelope
@@ -110,15 +110,15 @@ def test_nobody_decides_on_an_answer_they_have_not_seen(bench: MakeBench) -> Non
     job.mark_sent(1)
     job.save_response(1, response(command(summary="I deleted everything.")))
     with pytest.raises(Refused, match="came in meanwhile"):
-        deciding.decide(b.project, "j", Kind.APPROVE)
+        steward_decisions.decide(b.project, "j", Kind.APPROVE)
     assert b.state().status is Status.APPROVAL_REQUIRED
-    assert deciding.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
+    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
 
 
 def test_a_job_can_be_ended_whatever_is_in_flight(bench: MakeBench) -> None:
     b = bench()
     in_flight(b, command())
-    result = deciding.decide(b.project, "j", Kind.SUSPEND)
+    result = steward_decisions.decide(b.project, "j", Kind.SUSPEND)
     assert [entry.kind for entry in result.entries] == [Kind.ASK, Kind.SUSPEND]
     assert result.state.before is not None
     assert result.state.before.status is Status.REVIEW_REQUIRED
@@ -138,7 +138,7 @@ def test_the_hook_hears_of_every_way_to_get_stuck(bench: MakeBench, tmp_path: Pa
     b = bench(settings={"on_stuck": f"echo $LOGIST_STATUS >> {told}"})
     in_flight(b, "not json")
     with pytest.raises(Refused):
-        deciding.decide(b.project, "j", Kind.RESUBMIT)
+        steward_decisions.decide(b.project, "j", Kind.RESUBMIT)
     assert told.read_text("utf-8") == "STUCK\n"
 
 
@@ -288,7 +288,7 @@ def test_an_answer_that_could_not_be_recorded_outlives_a_suspension(bench: MakeB
     assert decide(b.project, "j", Kind.SUSPEND).state.status is Status.SUSPENDED
     assert any("stays there" in line for line in b.said)
     mended(b)
-    told = [found.message for found in health.look(b.project, b.project.job("j"), deep=False)]
+    told = [found.message for found in job_health.look(b.project, b.project.job("j"), deep=False)]
     assert any("an agent's answer waits in inflight/" in message for message in told)
     decide(b.project, "j", Kind.RESUME)
     result = b.step()
@@ -303,7 +303,7 @@ def test_an_answer_that_could_not_be_recorded_outlives_a_suspension(bench: MakeB
 def test_an_answer_that_could_not_be_recorded_stops_a_change_of_the_spec(bench: MakeBench) -> None:
     b = answered_while_git_is_gone(bench)
     with pytest.raises(LogistError):
-        editing.configure(b.project, "j", {("title",): "x"})
+        job_edits.configure(b.project, "j", {("title",): "x"})
     mended(b)
     assert b.step().entries[0].response.summary_for_supervisor == "Paid for."
 
@@ -355,11 +355,11 @@ def test_state_is_rebuilt_from_the_history(bench: MakeBench) -> None:
     (b.folder() / "state.json").unlink()
     (b.folder() / "damaged-on-purpose").touch()
     assert b.state() == expected
-    verified = looking.verify(b.project, b.project.job("j"))
+    verified = job_reader.verify(b.project, b.project.job("j"))
     assert (verified.problems, "missing" in verified.notes[0]) == ((), True)
     b.step()
     assert (b.folder() / "state.json").is_file()
-    assert looking.verify(b.project, b.project.job("j")) == looking.Verified(())
+    assert job_reader.verify(b.project, b.project.job("j")) == job_reader.Verified(())
 
 
 def test_a_state_that_is_behind_is_brought_up(bench: MakeBench) -> None:
@@ -368,11 +368,11 @@ def test_a_state_that_is_behind_is_brought_up(bench: MakeBench) -> None:
     b.step()
     old = (b.folder() / "state.json").read_bytes()
     b.step()
-    deciding.restep(b.project, "j", 3)
+    steward_decisions.restep(b.project, "j", 3)
     expected = b.state()
     (b.folder() / "state.json").write_bytes(old)
     assert b.state() == expected
-    deciding.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
 
 
 def test_damage_is_refused_and_no_byte_changes(bench: MakeBench) -> None:
@@ -385,7 +385,7 @@ def test_damage_is_refused_and_no_byte_changes(bench: MakeBench) -> None:
     calls: list[Callable[[], object]] = [
         b.step,
         lambda: b.give(command()),
-        lambda: deciding.decide(b.project, "j", Kind.CANCEL),
+        lambda: steward_decisions.decide(b.project, "j", Kind.CANCEL),
     ]
     for call in calls:
         with pytest.raises(Damaged):
@@ -400,7 +400,7 @@ def test_restep_restores_state_and_workspace_and_keeps_usage(bench: MakeBench) -
     b.create()
     for _ in range(3):
         b.step()
-    result = deciding.restep(b.project, "j", 3, note="Look again.")
+    result = steward_decisions.restep(b.project, "j", 3, note="Look again.")
     assert result.state.status is Status.REVIEW_REQUIRED
     assert (b.workspace() / "a.txt").read_text("utf-8") == "1"
     assert result.state.usage.current_action_count == 3
@@ -425,11 +425,11 @@ def test_restep_brings_back_what_was_edited_by_hand_before_that_interaction(benc
     b.step()
     b.step()
     assert edited(b) == "again"
-    result = deciding.restep(b.project, "j", 3)
+    result = steward_decisions.restep(b.project, "j", 3)
     assert edited(b) == "by hand"
     found = next(entry for entry in b.history() if entry.sequence == 3).checkpoint_before
     assert result.state.checkpoint == found
-    deciding.restep(b.project, "j", 5)  # and that is taken back in the same way
+    steward_decisions.restep(b.project, "j", 5)  # and that is taken back in the same way
     assert edited(b) == "again"
 
 
@@ -439,12 +439,12 @@ def test_restep_to_a_decision_brings_back_what_the_next_agent_met(bench: MakeBen
     b.create()
     b.step()
     edit(b, "by hand")
-    deciding.decide(b.project, "j", Kind.RESUBMIT, note="I changed it.")
-    editing.configure(b.project, "j", {("prompt",): "Do it well."})
+    steward_decisions.decide(b.project, "j", Kind.RESUBMIT, note="I changed it.")
+    job_edits.configure(b.project, "j", {("prompt",): "Do it well."})
     b.step()
     assert [entry.kind.value for entry in b.history()[2:]] == ["resubmit", "spec", "ask"]
     for to in (3, 4, 5):
-        deciding.restep(b.project, "j", to)
+        steward_decisions.restep(b.project, "j", to)
         assert edited(b) == "by hand"
         edit(b, "something else")
 
@@ -454,8 +454,8 @@ def test_restep_leaves_the_workspace_where_no_agent_has_worked_since(bench: Make
     b.create()
     b.step()
     edit(b, "by hand")
-    deciding.decide(b.project, "j", Kind.CANCEL)
-    assert deciding.restep(b.project, "j", 3).state.status is Status.STUCK
+    steward_decisions.decide(b.project, "j", Kind.CANCEL)
+    assert steward_decisions.restep(b.project, "j", 3).state.status is Status.STUCK
     assert edited(b) == "by hand"
 
 
@@ -469,7 +469,7 @@ def test_restep_to_a_doubt_brings_back_what_the_agent_had_met(bench: MakeBench) 
     edit(b, "half-done")
     assert b.step().entries[0].kind is Kind.RECOVER
     edit(b, "later")
-    deciding.restep(b.project, "j", 2)
+    steward_decisions.restep(b.project, "j", 2)
     assert edited(b) == "by hand"
 
 
@@ -477,14 +477,14 @@ def test_restep_of_an_ended_job(bench: MakeBench) -> None:
     b = bench([answer()])
     b.create(review=False, approval="none")
     b.step()
-    assert deciding.restep(b.project, "j", 2).state.status is Status.PENDING
+    assert steward_decisions.restep(b.project, "j", 2).state.status is Status.PENDING
 
 
 def test_rerun_starts_over(bench: MakeBench) -> None:
     b = bench([answer(command(evidence=["a.txt"]), files={"a.txt": "1"})])
     b.create()
     b.step()
-    result = deciding.rerun(b.project, "j", keep_files=True)
+    result = steward_decisions.rerun(b.project, "j", keep_files=True)
     assert result.state.status is Status.PENDING
     assert result.state.usage.current_action_count == 0
     assert result.state.artefacts == []
@@ -515,7 +515,7 @@ def test_replay_needs_no_workspace_and_no_job(bench: MakeBench, tmp_path: Path) 
     archive = tmp_path / "archive"
     archive.mkdir()
     (archive / "jobHistory.json").write_bytes((b.folder() / "jobHistory.json").read_bytes())
-    replayed = replaying.replay_file(b.project.schema, archive)
+    replayed = archive_replay.replay_file(b.project.schema, archive)
     assert (replayed.interactions, replayed.differences) == (3, ())
 
 
@@ -524,7 +524,7 @@ def test_the_fold_of_the_history_is_the_state(bench: MakeBench) -> None:
     b.create()
     b.step()
     b.step()
-    deciding.decide(b.project, "j", Kind.RESUBMIT, note="x", command={"review": True})
+    steward_decisions.decide(b.project, "j", Kind.RESUBMIT, note="x", command={"review": True})
     b.step()
     stored = json.loads((b.folder() / "state.json").read_text("utf-8"))
     folded = fold.fold(b.history()).model_dump(mode="json", exclude={"head"})
@@ -537,7 +537,7 @@ def test_a_tampered_state_is_found(bench: MakeBench) -> None:
     (b.folder() / "damaged-on-purpose").touch()
     state = b.folder() / "state.json"
     state.write_bytes(state.read_bytes().replace(b'"attempts": 0', b'"attempts": 1'))
-    assert looking.verify(b.project, b.project.job("j")).problems
+    assert job_reader.verify(b.project, b.project.job("j")).problems
     with pytest.raises(Damaged):
         b.step()
 
@@ -546,11 +546,11 @@ def test_suspend_and_resume(bench: MakeBench) -> None:
     b = bench([answer(), answer()])
     b.create()
     b.step()
-    deciding.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
     assert b.step().exit_code == 8
     with pytest.raises(Refused):
-        deciding.decide(b.project, "j", Kind.SUSPEND)
-    assert deciding.decide(b.project, "j", Kind.RESUME).state.status is Status.REVIEW_REQUIRED
+        steward_decisions.decide(b.project, "j", Kind.SUSPEND)
+    assert steward_decisions.decide(b.project, "j", Kind.RESUME).state.status is Status.REVIEW_REQUIRED
     assert b.step().state.status is Status.APPROVAL_REQUIRED
 
 
@@ -559,7 +559,7 @@ def test_reject_goes_back_with_the_note(bench: MakeBench) -> None:
     b.create()
     b.step()
     b.step()
-    result = deciding.decide(b.project, "j", Kind.REJECT, note="Too long.")
+    result = steward_decisions.decide(b.project, "j", Kind.REJECT, note="Too long.")
     assert (result.state.status, result.state.note) == (Status.PENDING, "Too long.")
     b.step()
     assert "Too long." in b.history()[-1].request.prompt
@@ -578,7 +578,7 @@ def test_a_restep_that_was_cut_off_never_happened(bench: MakeBench) -> None:
         session.job.begin_restore(session.state.revision + 1, kept)
         b.project.workspace(session.job).restore(start)
     assert not (b.workspace() / "a.txt").exists()
-    deciding.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
     assert (b.workspace() / "a.txt").read_text("utf-8") == "2"
     assert not (b.folder() / "restoring").exists()
 
@@ -593,10 +593,10 @@ def test_a_restore_that_could_not_be_undone_outlives_a_suspension(bench: MakeBen
     b.project.workspace(job).restore(start)
     job.git_dir.rename(job.path / "away")
     job.git_dir.write_text("no directory", "utf-8")
-    deciding.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
     assert not (b.workspace() / "a.txt").exists()
     mended(b)
-    deciding.decide(b.project, "j", Kind.RESUME)
+    steward_decisions.decide(b.project, "j", Kind.RESUME)
     assert (b.workspace() / "a.txt").read_text("utf-8") == "1"
 
 
@@ -607,9 +607,9 @@ def test_a_restep_that_was_recorded_stays(bench: MakeBench) -> None:
         b.step()
     before = b.state().checkpoint
     assert before is not None
-    deciding.restep(b.project, "j", 3)
+    steward_decisions.restep(b.project, "j", 3)
     b.project.job("j").begin_restore(b.state().revision, before)  # killed before the note of it went away
-    deciding.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
     assert (b.workspace() / "a.txt").read_text("utf-8") == "1"
 
 
@@ -619,7 +619,7 @@ def test_an_entry_that_does_not_read_is_damage(bench: MakeBench, tmp_path: Path)
     with JobDir.creating(tmp_path, "archive") as job:
         job.append(Position(0, None, 0), [{"kind": "create", "state_before": "NOWHERE"}])
     with pytest.raises(Damaged, match="interaction 1 does not read"):
-        replaying.replay_file(b.project.schema, archive.path)
+        archive_replay.replay_file(b.project.schema, archive.path)
 
 
 @pytest.mark.parametrize("text", ["", "id: other\nprompt: Do it.\n", "prompt: '  '\n"])
@@ -637,9 +637,9 @@ def test_the_prompt_can_not_be_taken_from_a_job_that_runs(bench: MakeBench) -> N
     b = bench()
     b.create()
     with pytest.raises(InvalidFile, match="prompt"):
-        editing.configure(b.project, "j", {("prompt",): None})
+        job_edits.configure(b.project, "j", {("prompt",): None})
     b.create("d", draft=True, prompt=None)
-    editing.configure(b.project, "d", {("title",): "Later"})
+    job_edits.configure(b.project, "d", {("title",): "Later"})
 
 
 @pytest.mark.parametrize("name", ["inflight/1.request", "restoring"])
@@ -652,7 +652,7 @@ def test_what_can_not_be_read_keeps_no_job_from_being_ended(bench: MakeBench, na
     (path.parent / "1.sent").touch()
     with pytest.raises(Damaged):
         b.step()
-    assert deciding.decide(b.project, "j", Kind.CANCEL).state.status is Status.CANCELED
+    assert steward_decisions.decide(b.project, "j", Kind.CANCEL).state.status is Status.CANCELED
 
 
 def test_an_empty_history_is_damage(bench: MakeBench) -> None:

@@ -21,10 +21,10 @@ from logist.core.replay.drift import Drift
 from logist.core.replay.replay import replay, restep_targets
 from logist.core.whatif import Rules
 from logist.errors import Damaged, Stopped, StorageError, UsageError
-from logist.jobs.archive import archives, drifting, replay_report, replaying
-from logist.jobs.archive.archives import Archive
-from logist.jobs.archive.replaying import Replayed, replay_all, replay_archive
-from logist.jobs.archive.what_if import try_all
+from logist.jobs.archive import archive_drift, archive_replay, recorded_jobs, replay_report
+from logist.jobs.archive.archive_replay import Replayed, replay_all, replay_archive
+from logist.jobs.archive.archive_whatif import try_all
+from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.base.session import dump
 from logist.store import JobDir
 from logist.store.entries import CLOSING, header_line, seal
@@ -61,7 +61,7 @@ def changed(**fields: object) -> list[Interaction]:
 
 class TestArchives:
     def names(self, *paths: str) -> list[str]:
-        return [archive.name for archive in archives.find(paths)]
+        return [archive.name for archive in recorded_jobs.find(paths)]
 
     def test_jobs_files_folders_and_patterns(self, tmp_path: Path) -> None:
         for name in ("b", "a", "deep/c", ".git/no", ".new-x-1/no", "a/workspace/inner"):
@@ -87,7 +87,7 @@ class TestArchives:
 
     def test_an_error_of_the_walk_is_told(self) -> None:
         with pytest.raises(StorageError, match="can't list it: gone"):
-            archives._not_listed(OSError(5, "gone", "x"))
+            recorded_jobs._not_listed(OSError(5, "gone", "x"))
 
     def test_a_file_of_another_name_is_read_itself(self, tmp_path: Path) -> None:
         written(tmp_path, HISTORY[:1])
@@ -207,7 +207,7 @@ class TestOneHistory:
         assert not replayed(other).fails()
 
     def test_only_so_many_findings_are_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(replaying, "KEPT", 2)
+        monkeypatch.setattr(archive_replay, "KEPT", 2)
         entries = [entry.model_copy(update={"state_after": Status.WAITING}) for entry in HISTORY]
         found = replayed(written(tmp_path, entries))
         assert (len(found.differences), found.more) == (2, len(HISTORY) - 2)
@@ -272,8 +272,8 @@ def test_it_opens_the_history_and_nothing_else(tmp_path: Path, monkeypatch: pyte
     """No path of the machine it was recorded on, no socket, no process and no clock; prompts included."""
     folder = tmp_path / "archive"
     shutil.copytree(FIXTURES / "main-job", folder)
-    prompts = drifting.prompts(Bench(tmp_path / "project").project)
-    archive = archives.one(folder)
+    prompts = archive_drift.prompts(Bench(tmp_path / "project").project)
+    archive = recorded_jobs.one(folder)
     replay_archive(archive, SCHEMA, prompts=prompts)  # the first time round, modules and roles are loaded
     OPENED.clear()
     with monkeypatch.context() as patched:
@@ -286,7 +286,7 @@ def test_it_opens_the_history_and_nothing_else(tmp_path: Path, monkeypatch: pyte
             WATCH["on"] = False
     assert found.interactions == 8
     assert {os.path.dirname(each) for each in OPENED if not each.isdigit()} == {str(folder)}
-    for module in (replaying, archives, replay_report):
+    for module in (archive_replay, recorded_jobs, replay_report):
         assert not {"time", "datetime", "socket", "random"} & set(vars(module))
 
 
@@ -368,7 +368,7 @@ class TestReport:
 def test_a_change_of_the_schema_is_found_in_every_fixture(tmp_path: Path) -> None:
     stricter: JsonObject = json.loads(json.dumps(SCHEMA))
     stricter["properties"]["response"]["properties"]["action"]["enum"] = ["STUCK"]
-    found = list(replay_all(archives.find([str(FIXTURES)]), stricter))
+    found = list(replay_all(recorded_jobs.find([str(FIXTURES)]), stricter))
     assert len(found) >= 5
     for each in found:
         fields = {one.field for one in each.differences}

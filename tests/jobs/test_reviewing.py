@@ -12,8 +12,8 @@ from logist.core.model import JobSpec, Kind, Status, StuckKind
 from logist.core.replay import replay
 from logist.errors import Refused
 from logist.jobs.base import specs
-from logist.jobs.steward.deciding import decide
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.steward.steward_decisions import decide
+from logist.jobs.turn.next_request import Choice, preview
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench

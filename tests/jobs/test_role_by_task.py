@@ -11,8 +11,8 @@ from logist.core.model import JobSpec
 from logist.documents import dumped
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import specs
-from logist.jobs.steward import editing
-from logist.jobs.steward.switching import switch
+from logist.jobs.steward import job_edits
+from logist.jobs.steward.role_switch import switch
 from logist.roles import load_roles
 from tests.jobs.bench import Bench
 from tests.jobs.conftest import MakeBench
@@ -88,7 +88,7 @@ def test_it_is_recorded_and_shown(bench: MakeBench) -> None:
     switch(b.project, "j", "Planner")
     assert specs.because(b.state().agent_role_source) == "a steward switched to it"
     switch(b.project, "j", None)
-    editing.configure(b.project, "j", {("task_type",): "chore"})
+    job_edits.configure(b.project, "j", {("task_type",): "chore"})
     assert (b.state().agent_role, b.state().agent_role_source) == (
         "implement",
         "task_type chore, which no role is for",
@@ -126,4 +126,4 @@ def test_a_broken_role_is_not_replaced_by_another(bench: MakeBench) -> None:
     assert not (b.project.jobs_dir / "j").exists()
     b.create(task_type="feature")
     with pytest.raises(InvalidFile, match="`description` is missing"):
-        editing.configure(b.project, "j", {("task_type",): "bug"})
+        job_edits.configure(b.project, "j", {("task_type",): "bug"})

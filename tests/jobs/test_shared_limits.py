@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from logist.agents.courier import collecting, shared_limits
+from logist.agents.courier import ask_files, shared_limits
 from logist.agents.courier.exchange import Errand
-from logist.agents.place import Place
+from logist.agents.workplace import Place
 from logist.core.machine import steward
 from logist.core.machine.limits import Shared
 from logist.core.model import Call, ErrorKind, Kind, Reply, Status, Totals, Usage
@@ -21,16 +21,16 @@ from logist.core.money import totals
 from logist.core.replay.replay import differences
 from logist.core.step.step import StepPlan
 from logist.errors import Busy, Refused, Stopped
-from logist.jobs import queue
-from logist.jobs.archive import replaying
-from logist.jobs.archive.forking import fork
-from logist.jobs.base import looking, specs
+from logist.jobs import job_queue
+from logist.jobs.archive import archive_replay
+from logist.jobs.archive.job_fork import fork
+from logist.jobs.base import job_reader, specs
 from logist.jobs.base.session import changing
-from logist.jobs.doctor import mending
+from logist.jobs.doctor import repairs
 from logist.jobs.doctor.backup import Backup
-from logist.jobs.steward import deciding, editing
-from logist.jobs.steward.deciding import decide, rerun, restep
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.steward import job_edits, steward_decisions
+from logist.jobs.steward.steward_decisions import decide, rerun, restep
+from logist.jobs.turn.next_request import Choice, preview
 from logist.store import JobDir
 from tests import support
 from tests.jobs.bench import Bench, Json, command, gave
@@ -46,12 +46,12 @@ COST = {"cost_cents": 3, "seconds": 60}
 
 def limited(b: Bench, name: str, value: float) -> None:
     """The parent has this limit from here on, where its children are made already."""
-    editing.configure(b.project, "j", {("limits", name): value})
+    job_edits.configure(b.project, "j", {("limits", name): value})
 
 
 def raised(b: Bench, name: str, value: float, job_id: str = "j") -> None:
     """The limit of the parent is raised, and it goes on: the two commands that a person needs."""
-    editing.configure(b.project, job_id, {("limits", name): value})
+    job_edits.configure(b.project, job_id, {("limits", name): value})
     decide(b.project, job_id, Kind.RESUME)
 
 
@@ -109,13 +109,13 @@ def test_a_run_of_all_jobs_says_that_a_family_is_at_its_limit(bench: MakeBench) 
     b = bench()
     given_away(b, *"abcd")
     limited(b, "max_allowed_iterations", 3)
-    ended = list(queue.run_queue(b.project, 1, lambda _: None))
+    ended = list(job_queue.run_queue(b.project, 1, lambda _: None))
     assert 7 in [one.exit_code for one in ended]
-    assert [(held.job_id, held.exit_code) for held in queue.held_up(b.project)] == [("j", 7)]
-    assert queue.ready_jobs(b.project) == []
+    assert [(held.job_id, held.exit_code) for held in job_queue.held_up(b.project)] == [("j", 7)]
+    assert job_queue.ready_jobs(b.project) == []
     raised(b, "max_allowed_iterations", 9)
-    list(queue.run_queue(b.project, 2, lambda _: None))
-    assert (b.state().status, queue.held_up(b.project)) == (Status.SUCCESS, [])
+    list(job_queue.run_queue(b.project, 2, lambda _: None))
+    assert (b.state().status, job_queue.held_up(b.project)) == (Status.SUCCESS, [])
 
 
 def test_a_replay_judges_the_halt_by_what_it_has_booked(bench: MakeBench) -> None:
@@ -139,7 +139,7 @@ def test_no_run_too_many_where_several_work_at_once(bench: MakeBench) -> None:
     names = [f"part {number}" for number in range(8)]
     given_away(b, *names)
     limited(b, "max_allowed_iterations", 6)
-    list(queue.run_queue(b.project, 4, lambda _: None))
+    list(job_queue.run_queue(b.project, 4, lambda _: None))
     assert runs(b) == 5
     assert (b.state().status, used_by(b)[2]) == (Status.HALTED_ITERATION, 6)
 
@@ -166,7 +166,7 @@ def test_an_item_has_a_limit_of_its_own_where_the_step_says_so(bench: MakeBench,
         50,
         60,
     )
-    editing.configure(b.project, first, {("limits", "max_allowed_iterations"): 3})
+    job_edits.configure(b.project, first, {("limits", "max_allowed_iterations"): 3})
     decide(b.project, first, Kind.RESUME)
     assert b.run().state.status is Status.SUCCESS
 
@@ -185,7 +185,7 @@ def test_a_job_yaml_that_is_made_again_shares_the_limits_too(bench: MakeBench, t
     job = b.project.job(child)
     limited(b, "max_allowed_iterations", 9)
     job.spec_file.unlink()
-    mending.mend_job(b.project, job, Backup(b.project), deep=False)
+    repairs.mend_job(b.project, job, Backup(b.project), deep=False)
     asked = specs.read(job)
     assert (asked.shares_limits, asked.limits.model_dump(exclude_none=True)) == (True, {"cost_threshold": 50})
     b.run(child)
@@ -266,7 +266,7 @@ def test_what_jobs_below_used_before_a_job_was_started_over_counts_above(bench: 
     rerun(b.project, middle)
     assert spent(b.state(middle).usage) == (0, 0)
     assert family(b, middle).used == before
-    assert replaying.replay_job(b.project, b.project.job(middle)).differences == ()
+    assert archive_replay.replay_job(b.project, b.project.job(middle)).differences == ()
 
 
 # --- calls in flight ---
@@ -416,7 +416,7 @@ def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
         b.change(
             say=lambda text: server.release.set() if "waiting for calls of other jobs of j" in text else None
         )
-        list(queue.run_queue(b.project, 4, lambda _: None))
+        list(job_queue.run_queue(b.project, 4, lambda _: None))
         asked = len(server.requests)
     assert 2 <= asked < len(children)
     used = b.state().usage
@@ -428,7 +428,7 @@ def test_the_cost_limit_of_a_family_is_never_overshot(bench: MakeBench) -> None:
     with server:
         quickly_paid(b, server.url)
         raised(b, "cost_threshold", 100)
-        list(queue.run_queue(b.project, 4, lambda _: None))
+        list(job_queue.run_queue(b.project, 4, lambda _: None))
         assert len(server.requests) == len(children) - asked + 1
     assert b.state().status is Status.SUCCESS
 
@@ -444,7 +444,7 @@ def test_a_model_that_finds_no_room_for_its_next_turn_goes_on_from_there(bench: 
     done = {"text": command(output=1), "usage": {"input": 100, "output": 10}}
     with Loopback(LISTS, done) as server:
         quickly_paid(b, server.url)
-        ended = {one.job_id: one for one in queue.run_queue(b.project, 1, lambda _: None)}
+        ended = {one.job_id: one for one in job_queue.run_queue(b.project, 1, lambda _: None)}
         assert len(server.requests) == 1
         asked = b.history(child)[-1]
         assert (asked.response.error and asked.response.error.kind) == ErrorKind.SHARED_LIMIT
@@ -542,11 +542,13 @@ def test_a_courier_asks_no_more_once_no_job_above_counts_its_cost(
     with Loopback({"text": command(output=1)}) as server:
         quickly_paid(b, server.url)
         job = begun(b, child, 0)
-        monkeypatch.setattr(deciding, "dismiss", lambda *_: None)  # killed before it could end the child
+        monkeypatch.setattr(
+            steward_decisions, "dismiss", lambda *_: None
+        )  # killed before it could end the child
         restep(b.project, "j", 3)
         asked = job.exchanges()[0].request
         assert asked is not None
-        Errand(job, collecting.ask_from(asked), None, [], Place.of(job, {})).run()
+        Errand(job, ask_files.ask_from(asked), None, [], Place.of(job, {})).run()
         assert server.requests == []
     tools = job.exchanges()[0].tools
     assert tools is not None
@@ -633,15 +635,15 @@ def test_items_with_parts_of_the_limits_go_on_as_they_were(tmp_path: Path, bench
     def require_sound() -> None:
         for job_id in jobs:
             job = b.project.job(job_id)
-            assert looking.verify(b.project, job).problems == ()
-            assert replaying.replay_job(b.project, job).differences == ()
+            assert job_reader.verify(b.project, job).problems == ()
+            assert archive_replay.replay_job(b.project, job).differences == ()
 
     require_sound()
     halted = b.state("items--3-2")
     assert (halted.status, halted.limits.max_allowed_iterations) == (Status.HALTED_ITERATION, 2)
     assert b.run("items").exit_code == 7
     raised(b, "max_allowed_iterations", 4, "items--3-2")
-    editing.configure(b.project, "items", {("limits", "max_allowed_iterations"): 20})
+    job_edits.configure(b.project, "items", {("limits", "max_allowed_iterations"): 20})
     assert b.run("items").state.status is Status.SUCCESS
     require_sound()
 

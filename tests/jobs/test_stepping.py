@@ -12,9 +12,9 @@ import pytest
 from logist.core.model import Kind, Phase, Status, StuckKind, Usage
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
-from logist.jobs.stepping import Answer, poststep
-from logist.jobs.steward import deciding, editing
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.step_job import Answer, poststep
+from logist.jobs.steward import job_edits, steward_decisions
+from logist.jobs.turn.next_request import Choice, preview
 from tests.jobs.bench import answer, command
 from tests.jobs.conftest import MakeBench
 
@@ -30,7 +30,7 @@ def test_worker_then_supervisor_then_approval(bench: MakeBench) -> None:
         "end",
         11,
     )
-    done = deciding.decide(b.project, "j", Kind.APPROVE)
+    done = steward_decisions.decide(b.project, "j", Kind.APPROVE)
     assert done.state.status is Status.SUCCESS
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ASK, Kind.ASK, Kind.APPROVE]
     assert [e.observed.role for e in b.history() if e.observed] == ["Worker", "Supervisor"]
@@ -142,7 +142,7 @@ def test_stuck_refuses_a_step_and_is_resolved(bench: MakeBench) -> None:
     again = b.step()
     assert (again.exit_code, again.entries) == (3, ())
     assert b.files() == before
-    deciding.decide(b.project, "j", Kind.RESUBMIT, note="Use the JSON.")
+    steward_decisions.decide(b.project, "j", Kind.RESUBMIT, note="Use the JSON.")
     assert b.state().note == "Use the JSON."
     assert b.step().state.status is Status.REVIEW_REQUIRED
     assert "Use the JSON." in b.history()[3].request.prompt
@@ -153,7 +153,7 @@ def test_resubmit_for_review_skips_the_doer(bench: MakeBench) -> None:
     b = bench([answer("?")])
     b.create()
     b.step()
-    result = deciding.decide(b.project, "j", Kind.RESUBMIT, command={"review": True})
+    result = steward_decisions.decide(b.project, "j", Kind.RESUBMIT, command={"review": True})
     assert result.state.status is Status.REVIEW_REQUIRED
 
 
@@ -217,9 +217,9 @@ def test_ended_jobs_refuse_and_keep_every_byte(bench: MakeBench) -> None:
     calls: list[Callable[[], object]] = [
         b.step,
         lambda: b.give(command()),
-        lambda: deciding.decide(b.project, "j", Kind.CANCEL),
-        lambda: deciding.decide(b.project, "j", Kind.RESUBMIT),
-        lambda: editing.configure(b.project, "j", {("title",): "New."}),
+        lambda: steward_decisions.decide(b.project, "j", Kind.CANCEL),
+        lambda: steward_decisions.decide(b.project, "j", Kind.RESUBMIT),
+        lambda: job_edits.configure(b.project, "j", {("title",): "New."}),
     ]
     for call in calls:
         with pytest.raises(Refused):
@@ -292,9 +292,9 @@ def test_resume_wants_a_raised_limit(bench: MakeBench) -> None:
     b.create(limits={"max_allowed_iterations": 0})
     b.step()
     with pytest.raises(Refused, match="not raised"):
-        deciding.decide(b.project, "j", Kind.RESUME)
-    editing.configure(b.project, "j", {("limits", "max_allowed_iterations"): 5})
-    assert deciding.decide(b.project, "j", Kind.RESUME).state.status is Status.PENDING
+        steward_decisions.decide(b.project, "j", Kind.RESUME)
+    job_edits.configure(b.project, "j", {("limits", "max_allowed_iterations"): 5})
+    assert steward_decisions.decide(b.project, "j", Kind.RESUME).state.status is Status.PENDING
     assert b.step().state.status is Status.REVIEW_REQUIRED
 
 
@@ -319,7 +319,7 @@ def test_a_broken_spec_stops_a_step_but_not_a_cancel(bench: MakeBench) -> None:
     with pytest.raises(InvalidFile, match=r"job\.yaml"):
         b.step()
     assert b.files() == before
-    assert deciding.decide(b.project, "j", Kind.CANCEL).state.status is Status.CANCELED
+    assert steward_decisions.decide(b.project, "j", Kind.CANCEL).state.status is Status.CANCELED
 
 
 def test_no_answer_uses_an_attempt_only_when_another_may_help(bench: MakeBench) -> None:
@@ -350,11 +350,11 @@ def test_secrets_never_reach_a_file(bench: MakeBench) -> None:
     b.create(prompt="Use canary-0123456789 to log in.")
     b.step()
     b.step()
-    deciding.decide(b.project, "j", Kind.RESUBMIT, note="Try canary-0123456789 again.")
+    steward_decisions.decide(b.project, "j", Kind.RESUBMIT, note="Try canary-0123456789 again.")
     history = b.history()
     assert "[redacted]" in history[1].request.prompt
     assert history[1].response.redactions == 1
-    editing.configure(b.project, "j", {("description",): "canary-0123456789"})
+    job_edits.configure(b.project, "j", {("description",): "canary-0123456789"})
     assert [name for name, data in b.files().items() if b"canary" in data] == []
 
 
@@ -392,7 +392,7 @@ def test_a_reason_outlives_a_change_of_the_spec(bench: MakeBench) -> None:
     b.create()
     b.step()
     reason = b.state().reason
-    editing.rank(b.project, "j", 3)
+    job_edits.rank(b.project, "j", 3)
     assert (b.state().reason, b.state().rank) == (reason, 3)
 
 

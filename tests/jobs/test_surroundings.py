@@ -23,8 +23,8 @@ from logist.core.model import (
 )
 from logist.core.model.record import TransportError
 from logist.core.step.step import StepPlan
-from logist.jobs.turn import planning, surroundings
-from logist.jobs.turn.planning import Choice
+from logist.jobs.turn import next_request, surroundings
+from logist.jobs.turn.next_request import Choice
 from tests import support
 from tests.jobs.bench import Bench, answer, command
 from tests.jobs.conftest import MakeBench
@@ -255,7 +255,7 @@ def test_a_file_that_the_source_tracks_is_told_of_though_git_would_ignore_it(tmp
     made = Bench(tmp_path, [answer(command("RETRY"), files={"lib/made.py": "MADE = True\n"})])
     made.create(repo=str(repository), prompt="Mend charge.py and lib/made.py.", role="fix", review=False)
     made.step()
-    _, plan = planning.preview(made.project, "j", Choice())
+    _, plan = next_request.preview(made.project, "j", Choice())
     assert isinstance(plan, StepPlan)
     assert "lib/ (1 file)" in plan.request.prompt
     assert "CHARGED = True" in plan.request.prompt

@@ -15,11 +15,11 @@ from logist.core.model import EVERYTHING, Interaction, Kind, Phase, Place, State
 from logist.core.replay import replay
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
-from logist.jobs.archive import replaying
-from logist.jobs.base import looking
-from logist.jobs.steward import deciding, editing
-from logist.jobs.steward.switching import needless, switch
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.archive import archive_replay
+from logist.jobs.base import job_reader
+from logist.jobs.steward import job_edits, steward_decisions
+from logist.jobs.steward.role_switch import needless, switch
+from logist.jobs.turn.next_request import Choice, preview
 from logist.roles import load_roles, role_hash
 from logist.store.entries import CLOSING, header_line, seal
 from tests.jobs.bench import Bench, answer, command
@@ -124,7 +124,7 @@ def test_the_switch_comes_before_the_role_of_the_job_and_of_its_type(bench: Make
     assert planned(b).role.name == "Planner"
     switch(b.project, "j", None)
     assert doer(b.state()) == ("Tester", "job", "🧪", "red")
-    editing.configure(b.project, "j", {("role",): None})
+    job_edits.configure(b.project, "j", {("role",): None})
     assert doer(b.state())[:2] == ("Designer", "task_type design")
 
 
@@ -132,7 +132,7 @@ def test_a_changed_spec_does_not_lose_the_switch(bench: MakeBench) -> None:
     b = bench()
     b.create()
     switch(b.project, "j", "Planner")
-    editing.configure(b.project, "j", {("role",): "Tester", ("title",): "New"})
+    job_edits.configure(b.project, "j", {("role",): "Tester", ("title",): "New"})
     assert [entry.kind for entry in b.history()] == [Kind.CREATE, Kind.ROLE, Kind.SPEC]
     assert (doer(b.state()), b.state().title) == (PLANNER, "New")
     assert planned(b).role.name == "Planner"
@@ -158,9 +158,9 @@ def test_going_back_keeps_the_switch_as_it_is_now(bench: MakeBench, kind: str) -
     b.step()
     switch(b.project, "j", "Planner")
     if kind == "restep":
-        deciding.restep(b.project, "j", 2)
+        steward_decisions.restep(b.project, "j", 2)
     else:
-        deciding.rerun(b.project, "j")
+        steward_decisions.rerun(b.project, "j")
     assert doer(b.state()) == PLANNER
     (b.folder() / "state.json").unlink()
     assert doer(b.state()) == PLANNER
@@ -169,7 +169,7 @@ def test_going_back_keeps_the_switch_as_it_is_now(bench: MakeBench, kind: str) -
 
 def suspended(b: Bench) -> None:
     b.create()
-    deciding.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
 
 
 def halted(b: Bench) -> None:
@@ -219,7 +219,7 @@ def test_in_every_state_that_rests(
 def test_a_job_that_has_ended_takes_none(bench: MakeBench, kind: Kind, name: str | None) -> None:
     b = bench()
     b.create()
-    deciding.decide(b.project, "j", kind)
+    steward_decisions.decide(b.project, "j", kind)
     (b.folder() / "job.yaml").write_text("prompt: [", "utf-8")
     before = b.files()
     assert needless(b.project, "j", name) is None
@@ -237,7 +237,7 @@ def test_p35_who_got_stuck_no_longer_owes_the_answer(bench: MakeBench) -> None:
     given = b.give(command(), dry_run=True).entries[0]
     assert given.observed is not None
     assert given.observed.role == "Planner"
-    deciding.decide(b.project, "j", Kind.RESUBMIT)
+    steward_decisions.decide(b.project, "j", Kind.RESUBMIT)
     b.step()
     assert last(b).request.metadata["role"] == "Planner"
 
@@ -283,7 +283,7 @@ def test_the_same_name_switched_and_said_are_two_things(bench: MakeBench) -> Non
     b = bench()
     b.create()
     switch(b.project, "j", "Planner")
-    editing.configure(b.project, "j", {("role",): "Planner"})
+    job_edits.configure(b.project, "j", {("role",): "Planner"})
     assert doer(b.state()) == PLANNER
     switch(b.project, "j", None)
     assert doer(b.state()) == ("Planner", "job", "🔍", "blue")
@@ -342,8 +342,8 @@ def test_listings_and_replay_need_no_role_file(bench: MakeBench) -> None:
     b.change(roles=load_roles([]))
     b.drifts = True
     assert doer(b.state()) == PLANNER
-    assert looking.verify(b.project, b.project.job("j")).problems == ()
-    assert replaying.replay_job(b.project, b.project.job("j")).differences == ()
+    assert job_reader.verify(b.project, b.project.job("j")).problems == ()
+    assert archive_replay.replay_job(b.project, b.project.job("j")).differences == ()
 
 
 class TestOlderJobs:
@@ -439,7 +439,7 @@ def test_an_approved_plan_is_carried_out_by_the_role_that_the_steward_switched_t
     done = answer(command(summary="It is there.", evidence_files=["a.txt"]), files={"a.txt": "a"})
     b = with_plan(bench, *reviews, done, *reviews, review=review, approval=approval)
     switch(b.project, "j", "Actor")
-    result = deciding.decide(b.project, "j", Kind.APPROVE, note="Quickly.")
+    result = steward_decisions.decide(b.project, "j", Kind.APPROVE, note="Quickly.")
     assert (result.state.status, result.notes) == (Status.PENDING, ())
     assert last(b).command["carried_out_by"] == "Actor"
     b.step()
@@ -454,30 +454,30 @@ def test_an_approved_plan_is_carried_out_by_the_role_that_the_steward_switched_t
         b.step()
         assert "## The approved plan" in last(b).request.prompt
     assert b.state().status is Status.APPROVAL_REQUIRED
-    assert deciding.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
+    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
     assert "carried_out_by" not in last(b).command
-    assert replaying.replay_job(b.project, b.project.job("j")).differences == ()
+    assert archive_replay.replay_job(b.project, b.project.job("j")).differences == ()
 
 
 def test_a_plan_without_another_role_is_all_that_was_asked_for(bench: MakeBench) -> None:
     b = with_plan(bench, answer(command(evidence_files=["a.txt"]), files={"a.txt": "a"}), review=False)
-    result = deciding.decide(b.project, "j", Kind.APPROVE)
+    result = steward_decisions.decide(b.project, "j", Kind.APPROVE)
     assert result.state.status is Status.SUCCESS
     (note,) = result.notes
     assert "which is not carried out" in note
     assert "logist job restep --job j --to 3" in note
-    deciding.restep(b.project, "j", 3)
+    steward_decisions.restep(b.project, "j", 3)
     switch(b.project, "j", "Actor")
-    assert deciding.decide(b.project, "j", Kind.APPROVE).state.status is Status.PENDING
+    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).state.status is Status.PENDING
     assert b.step().state.status is Status.APPROVAL_REQUIRED
-    assert deciding.decide(b.project, "j", Kind.APPROVE).notes == ()
+    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).notes == ()
 
 
 def test_a_plan_that_one_step_was_given_to_is_carried_out_by_the_jobs_own_role(bench: MakeBench) -> None:
     b = bench([answer(command(output=PLAN))])
     b.create(review=False)
     b.step(role="Planner")
-    assert deciding.decide(b.project, "j", Kind.APPROVE).state.status is Status.PENDING
+    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).state.status is Status.PENDING
     assert last(b).command["carried_out_by"] == "Worker"
     assert planned(b).role.name == "Worker"
 
@@ -485,7 +485,7 @@ def test_a_plan_that_one_step_was_given_to_is_carried_out_by_the_jobs_own_role(b
 def test_a_plan_that_was_sent_back_is_shown_to_whoever_works_next(bench: MakeBench) -> None:
     another = {**PLAN, "goal": "b.txt is there."}
     b = with_plan(bench, PASS, answer(command(output=another)), PASS)
-    deciding.decide(b.project, "j", Kind.REJECT, note="Smaller.")
+    steward_decisions.decide(b.project, "j", Kind.REJECT, note="Smaller.")
     prompt = planned(b).request.prompt
     assert "## The plan so far, not approved" in prompt
     assert "1. Create a.txt" in prompt
@@ -501,7 +501,9 @@ def test_a_review_that_is_overridden_leaves_the_plan_to_the_other_role(bench: Ma
     b.step()
     b.step()
     switch(b.project, "j", "Actor")
-    result = deciding.decide(b.project, "j", Kind.APPROVE, note="It will do.", command={"override": True})
+    result = steward_decisions.decide(
+        b.project, "j", Kind.APPROVE, note="It will do.", command={"override": True}
+    )
     assert (result.state.status, result.state.attempts) == (Status.PENDING, 0)
     assert result.state.findings is None
     assert "## What the review found" not in planned(b).request.prompt
@@ -513,7 +515,7 @@ def test_a_role_that_may_change_files_makes_no_plan(bench: MakeBench) -> None:
     b.step()
     switch(b.project, "j", "Actor")
     assert b.state().plan is None
-    assert deciding.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
+    assert steward_decisions.decide(b.project, "j", Kind.APPROVE).state.status is Status.SUCCESS
 
 
 def test_a_plan_of_an_earlier_logist_replays_as_it_was_approved_then(bench: MakeBench) -> None:
@@ -523,7 +525,7 @@ def test_a_plan_of_an_earlier_logist_replays_as_it_was_approved_then(bench: Make
     state = fold.fold(old)
     assert state.plan is None
     switch(b.project, "j", "Actor")
-    approved = deciding.decide(b.project, "j", Kind.APPROVE)
+    approved = steward_decisions.decide(b.project, "j", Kind.APPROVE)
     entry = approved.entries[-1].model_copy(
         update={
             "command": {},

@@ -12,12 +12,12 @@ import pytest
 
 from logist.core.model import Kind, Status
 from logist.errors import Damaged
-from logist.jobs.archive.forking import fork
-from logist.jobs.base import looking, truncation
+from logist.jobs.archive.job_fork import fork
+from logist.jobs.base import job_reader, truncation
 from logist.jobs.base.session import changing, load
-from logist.jobs.doctor import health, mending
+from logist.jobs.doctor import job_health, repairs
 from logist.jobs.doctor.backup import Backup
-from logist.jobs.steward import deciding, merging
+from logist.jobs.steward import job_merge, steward_decisions
 from logist.store import Problem
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command, gave
@@ -45,7 +45,7 @@ def write_state(b: Bench, job_id: str = "j") -> None:
 
 def problems(b: Bench, job_id: str = "j") -> list[str]:
     """What `job verify` finds; the history itself verifies to its end."""
-    found = looking.verify(b.project, b.project.job(job_id))
+    found = job_reader.verify(b.project, b.project.job(job_id))
     assert found.proof.problems == ()
     return [problem.message for problem in found.problems]
 
@@ -99,9 +99,9 @@ def test_a_workspace_that_was_put_back_shows_it(bench: MakeBench, kind: str) -> 
     """What a restep leaves is an older checkpoint: that is the last one in git, and not in the history."""
     b = stepped(bench(WORK))
     if kind == "restep":
-        deciding.restep(b.project, "j", 2)
+        steward_decisions.restep(b.project, "j", 2)
     else:
-        deciding.rerun(b.project, "j")
+        steward_decisions.rerun(b.project, "j")
     assert problems(b) == []
     cut(b, 4)
     assert problems(b) == [
@@ -111,8 +111,8 @@ def test_a_workspace_that_was_put_back_shows_it(bench: MakeBench, kind: str) -> 
 
 def test_a_history_without_its_state_that_was_not_cut_is_whole(bench: MakeBench) -> None:
     b = stepped(bench(WORK))
-    deciding.restep(b.project, "j", 3)
-    deciding.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.restep(b.project, "j", 3)
+    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
     (b.folder() / "state.json").unlink()
     assert problems(b) == []
 
@@ -136,9 +136,9 @@ def test_nothing_is_paid_again_for_a_history_without_its_end(bench: MakeBench) -
     with pytest.raises(Damaged, match=lost):
         b.step()
     with pytest.raises(Damaged, match=lost):
-        deciding.decide(b.project, "j", Kind.CANCEL)
+        steward_decisions.decide(b.project, "j", Kind.CANCEL)
     assert not (b.folder() / "state.json").exists()
-    assert looking.verify(b.project, b.project.job("j")).notes == ()
+    assert job_reader.verify(b.project, b.project.job("j")).notes == ()
     made = fork(b.project, "j", 2, new_id="left")
     assert b.state(made.job.id).revision == 3
     b.step(made.job.id)
@@ -187,7 +187,7 @@ def test_what_is_in_flight_names_the_entry_before_it(bench: MakeBench) -> None:
 def test_an_end_that_left_no_trace_is_not_noticed(bench: MakeBench) -> None:
     """The limit: an answer that changed no file, and a decision; docs/reliability.md says so."""
     b = stepped(bench([answer(), answer()]), 1)
-    deciding.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
     cut(b, 1)
     assert problems(b) == []
 
@@ -256,7 +256,7 @@ def test_a_child_that_was_made_anew_is_not_the_one_that_was_gathered(bench: Make
     work(b, child)
     b.step()
     shutil.rmtree(b.folder(child))
-    deciding.restep(b.project, "j", 4)
+    steward_decisions.restep(b.project, "j", 4)
     b.step()
     assert b.state(child).status is Status.PENDING
     assert problems(b, child) == []
@@ -269,7 +269,7 @@ def test_forks_show_it(bench: MakeBench) -> None:
     cut(b, 2)
     assert problems(b) == ["job other was forked from interaction 3, and the history ends with 2"]
     write_state(b)
-    deciding.decide(b.project, "j", Kind.SUSPEND)
+    steward_decisions.decide(b.project, "j", Kind.SUSPEND)
     assert problems(b) == ["job other was forked from another interaction 3"]
     shutil.rmtree(b.folder())
     stepped(b, 1)
@@ -281,9 +281,9 @@ def test_a_fork_that_begins_with_a_later_checkpoint_of_the_other_job_is_whole(be
     b.create()
     b.step()
     (b.workspace() / "a.txt").write_text("by hand")
-    deciding.decide(b.project, "j", Kind.RESUBMIT)
+    steward_decisions.decide(b.project, "j", Kind.RESUBMIT)
     for kind in (Kind.SUSPEND, Kind.RESUME, Kind.SUSPEND, Kind.RESUME):
-        deciding.decide(b.project, "j", kind)
+        steward_decisions.decide(b.project, "j", kind)
     b.step()
     made = fork(b.project, "j", 3)
     assert problems(b, made.job.id) == []
@@ -298,8 +298,8 @@ def merged(place: Path) -> Bench:
     b.create(repo=str(place / "repo"), title="Do it", review=False)
     (b.workspace() / "new.txt").write_text("by hand")
     b.step()
-    deciding.decide(b.project, "j", Kind.APPROVE)
-    merging.merge(b.project, "j")
+    steward_decisions.decide(b.project, "j", Kind.APPROVE)
+    job_merge.merge(b.project, "j")
     return b
 
 
@@ -342,7 +342,7 @@ def test_what_a_command_records_while_it_is_verified_is_no_sign(
         return real(*args)
 
     monkeypatch.setattr(truncation, "find_signs", find_signs)
-    found = looking.verify(b.project, b.project.job("j"))
+    found = job_reader.verify(b.project, b.project.job("j"))
     assert (found.problems, b.state().revision) == ((), 4)
 
 
@@ -351,10 +351,10 @@ def test_doctor_makes_no_state_for_it(bench: MakeBench) -> None:
     b = stepped(bench(WORK))
     cut(b, 2)
     job = b.project.job("j")
-    done = mending.mend_job(b.project, job, Backup(b.project), deep=False)
+    done = repairs.mend_job(b.project, job, Backup(b.project), deep=False)
     assert "not repaired: the checkpoint" in done.left[0].message
     assert not job.state_file.exists()
-    assert "is of interaction 4" in " ".join(f.message for f in health.look(b.project, job, deep=True))
+    assert "is of interaction 4" in " ".join(f.message for f in job_health.look(b.project, job, deep=True))
 
 
 def test_doctor_makes_a_state_where_only_an_append_was_cut_off(bench: MakeBench) -> None:
@@ -364,7 +364,7 @@ def test_doctor_makes_a_state_where_only_an_append_was_cut_off(bench: MakeBench)
     b.project.workspace(job).checkpoint("after interaction 3")
     job.history_file.write_bytes(job.history_file.read_bytes().removesuffix(b"]}\n") + b',{"sequence":3,"ver')
     job.state_file.unlink()
-    assert mending.mend_job(b.project, job, Backup(b.project), deep=True).left == []
+    assert repairs.mend_job(b.project, job, Backup(b.project), deep=True).left == []
     assert (job.state_file.is_file(), problems(b)) == (True, [])
 
 

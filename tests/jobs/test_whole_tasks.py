@@ -10,7 +10,7 @@ import pytest
 from logist.config.settings import Settings
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused, UsageError
-from logist.jobs.steward import deciding, merging
+from logist.jobs.steward import job_merge, steward_decisions
 from tests import shop, support
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
@@ -49,8 +49,8 @@ def breaks(line: str) -> Json:
 
 def merged(b: Bench, repository: Path) -> None:
     """Approves and merges the job, and runs the tests where it went."""
-    deciding.decide(b.project, "j", Kind.APPROVE)
-    assert merging.merge(b.project, "j").result.state.merge == "merged"
+    steward_decisions.decide(b.project, "j", Kind.APPROVE)
+    assert job_merge.merge(b.project, "j").result.state.merge == "merged"
     assert (repository / shop.CART).read_text("utf-8") == shop.MENDED
     assert support.git(repository, "status", "--porcelain") == ""
     assert shop.works(repository)
@@ -129,14 +129,14 @@ def test_a_reviewer_that_never_agrees_hands_it_to_a_person(bench: MakeBench, tmp
     assert result.state.stuck is not None
     assert (result.state.stuck.kind, result.exit_code) == (StuckKind.ATTEMPTS, 3)
     with pytest.raises(Refused, match="can't merge: the job is STUCK"):
-        merging.merge(b.project, "j")
+        job_merge.merge(b.project, "j")
     with pytest.raises(UsageError, match="only for a reason"):
-        deciding.decide(b.project, "j", Kind.APPROVE, note=" ", command={"override": True})
-    deciding.decide(b.project, "j", Kind.APPROVE, note="I do like it.", command={"override": True})
+        steward_decisions.decide(b.project, "j", Kind.APPROVE, note=" ", command={"override": True})
+    steward_decisions.decide(b.project, "j", Kind.APPROVE, note="I do like it.", command={"override": True})
     entry = b.history()[-1]
     assert entry.steward is not None
     assert (entry.steward.note, entry.state_after) == ("I do like it.", Status.SUCCESS)
-    assert merging.merge(b.project, "j").result.state.merge == "merged"
+    assert job_merge.merge(b.project, "j").result.state.merge == "merged"
     assert shop.works(tmp_path / "repo")
 
 
@@ -173,7 +173,7 @@ def test_nothing_that_judges_later_work_is_merged_unseen(bench: MakeBench, tmp_p
     assert (result.state.status, result.state.merge, result.exit_code) == (Status.SUCCESS, "due", 8)
     assert "sub/.logist/config.yaml" in result.warnings[0]
     assert shop.subjects(tmp_path / "repo") == ["shop"]
-    assert merging.merge(b.project, "j").result.state.merge == "merged"
+    assert job_merge.merge(b.project, "j").result.state.merge == "merged"
     assert shop.works(tmp_path / "repo")
 
 
@@ -194,7 +194,7 @@ def test_going_back_after_a_review_brings_back_workspace_and_state(
     failed = judged("FAIL", issue("error", "100 has it still."))
     b = hired(bench, tmp_path, close, failed, answer(command("RETRY"), files={shop.CART: "rubbish"}))
     states = [b.state(), *(b.step().state for _ in range(3))]
-    state = deciding.restep(b.project, "j", to).state
+    state = steward_decisions.restep(b.project, "j", to).state
     then = states[to - 2]
     assert state.status is status
     for field in ("attempts", "checks", "findings", "merge", "step", "checkpoint"):

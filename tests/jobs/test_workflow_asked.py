@@ -11,12 +11,12 @@ import pytest
 from logist.core.model import Kind, Phase, Status, StuckKind
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile
-from logist.jobs.base import looking
-from logist.jobs.doctor import mending
+from logist.jobs.base import job_reader
+from logist.jobs.doctor import repairs
 from logist.jobs.doctor.backup import Backup
-from logist.jobs.steward.deciding import decide
-from logist.jobs.steward.switching import switch
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.steward.role_switch import switch
+from logist.jobs.steward.steward_decisions import decide
+from logist.jobs.turn.next_request import Choice, preview
 from tests.jobs.bench import PLAN, Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 
@@ -65,7 +65,7 @@ def test_a_frozen_workflow_that_is_gone_is_made_again_by_the_doctor(
         job.workflow_file.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(InvalidFile, match=r"frozen workflow .*doctor --fix"):
         b.step()
-    mending.mend_job(b.project, job, Backup(b.project), deep=False)
+    repairs.mend_job(b.project, job, Backup(b.project), deep=False)
     assert job.workflow_file.read_bytes() == before
     assert b.run().state.status is Status.SUCCESS
 
@@ -80,7 +80,7 @@ def test_a_frozen_workflow_that_was_changed_is_not_followed(bench: MakeBench) ->
     with pytest.raises(InvalidFile, match=r"not the one that the job was made with .*doctor --fix"):
         b.step()
     assert job.history_file.read_bytes() == history
-    mending.mend_job(b.project, job, Backup(b.project), deep=False)
+    repairs.mend_job(b.project, job, Backup(b.project), deep=False)
     assert job.workflow_file.read_bytes() == before
     assert b.run().state.status is Status.SUCCESS
 
@@ -504,7 +504,7 @@ def test_the_reason_is_there_after_the_review_too(bench: MakeBench, tmp_path: Pa
     assert "confidence" not in b.state().reason
     assert b.step().state.status is Status.APPROVAL_REQUIRED
     assert "the agent gave no confidence" in b.state().reason
-    assert looking.verify(b.project, b.project.job("j")).problems == ()
+    assert job_reader.verify(b.project, b.project.job("j")).problems == ()
 
 
 # --- jobs from before ---
@@ -526,7 +526,7 @@ def test_a_state_from_before_workflows_verifies(bench: MakeBench) -> None:
     job = b.project.job("j")
     raw = json.loads((b.folder() / "state.json").read_text())
     job.write_state({name: value for name, value in raw.items() if value is not None and name != "checksum"})
-    assert looking.verify(b.project, job).problems == ()
+    assert job_reader.verify(b.project, job).problems == ()
     decide(b.project, "j", Kind.CANCEL)
 
 

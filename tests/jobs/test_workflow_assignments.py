@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from logist.core.history.flowing import ASSIGNEE
+from logist.core.history.workflow_state import ASSIGNEE
 from logist.core.model import Doer, Kind, Status
 from logist.core.whatif.rules import Rules
 from logist.errors import InvalidFile
-from logist.jobs.archive.replaying import replay_file
-from logist.jobs.steward.deciding import decide, restep
-from logist.jobs.steward.switching import switch
+from logist.jobs.archive.archive_replay import replay_file
+from logist.jobs.steward.role_switch import switch
+from logist.jobs.steward.steward_decisions import decide, restep
 from tests.jobs.bench import PLAN, Bench, Json, gave
 from tests.jobs.conftest import MakeBench
 from tests.replay.test_fixtures import SCHEMA

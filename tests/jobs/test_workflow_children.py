@@ -13,8 +13,8 @@ import pytest
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused
 from logist.jobs.base.create import create
-from logist.jobs.steward import editing
-from logist.jobs.steward.deciding import decide, rerun, restep
+from logist.jobs.steward import job_edits
+from logist.jobs.steward.steward_decisions import decide, rerun, restep
 from tests.jobs.bench import Bench, Json, answer, command, gave
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_recovery import left_in_flight
@@ -94,7 +94,7 @@ def test_a_parent_that_was_killed_while_it_made_them_goes_on(
         return made(project, job_id, *rest, **more)
 
     with monkeypatch.context() as patched:
-        patched.setattr("logist.jobs.children.spawning.create", killed)
+        patched.setattr("logist.jobs.children.spawn.create", killed)
         with pytest.raises(Killed):
             b.step()
     assert (b.state().status, b.children()) == (Status.WAITING, ["j--3-1"])
@@ -214,7 +214,7 @@ def test_a_hundred_items_are_given_away_and_101_are_refused(
     decide(b.project, "j", Kind.RESUBMIT, command={"step": "plan"}, note="At most 100.")
     b.step()
     monkeypatch.setattr(
-        "logist.jobs.children.spawning.create", lambda *given, **more: None
+        "logist.jobs.children.spawn.create", lambda *given, **more: None
     )  # a hundred jobs take their time
     waiting = b.step()
     assert (waiting.state.status, len(waiting.state.children)) == (Status.WAITING, 100)
@@ -481,11 +481,11 @@ def test_a_child_in_doubt_is_waited_for(bench: MakeBench) -> None:
 def test_a_child_at_a_limit_of_its_own_is_waited_for(bench: MakeBench) -> None:
     b = bench()
     (child,) = given_away(b, "a", each={1: [*fails(retry=True)[:2], gave("late")]})
-    editing.configure(b.project, child, {("limits", "max_allowed_iterations"): 2})
+    job_edits.configure(b.project, child, {("limits", "max_allowed_iterations"): 2})
     result = b.run()
     assert b.state(child).status is Status.HALTED_ITERATION
     assert (result.state.status, result.exit_code) == (Status.WAITING, 7)
-    editing.configure(b.project, child, {("limits", "max_allowed_iterations"): None})
+    job_edits.configure(b.project, child, {("limits", "max_allowed_iterations"): None})
     decide(b.project, child, Kind.RESUME)
     assert b.run().state.status is Status.SUCCESS
     assert (b.state().results, b.state().usage.current_action_count) == (["late"], 5)

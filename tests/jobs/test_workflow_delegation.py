@@ -15,9 +15,9 @@ from logist.core.history.fold import SWITCH
 from logist.core.model import Role, Status, Step, StepType, Workflow
 from logist.core.workflow.checking import Around, check
 from logist.errors import InvalidFile
-from logist.jobs.base import flows
-from logist.jobs.children import spawning
-from logist.jobs.steward.switching import switch
+from logist.jobs.base import job_workflows
+from logist.jobs.children import spawn
+from logist.jobs.steward.role_switch import switch
 from logist.roles import LoadedRole, Roles
 from tests.jobs.bench import Bench, gave
 from tests.jobs.conftest import MakeBench
@@ -173,7 +173,7 @@ def refused_at_run(flow: Workflow, known: Roles, doer: str, *, switched: str | N
     for step in flow.steps:
         if step.step_type not in (StepType.FOREACH, StepType.SUBFLOW):
             continue
-        if spawning._not_to_give(session, spec, step, step.role):
+        if spawn._not_to_give(session, spec, step, step.role):
             return True
         if step.subflow:
             inner = flow.subflows[step.subflow].model_copy(update={"subflows": flow.subflows})
@@ -193,6 +193,6 @@ def test_p48_the_check_says_what_runs(
     flow: Workflow, lists: dict[str, tuple[str, ...]], doer: str, switched: str | None
 ) -> None:
     known = loaded(lists)
-    around: Around = flows.around(known, switched or doer)
+    around: Around = job_workflows.around(known, switched or doer)
     told = [found for found in check(flow, around) if found.code == "delegation"]
     assert bool(told) == refused_at_run(flow, known, doer, switched=switched)

@@ -10,19 +10,19 @@ import pytest
 
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused, UsageError
-from logist.jobs import queue
+from logist.jobs import job_queue
 from logist.jobs.base import family
 from logist.jobs.base.project import Project
-from logist.jobs.steward import editing, stopping
-from logist.jobs.steward.deciding import decide, rerun, restep
+from logist.jobs.steward import agent_stop, job_edits
+from logist.jobs.steward.steward_decisions import decide, rerun, restep
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_workflow_children import COST, given_away, parts, work
 from tests.jobs.test_workflow_family import ended
 
 
-def all_run(b: Bench) -> list[queue.Ended]:
-    return list(queue.run_queue(b.project, 2, lambda result: None))
+def all_run(b: Bench) -> list[job_queue.Ended]:
+    return list(job_queue.run_queue(b.project, 2, lambda result: None))
 
 
 def spent(b: Bench) -> int:
@@ -84,14 +84,14 @@ def test_a_state_that_is_behind_keeps_no_parent_waiting(bench: MakeBench) -> Non
 def test_a_parent_that_was_resumed_before_a_kill_keeps_no_child_waiting(bench: MakeBench) -> None:
     b = bench()
     (child,) = given_away(b, "a")
-    editing.configure(b.project, "j", {("limits", "max_allowed_iterations"): 1})
+    job_edits.configure(b.project, "j", {("limits", "max_allowed_iterations"): 1})
     b.run()
     assert b.state().status is Status.HALTED_ITERATION
-    editing.configure(b.project, "j", {("limits", "max_allowed_iterations"): 9})
+    job_edits.configure(b.project, "j", {("limits", "max_allowed_iterations"): 9})
     behind = (b.folder() / "state.json").read_bytes()
     decide(b.project, "j", Kind.RESUME)
     (b.folder() / "state.json").write_bytes(behind)  # killed between the history and the state
-    assert queue.ready_jobs(b.project) == [child]
+    assert job_queue.ready_jobs(b.project) == [child]
 
 
 def test_a_child_that_was_approved_before_a_kill_keeps_no_parent_waiting(bench: MakeBench) -> None:
@@ -101,8 +101,8 @@ def test_a_child_that_was_approved_before_a_kill_keeps_no_parent_waiting(bench: 
     behind = (b.folder(children[0]) / "state.json").read_bytes()
     decide(b.project, children[0], Kind.CANCEL)
     (b.folder(children[0]) / "state.json").write_bytes(behind)  # killed between the history and the state
-    assert "j" in queue.ready_jobs(b.project)
-    assert queue.held_up(b.project) == []
+    assert "j" in job_queue.ready_jobs(b.project)
+    assert job_queue.held_up(b.project) == []
 
 
 def test_children_that_a_killed_cancel_left_are_canceled_by_the_next_run(bench: MakeBench) -> None:
@@ -180,7 +180,7 @@ def test_a_child_left_behind_is_no_concern_of_the_run(bench: MakeBench) -> None:
     given_away(b, "a", "b", workflow="half.yaml", each={2: retry})
     ends = all_run(b)
     assert b.state().status is Status.SUCCESS
-    assert [each.exit_code for each in ends if not queue.is_left_behind(b.project, each)] == [0]
+    assert [each.exit_code for each in ends if not job_queue.is_left_behind(b.project, each)] == [0]
 
 
 def test_m50_the_items_may_stand_in_the_input(bench: MakeBench, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_children_that_are_at_work_are_ended_at_the_same_time(
     b = bench()
     children = given_away(b, "a", "b", "c")
     met = threading.Barrier(2, timeout=30)
-    ending = stopping.end_agent
+    ending = agent_stop.end_agent
 
     def end_agent(project: Project, job_id: str) -> None:
         if job_id in children[:2]:
@@ -265,9 +265,9 @@ def test_children_that_are_at_work_are_ended_at_the_same_time(
         ending(project, job_id)
 
     monkeypatch.setattr(
-        "logist.jobs.steward.deciding._is_busy", lambda project, job_id: job_id in children[:2]
+        "logist.jobs.steward.steward_decisions._is_busy", lambda project, job_id: job_id in children[:2]
     )
-    monkeypatch.setattr("logist.jobs.steward.stopping.end_agent", end_agent)
+    monkeypatch.setattr("logist.jobs.steward.agent_stop.end_agent", end_agent)
     decide(b.project, "j", Kind.CANCEL)
     assert {b.state(child).status for child in children} == {Status.CANCELED}
 

@@ -10,14 +10,14 @@ import pytest
 
 from logist.core.model import Kind, Status, StuckKind
 from logist.errors import Refused, StorageError
-from logist.jobs import queue
-from logist.jobs.archive import replaying
-from logist.jobs.base import looking
+from logist.jobs import job_queue
+from logist.jobs.archive import archive_replay
+from logist.jobs.base import job_reader
 from logist.jobs.base.result import Result
 from logist.jobs.base.session import Session
-from logist.jobs.steward.deciding import decide, rerun, restep
-from logist.jobs.steward.switching import switch
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.steward.role_switch import switch
+from logist.jobs.steward.steward_decisions import decide, rerun, restep
+from logist.jobs.turn.next_request import Choice, preview
 from logist.store import JobDir
 from tests.jobs.bench import Bench, answer, command, gave
 from tests.jobs.conftest import MakeBench
@@ -61,13 +61,13 @@ def test_a_restep_after_the_jobs_were_made_leaves_them_alone(bench: MakeBench) -
 def ended(b: Bench) -> None:
     """The parent ended, and was killed before it could tell its children."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("logist.jobs.steward.deciding.dismiss", lambda *given: None)
+        patched.setattr("logist.jobs.steward.steward_decisions.dismiss", lambda *given: None)
         decide(b.project, "j", Kind.CANCEL)
 
 
 def went_back(b: Bench) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("logist.jobs.steward.deciding.dismiss", lambda *given: None)
+        patched.setattr("logist.jobs.steward.steward_decisions.dismiss", lambda *given: None)
         restep(b.project, "j", 3)
 
 
@@ -182,8 +182,8 @@ def test_a_parent_replays_and_verifies_without_its_children(bench: MakeBench) ->
     for child in children:
         shutil.rmtree(b.folder(child))
     job = b.project.job("j")
-    assert replaying.replay_job(b.project, job).differences == ()
-    assert looking.verify(b.project, job).problems == ()
+    assert archive_replay.replay_job(b.project, job).differences == ()
+    assert job_reader.verify(b.project, job).problems == ()
     (b.folder() / "state.json").unlink()
     assert b.state().results == ["a", "b done"]
 
@@ -274,7 +274,7 @@ def test_a_foreach_whose_items_are_done_by_a_workflow_that_has_one(bench: MakeBe
         },
     )
     seen: list[str] = []
-    result = queue.run_job(b.project, "j", lambda each: seen.append(each.job_id))
+    result = job_queue.run_job(b.project, "j", lambda each: seen.append(each.job_id))
     assert result.state.status is Status.SUCCESS
     assert len(b.children()) == len(set(seen) - {"j"}) == 4
     assert "Read chapter II of Emma." in b.history("j--3-1--3-2")[1].request.prompt
@@ -335,7 +335,7 @@ def test_a_queue_runs_the_children_and_then_their_parent(bench: MakeBench) -> No
     b.follow("fan-out.yaml", steps=parts(*"abcde"))
     b.follow("fan-out.yaml", "k", steps=parts("one"))
     b.script({**parts(*"abcde")})
-    ended = [one.job_id for one in queue.run_queue(b.project, 3, lambda _: None)]
+    ended = [one.job_id for one in job_queue.run_queue(b.project, 3, lambda _: None)]
     assert {b.state(job_id).status for job_id in ("j", "k", *b.children("j"), *b.children("k"))} == {
         Status.SUCCESS
     }
@@ -365,7 +365,7 @@ def test_a_queue_runs_no_parent_twice_at_once(bench: MakeBench) -> None:
                 threading.Event().wait(0.3)
             waiting.release()
 
-    ended = list(queue.run_queue(b.project, 3, on_step))
+    ended = list(job_queue.run_queue(b.project, 3, on_step))
     assert [one.error for one in ended] == [None] * len(ended)
     assert twice == []
     assert b.state().status is Status.SUCCESS

@@ -8,7 +8,7 @@ import pytest
 
 from logist.core.model import Kind, Status, StuckKind
 from logist.core.replay.replay import differences
-from logist.jobs.steward.deciding import decide, rerun
+from logist.jobs.steward.steward_decisions import decide, rerun
 from tests.jobs.bench import RUNS, Bench, Json, gave
 from tests.jobs.conftest import MakeBench
 

@@ -12,7 +12,7 @@ import pytest
 
 from logist.cli.show.view import entry_lines
 from logist.core.model import EVERYTHING, ErrorKind, Kind, Permissions, Role, Status, StuckKind
-from logist.jobs.steward.deciding import decide
+from logist.jobs.steward.steward_decisions import decide
 from logist.roles import LoadedRole
 from tests.jobs.bench import Bench, Json, command
 from tests.jobs.conftest import MakeBench

@@ -14,7 +14,7 @@ import pytest
 from logist.config.environment import Environment
 from logist.core.model import Permissions
 from logist.jobs.base.session import changing
-from logist.jobs.turn import asking
+from logist.jobs.turn import agent_calls
 from tests.jobs.bench import Bench, Json, answer
 from tests.jobs.conftest import MakeBench
 
@@ -255,5 +255,5 @@ def test_the_commands_of_an_agent_find_the_same(bench: MakeBench, tmp_path: Path
     with changing(b.project, "j", "test") as session:
         worker = b.project.roles.get("Worker")
         reader = worker.model_copy(update={"permissions": Permissions()})
-        assert asking.work(session, "litellm", worker, [])["code"] == {"python_path": ["packages/a/src"]}
-        assert "code" not in asking.work(session, "litellm", reader, [])
+        assert agent_calls.work(session, "litellm", worker, [])["code"] == {"python_path": ["packages/a/src"]}
+        assert "code" not in agent_calls.work(session, "litellm", reader, [])

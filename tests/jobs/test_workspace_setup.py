@@ -15,11 +15,11 @@ import pytest
 from logist.config.environment import Environment
 from logist.core.model import Check, Kind, Status
 from logist.errors import InvalidFile, SetupFailed, Stopped
-from logist.jobs.archive.forking import fork
+from logist.jobs.archive.job_fork import fork
 from logist.jobs.base.session import changing
 from logist.jobs.setup import setup_cache, workspace_setup
-from logist.jobs.steward.deciding import decide, rerun, restep
-from logist.jobs.turn import asking
+from logist.jobs.steward.steward_decisions import decide, rerun, restep
+from logist.jobs.turn import agent_calls
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
 from tests.jobs.test_recovery import left_in_flight, response
@@ -101,7 +101,7 @@ def test_agents_find_it(bench: MakeBench, tmp_path: Path) -> None:
         workspace_setup.prepare_for_step(session, network=True)
         worker = b.project.roles.get("Worker")
         for agent in ("litellm", "codex"):
-            code = asking.work(session, agent, worker, [])["code"]
+            code = agent_calls.work(session, agent, worker, [])["code"]
             assert (code["programs"], code["virtual_env"]) == ([".venv/bin"], ".venv")
 
 

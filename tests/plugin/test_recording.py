@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from logist.jobs.archive import fixtures
-from logist.jobs.archive.archives import one
+from logist.jobs.archive import job_fixture
+from logist.jobs.archive.recorded_jobs import one
 from logist.testing import LogistJob, answer, recording
 from logist.testing.job import make, scripted
 from tests.plugin.conftest import Run, changed, recorded
@@ -68,7 +68,7 @@ def test_what_was_asked_is_asked_again(pytester: pytest.Pytester, run: Run, answ
     after = content(answered)
     assert after.pop("jobHistory.before.json") == before["jobHistory.json"]
     assert after["jobHistory.json"] != before["jobHistory.json"]
-    assert fixtures.check(answered) == ()
+    assert job_fixture.check(answered) == ()
     entries = [*one(answered).interactions()]
     assert [entry.simulated for entry in entries if entry.kind == "ask"][:2] == [False, True]
     assert entries[-1].kind == "approve"
@@ -194,7 +194,7 @@ def test_one_that_nobody_has_certified(pytester: pytest.Pytester, run: Run) -> N
     speaks(pytester, answer(), answer())
     result = run("--logist-fixtures", "rec", "--logist-record", "rewrite")
     result.assert_outcomes(passed=1)
-    assert fixtures.read(folder) is not None
+    assert job_fixture.read(folder) is not None
     assert statuses(folder) == old
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from logist.jobs.archive import archives, replaying
+from logist.jobs.archive import archive_replay, recorded_jobs
 from logist.resources import resource
 from tests import support
 
@@ -64,12 +64,12 @@ def test_they_are_recorded_anew_from_their_answers(
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_it_has_something_to_tell(path: Path) -> None:
-    assert sum(1 for _ in archives.one(path).entries()) > 3
+    assert sum(1 for _ in recorded_jobs.one(path).entries()) > 3
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_its_lines_chain(path: Path) -> None:
-    job = archives.one(path).job
+    job = recorded_jobs.one(path).job
     assert [problem for problem in job.verify() if "state.json" not in problem.message] == []
 
 
@@ -82,6 +82,6 @@ def test_a_changed_rule_is_found() -> None:
     )
     properties["summary_for_supervisor"]["maxLength"] = 10
     main = next(path for path in RECORDED if path.name == "main-job")
-    differences = replaying.replay_file(stricter, main).differences
+    differences = archive_replay.replay_file(stricter, main).differences
     assert differences[0].sequence == 2
     assert (differences[0].recorded, differences[0].today) == ("REVIEW_REQUIRED", "STUCK")

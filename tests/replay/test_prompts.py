@@ -10,7 +10,7 @@ from logist.core.model import EffectiveSpec, Interaction, Kind, Phase, State
 from logist.core.replay.drift import Drift, drifts
 from logist.core.replay.drift_causes import Today
 from logist.core.replay.replay import replay, restep_targets
-from logist.jobs.archive import archives
+from logist.jobs.archive import recorded_jobs
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.replay.test_fixtures import RECORDED, SCHEMA
@@ -28,7 +28,7 @@ SINCE = {
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_old_prompts_are_made_again(path: Path) -> None:
     roles = load_roles([resource("roles")])
-    history = [*archives.one(path).interactions()]
+    history = [*recorded_jobs.one(path).interactions()]
     found: dict[int, set[tuple[str, str]]] = {}
     phases = {
         entry.sequence: entry.observed.phase for entry in history if entry.kind is Kind.ASK and entry.observed

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from logist.core.history import newer
+from logist.core.history import newer_versions
 from logist.core.history.fold import fold
 from logist.core.machine import rules
 from logist.core.model import Status
 from logist.core.replay.replay import Difference, differences, replay
-from logist.jobs.archive import archives, replay_report
-from logist.jobs.archive.replaying import replay_file
-from logist.jobs.base import looking
-from logist.jobs.base.looking import interactions
+from logist.jobs.archive import recorded_jobs, replay_report
+from logist.jobs.archive.archive_replay import replay_file
+from logist.jobs.base import job_reader
+from logist.jobs.base.job_reader import interactions
 from tests import support
 from tests.replay.test_fixtures import SCHEMA
 
@@ -30,11 +30,13 @@ JOBS = sorted(path.parent for path in (support.ROOT / "fixtures" / "upgrades").g
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
 def test_an_old_job_loads_verifies_and_replays(path: Path) -> None:
-    job = archives.one(path).job
+    job = recorded_jobs.one(path).job
     assert job.verify() == []
     state = fold(interactions(job)).model_dump(mode="json", exclude={"head"})
-    recorded = looking.complete(json.loads(job.state_file.read_bytes()))
-    assert [name for name, value in state.items() if not newer.holds(recorded.get(name), value)] == []
+    recorded = job_reader.complete(json.loads(job.state_file.read_bytes()))
+    assert [
+        name for name, value in state.items() if not newer_versions.holds(recorded.get(name), value)
+    ] == []
     replayed = replay_file(SCHEMA, path)
     assert (replayed.differences, replayed.disagreements) == ((), ())
     assert not replayed.fails(prompts=False)
@@ -71,7 +73,7 @@ def test_a_length_that_templates_filled_in_otherwise_is_other_wording_and_no_fai
 
 
 def test_what_no_rule_explains_is_a_difference_also_beside_a_changed_rule(tmp_path: Path) -> None:
-    entries = [*interactions(archives.one(GATES).job)]
+    entries = [*interactions(recorded_jobs.one(GATES).job)]
     wrong = entries[1].model_copy(update={"state_after": Status.SUCCESS})
     found = list(replay([entries[0], wrong], SCHEMA, ()))
     assert found
@@ -80,20 +82,21 @@ def test_what_no_rule_explains_is_a_difference_also_beside_a_changed_rule(tmp_pa
 
 def test_an_interaction_that_was_judged_by_todays_rules_has_no_excuse() -> None:
     entries = [
-        each.model_copy(update={"rules": rules.LATEST}) for each in interactions(archives.one(GATES).job)
+        each.model_copy(update={"rules": rules.LATEST}) for each in interactions(recorded_jobs.one(GATES).job)
     ]
     assert {each.sequence for each in differences(entries, SCHEMA)} == {2, 3, 4, 5, 6}
 
 
 def test_an_interaction_of_a_newer_logist_says_that_its_rules_are_not_known() -> None:
     entries = [
-        each.model_copy(update={"rules": rules.LATEST + 1}) for each in interactions(archives.one(GATES).job)
+        each.model_copy(update={"rules": rules.LATEST + 1})
+        for each in interactions(recorded_jobs.one(GATES).job)
     ]
     assert "judged by a rule that only a newer Logist has" in next(differences(entries, SCHEMA)).cause
 
 
 def test_the_flag_of_earlier_versions_says_the_rule(tmp_path: Path) -> None:
-    entry = [*interactions(archives.one(GATES).job)][1]
+    entry = [*interactions(recorded_jobs.one(GATES).job)][1]
     assert entry.observed is not None
     flagged = entry.observed.model_copy(update={"strict_gates": True})
     assert rules.recorded_under(entry) == frozenset()
@@ -111,6 +114,6 @@ def test_each_rule_has_one_row() -> None:
 
 
 def test_each_gate_was_passed_without_a_number() -> None:
-    entries = [*interactions(archives.one(GATES).job)]
+    entries = [*interactions(recorded_jobs.one(GATES).job)]
     passed = [entry.step for entry in entries if entry.observed and entry.state_after == "PENDING"]
     assert passed == ["missing", "word", "above", "sections", "condition"]

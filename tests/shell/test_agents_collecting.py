@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logist.agents.courier import collecting
+from logist.agents.courier import ask_files
 from logist.core.model import EVERYTHING, Call, ErrorKind, JsonObject, Reply, TransportError, Usage
 from logist.errors import Damaged
 from logist.store import Exchange, inflight
@@ -85,7 +85,7 @@ STATES: list[tuple[str, dict[str, JsonObject], str, int]] = [
 def test_every_state_is_told_and_its_answers_are_summed(
     tmp_path: Path, files: dict[str, JsonObject], kind: str, answers: int
 ) -> None:
-    got = collecting.collect(on_disk(tmp_path / "inflight", files))
+    got = ask_files.collect(on_disk(tmp_path / "inflight", files))
     assert (got.kind, got.envelope) == (kind, envelope(None))
     usage = got.reply.usage
     assert (usage.input_tokens, usage.output_tokens) == (10 * answers, answers)
@@ -100,7 +100,7 @@ def test_usage_tools_refusals_and_seconds_of_all_turns_are_summed(tmp_path: Path
         "2.response": reply(*CALLS, warnings=("w",)),
         "2.tools": tools(2, refusals=[REFUSAL], end={"kind": "refused", "message": "not offered"}),
     }
-    got = collecting.collect(on_disk(tmp_path / "inflight", files)).reply
+    got = ask_files.collect(on_disk(tmp_path / "inflight", files)).reply
     assert got.tools == {"create_file": 2, "read_file": 2}
     assert got.refusals == (REFUSAL,)
     assert got.usage.seconds == 2 * 1.5 + 2 * 0.25
@@ -109,7 +109,7 @@ def test_usage_tools_refusals_and_seconds_of_all_turns_are_summed(tmp_path: Path
 
 
 def test_in_doubt_keeps_what_the_turns_before_came_to(tmp_path: Path) -> None:
-    got = collecting.collect(on_disk(tmp_path / "inflight", NEXT | {"2.sent": {}})).reply
+    got = ask_files.collect(on_disk(tmp_path / "inflight", NEXT | {"2.sent": {}})).reply
     assert got.tools == {"create_file": 1, "read_file": 1}
     assert (got.text, got.calls, got.finish) == ("", (), None)
     assert got.error is not None
@@ -130,7 +130,7 @@ def test_what_ends_an_ask_is_told(
     tmp_path: Path, end: JsonObject, error: ErrorKind | None, finish: str
 ) -> None:
     files = {"1.sent": {}, "1.response": reply(*CALLS, finish="tool_calls"), "1.tools": tools(2, end=end)}
-    got = collecting.collect(on_disk(tmp_path / "inflight", files))
+    got = ask_files.collect(on_disk(tmp_path / "inflight", files))
     assert (got.kind, got.reply.finish) == ("answered", finish)
     assert (got.reply.error and got.reply.error.kind) == error
     assert got.reply.error is None or got.reply.error.message == end["message"]
@@ -138,9 +138,9 @@ def test_what_ends_an_ask_is_told(
 
 def test_an_envelope_of_an_earlier_version_reads() -> None:
     asked = {key: value for key, value in envelope(None).items() if key not in ("work", "agent")}
-    ask = collecting.ask_from(asked)
+    ask = ask_files.ask_from(asked)
     assert (ask.agent, ask.work.permissions, ask.work.tools) == ("litellm", EVERYTHING, ())
-    got = collecting.collect([Exchange(1, asked, True, {"text": "t"})])
+    got = ask_files.collect([Exchange(1, asked, True, {"text": "t"})])
     assert (got.kind, got.reply.text, got.reply.tools) == ("answered", "t", {})
 
 
@@ -174,7 +174,7 @@ def test_files_that_make_no_sense_are_damage_with_a_way_out(
     tmp_path: Path, files: dict[str, JsonObject]
 ) -> None:
     with pytest.raises(Damaged) as caught:
-        collecting.collect(on_disk(tmp_path / "inflight", CALLED | files))
+        ask_files.collect(on_disk(tmp_path / "inflight", CALLED | files))
     assert caught.value.where == str(tmp_path / "inflight")
     assert "mv " in (caught.value.fix or "")
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from logist.agents.courier import booking, collecting
+from logist.agents.courier import ask_files, booking
 from logist.agents.courier import process as courier
-from logist.agents.courier.collecting import Collected
+from logist.agents.courier.ask_files import Collected
 from logist.agents.courier.exchange import LONGEST_PAUSE, Errand, pause_after
 from logist.agents.litellm import Answer, Failure, Tokens
-from logist.agents.place import Place
+from logist.agents.workplace import Place
 from logist.core.model import (
     EffectiveSpec,
     ErrorKind,
@@ -107,7 +107,7 @@ def out(job: JobDir, asked: JsonObject, **more: Any) -> Iterator[subprocess.Pope
 def send(job: JobDir, asked: JsonObject, **more: Any) -> Collected:
     with out(job, asked, **more) as process:
         process.wait(WAIT)
-    return collecting.collect(job.exchanges())
+    return ask_files.collect(job.exchanges())
 
 
 def every_byte(folder: Path) -> bytes:
@@ -148,7 +148,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> N
         {"role": "user", "content": USER},
     ]
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("real-name", 0.25, 4000)
-    got = collecting.collect(job.exchanges())
+    got = ask_files.collect(job.exchanges())
     assert (got.kind, got.reply.finish, got.reply.error) == ("answered", "length", None)
     assert got.reply.text == "key [redacted], password [redacted], smile 🙂"
     assert got.reply.redactions == 2
@@ -267,7 +267,7 @@ def test_the_courier_outlives_its_stepper_and_then_frees_the_lock(job: JobDir) -
             pass
         assert job.running()
         with job.lock(command="test", since="now", wait_for_courier=True):
-            got = collecting.collect(job.exchanges())
+            got = ask_files.collect(job.exchanges())
         assert len(loopback.requests) == 1
     assert (got.kind, got.reply.text) == ("answered", "paid once")
 
@@ -282,7 +282,7 @@ def test_the_lock_is_free_as_soon_as_a_courier_alone_has_ended(job: JobDir, endi
         assert select.select([courier_itself], [], [], WAIT)[0]
         os.close(courier_itself)
         with job.lock(command="test", since="now"):
-            assert collecting.collect(job.exchanges()).kind == "in_doubt"
+            assert ask_files.collect(job.exchanges()).kind == "in_doubt"
 
 
 def test_what_the_courier_starts_does_not_keep_its_lock(job: JobDir) -> None:
@@ -307,7 +307,7 @@ def test_a_courier_killed_after_sending_leaves_a_doubt(job: JobDir) -> None:
     with Loopback({"delay": 600}) as loopback, out(job, envelope(loopback.url)) as process:
         loopback.wait_for(1)
         process.kill()
-    got = collecting.collect(job.exchanges())
+    got = ask_files.collect(job.exchanges())
     assert got.kind == "in_doubt"
     assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
     assert not job.running()
@@ -326,7 +326,7 @@ def test_told_to_end_with_half_an_answer_it_leaves_a_doubt_and_keeps_the_half_in
         loopback.wait_for(1)
         time.sleep(0.5)
         process.terminate()
-    got = collecting.collect(job.exchanges())
+    got = ask_files.collect(job.exchanges())
     assert (process.returncode, got.kind) == (0, "in_doubt")
     assert (cost(got.reply.usage), got.reply.usage.source) == (RESERVED, "worst_case")
     kept = (job.logs / "cut-answer-7-1.txt").read_text()
@@ -355,7 +355,7 @@ def test_told_to_end_when_the_answer_has_come_it_saves_it(job: JobDir) -> None:
         loopback.server.server_close()  # waits: the whole answer is on its way
         process.terminate()
         process.send_signal(signal.SIGCONT)
-    got = collecting.collect(job.exchanges())
+    got = ask_files.collect(job.exchanges())
     assert (got.kind, got.reply.text, got.reply.error) == ("answered", "whole and paid", None)
     assert got.reply.usage.source == "provider"
 
@@ -371,7 +371,7 @@ def test_told_to_end_before_it_sent_anything_it_leaves_no_trace(job: JobDir) -> 
         process.terminate()
     assert process.returncode == 0
     assert job.exchanges() == [Exchange(1, json.loads(json.dumps(asked)), False, None)]
-    assert collecting.collect(job.exchanges()).kind == "not_sent"
+    assert ask_files.collect(job.exchanges()).kind == "not_sent"
 
 
 def test_told_to_end_between_two_tries_it_leaves_the_first(job: JobDir) -> None:
@@ -382,7 +382,7 @@ def test_told_to_end_between_two_tries_it_leaves_the_first(job: JobDir) -> None:
             until_there(job.inflight / "1.response")
             process.terminate()
         assert len(loopback.requests) == 1
-    got = collecting.collect(job.exchanges())
+    got = ask_files.collect(job.exchanges())
     assert (process.returncode, got.kind, len(job.exchanges())) == (0, "answered", 1)
     assert got.reply.error is not None
     assert got.reply.error.http_status == 429
@@ -441,25 +441,25 @@ def test_a_courier_that_breaks_down_says_so_in_the_answer_and_in_the_log(job: Jo
 def test_a_fault_of_the_courier_itself_is_an_answer_too(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
     job.begin_exchange(1, asked)
-    errand = Errand(job, collecting.ask_from(asked), KEY, [], Place.of(job, {}))
+    errand = Errand(job, ask_files.ask_from(asked), KEY, [], Place.of(job, {}))
     errand.abandon(RuntimeError(f"bug near {KEY}"))
-    reply = collecting.collect(job.exchanges()).reply
+    reply = ask_files.collect(job.exchanges()).reply
     assert reply.error == TransportError(
         kind=ErrorKind.BAD_REQUEST, message="the courier failed: RuntimeError: bug near [redacted]"
     )
     assert reply.usage.source == "none"
     errand.abandon(RuntimeError("another"))
-    assert collecting.collect(job.exchanges()).reply == reply
+    assert ask_files.collect(job.exchanges()).reply == reply
 
 
 def test_a_fault_of_the_courier_after_sending_leaves_a_doubt(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
     job.begin_exchange(1, asked)
-    errand = Errand(job, collecting.ask_from(asked), KEY, [], Place.of(job, {}))
+    errand = Errand(job, ask_files.ask_from(asked), KEY, [], Place.of(job, {}))
     job.mark_sent(1)
     errand.sent = True
     errand.abandon(RuntimeError("bug"))
-    assert collecting.collect(job.exchanges()).kind == "in_doubt"
+    assert ask_files.collect(job.exchanges()).kind == "in_doubt"
 
 
 # -- values
@@ -500,14 +500,14 @@ def test_what_is_on_disk_is_collected() -> None:
         text="t", usage=Usage(input_tokens=5, cost_cents=1, cost_microcents=999_999, source="provider")
     )
     one = Exchange(1, asked, True, kept(first))
-    assert collecting.collect([]).kind == "none"
-    assert collecting.collect([Exchange(1, asked, False, None)]) == Collected("not_sent", asked)
-    retried = collecting.collect([one, Exchange(2, {"retry_of": 1}, True, kept(second))])
+    assert ask_files.collect([]).kind == "none"
+    assert ask_files.collect([Exchange(1, asked, False, None)]) == Collected("not_sent", asked)
+    retried = ask_files.collect([one, Exchange(2, {"retry_of": 1}, True, kept(second))])
     assert (retried.kind, retried.envelope, retried.reply.text) == ("answered", asked, "t")
     assert (retried.reply.usage.seconds, cost(retried.reply.usage)) == (1.5, 1_999_999)
-    unsent = collecting.collect([one, Exchange(2, {"retry_of": 1}, False, None)])
+    unsent = ask_files.collect([one, Exchange(2, {"retry_of": 1}, False, None)])
     assert (unsent.kind, unsent.reply) == ("answered", first)
-    doubt = collecting.collect(
+    doubt = ask_files.collect(
         [Exchange(1, asked, True, kept(second)), Exchange(2, {"retry_of": 1}, True, None)]
     )
     assert doubt.kind == "in_doubt"
@@ -515,12 +515,12 @@ def test_what_is_on_disk_is_collected() -> None:
 
 
 def test_an_empty_answer_is_an_answer() -> None:
-    assert collecting.collect([Exchange(1, envelope(None), True, {})]).kind == "answered"
+    assert ask_files.collect([Exchange(1, envelope(None), True, {})]).kind == "answered"
 
 
 def test_fields_of_a_newer_logist_lose_no_answer() -> None:
     asked = envelope(None, lane="fast", model={**envelope(None)["model"], "cache": True})
-    got = collecting.collect([Exchange(1, asked, True, {"text": "t", "reasoning": "r"})])
+    got = ask_files.collect([Exchange(1, asked, True, {"text": "t", "reasoning": "r"})])
     assert (got.kind, got.reply.text) == ("answered", "t")
 
 
@@ -547,7 +547,7 @@ def test_what_no_ask_could_have_written_is_damage(job: JobDir, content: dict[str
     for name, value in content.items():
         (job.inflight / name).write_text(json.dumps(value))
     with pytest.raises(Damaged, match="makes no sense") as caught:
-        collecting.collect(job.exchanges())
+        ask_files.collect(job.exchanges())
     assert caught.value.where == str(job.inflight)
     assert "look at it, then move it away: mv " in (caught.value.fix or "")
     assert SECRET not in str(caught.value)
@@ -558,7 +558,7 @@ def test_broken_surrogates_become_text_a_file_can_hold() -> None:
 
 
 def test_an_unknown_price_is_booked_as_nothing_and_said() -> None:
-    unpriced = collecting.ask_from(
+    unpriced = ask_files.ask_from(
         envelope(None) | {"model": {"name": "m", "provider_model": "openai/m"}, "reserved_microcents": None}
     )
     reply = booking.reply_of(unpriced, Answer(tokens=Tokens(5, 7), finish="stop"), "t", 0.1, [])

@@ -21,7 +21,7 @@ PROBE = """
 import json, sys
 from logist.agents import litellm
 from logist.agents.protocol import Ask
-from logist.agents.courier.turns import next_exchange
+from logist.agents.courier.tool_turns import next_exchange
 from logist.core.model import Model, Request
 
 loaded = litellm.load()

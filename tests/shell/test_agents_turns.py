@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from logist.agents.courier.tool_turns import Next, Progress, next_exchange
 from logist.agents.courier.toolbox import (
     INTERRUPTED,
     MOST_CALLS,
@@ -21,10 +22,9 @@ from logist.agents.courier.toolbox import (
     out_of_turns,
     too_many_unknown,
 )
-from logist.agents.courier.turns import Next, Progress, next_exchange
-from logist.agents.place import Place
 from logist.agents.protocol import LAST_TURN, Ask, Turn, Work
 from logist.agents.tools import Context, Outcome
+from logist.agents.workplace import Place
 from logist.config.working import ToolRules
 from logist.core.model import Call, JsonObject, Model, Reply, Request, Usage
 from logist.core.money import money

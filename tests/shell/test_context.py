@@ -17,7 +17,7 @@ from logist.core.relevance.words import keywords
 from logist.workspace import Workspace
 from logist.workspace.context import Survey, searching, walking
 from logist.workspace.context.descending import Descent
-from logist.workspace.files import beneath
+from logist.workspace.files import safe_open
 from logist.workspace.git import Git
 from tests.shell.context_shop import shop
 from tests.support import git
@@ -281,7 +281,7 @@ def test_a_large_file_or_a_binary_is_not_searched(root: Path) -> None:
     write(root, "small.txt")
     assert paths(root, MARK) == ["small.txt"]
     files = survey(root).files
-    with beneath.root(root) as top:
+    with safe_open.root(root) as top:
         chosen = searching.choose(files, lambda path: 1.0, 65_536)
         hits = dict(searching.search(top, files, chosen, keywords(Task(MARK))))
     assert chosen == ["late.txt", "noise.txt", "small.txt"]
@@ -401,10 +401,10 @@ def test_what_is_above_two_directories_is_opened_once(root: Path, monkeypatch: p
         opened.append(name)
         return real(parent, name, **more)
 
-    real = beneath.open_directory
+    real = safe_open.open_directory
     before = os.listdir("/proc/self/fd")
-    with beneath.root(root) as top, Descent(top) as way:
-        monkeypatch.setattr(beneath, "open_directory", open_directory)
+    with safe_open.root(root) as top, Descent(top) as way:
+        monkeypatch.setattr(safe_open, "open_directory", open_directory)
         for path in ("a/b/c", "a/b/d", "a/e", "", "f"):
             assert os.path.samestat(os.fstat(way.to(path)), os.stat(root / path))
         with pytest.raises(FileNotFoundError):

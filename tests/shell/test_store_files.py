@@ -16,7 +16,7 @@ from logist.errors import Damaged, StorageError
 from logist.store import JobDir, dump_json, replace_file
 from logist.store.files import make_directory, read_bytes, remove_tree
 from logist.store.listing import glances
-from logist.store.settled import settled
+from logist.store.settled_state import settled
 from tests import support
 
 pytestmark = pytest.mark.disk

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from logist.errors import Damaged, Refused, StorageError
 from logist.store import JobDir, Position, files, segments
-from logist.store.settled import settled
+from logist.store.settled_state import settled
 from tests import support
 from tests.support import examples
 

@@ -19,7 +19,7 @@ from logist.errors import Damaged, StorageError
 from logist.workspace import Workspace
 from logist.workspace.checkpoint import baseline, checkpoint, objects, snapshot
 from logist.workspace.checkpoint.scan import Rules, Stamp, scan
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names, safe_open
 from tests import support
 
 Contents = dict[bytes, tuple[str, bytes]]
@@ -133,10 +133,10 @@ def test_restoring_into_a_lost_workspace_brings_everything_back(tmp_path: Path) 
     ],
 )
 def test_every_name_is_stored_under_one_that_git_takes_and_comes_back(raw: bytes) -> None:
-    stored = names.stored(raw)
-    assert names.unstored(stored) == raw
+    stored = file_names.stored(raw)
+    assert file_names.unstored(stored) == raw
     assert b".git" not in stored.lower().split(b"/")
-    assert not names.is_placeholder(stored)
+    assert not file_names.is_placeholder(stored)
 
 
 def test_an_unchanged_workspace_keeps_its_checkpoint_and_starts_no_git(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_change_within_one_tick_of_the_clock_is_noticed(tmp_path: Path) -> Non
 def _content_id(workspace: Workspace) -> str:
     """As a checkpoint sees the counter; the stamps are kept as a checkpoint keeps them, without the time git takes."""
     last = baseline.load(workspace.git)
-    with beneath.root(workspace.root) as top:
+    with safe_open.root(workspace.root) as top:
         found = scan(top, Rules(frozenset()))
         shot = snapshot.take(workspace.git, snapshot.Reading(top, last, 1000, writing=True), found)
     baseline.save(workspace.git, baseline.Baseline(last.commit, shot.tree, {}, shot.stamps))
@@ -487,7 +487,7 @@ def test_what_is_sent_counts_not_what_was_looked_at(tmp_path: Path) -> None:
     for name in ("changed", "gone", "shorter"):
         (workspace.root / name).write_text(name)
     last = baseline.load(workspace.git)
-    with beneath.root(workspace.root) as top:
+    with safe_open.root(workspace.root) as top:
         reading = snapshot.Reading(top, last, 1000, writing=True)
         shot = snapshot.take(workspace.git, reading, scan(top, Rules(frozenset())))
         (workspace.root / "changed").write_text("CHANGED")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from logist.agents.place import proxies
 from logist.agents.programs.finding import PRESETS
 from logist.agents.programs.protocol import Finished, How, Invocation, Profile, Program, Run
+from logist.agents.workplace import proxies
 from logist.core.model import Model
 from tests.support import ROOT
 from tests.torture.suite import Skip

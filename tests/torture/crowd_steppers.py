@@ -13,9 +13,9 @@ from logist.errors import Busy
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import Result
 from logist.jobs.base.session import load
-from logist.jobs.stepping import do_step
-from logist.jobs.steward import editing
-from logist.jobs.turn.planning import Choice
+from logist.jobs.step_job import do_step
+from logist.jobs.steward import job_edits
+from logist.jobs.turn.next_request import Choice
 from logist.store import REPLACE_BELOW, JobDir
 from tests.torture.lab import JOB, World
 
@@ -34,7 +34,7 @@ def step_until(place: str, log: str, revisions: int, seed: int) -> int:
     waits = 60.0 if seed % 2 else 0.0
     ways: tuple[Callable[[], Result], ...] = (
         lambda: do_step(project, JOB, Choice(wait=waits)),
-        lambda: editing.rank(project, JOB, chance.randrange(1_000_000)),
+        lambda: job_edits.rank(project, JOB, chance.randrange(1_000_000)),
     )
     with open(log, "ab", buffering=0) as told:
         while _revision(project) < revisions:

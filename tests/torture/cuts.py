@@ -23,9 +23,9 @@ from random import Random
 from typing import NamedTuple
 
 from logist.core.model import Kind, Status
-from logist.jobs import stepping
-from logist.jobs.steward import deciding
-from logist.jobs.turn.planning import Choice
+from logist.jobs import step_job
+from logist.jobs.steward import steward_decisions
+from logist.jobs.turn.next_request import Choice
 from tests.support import ROOT
 from tests.torture import judging, lab, mutants, scenarios
 from tests.torture.lab import JOB, World
@@ -311,13 +311,13 @@ def main() -> None:
         for turn in itertools.count():
             status = world.state()["status"]
             if status == Status.SUSPENDED:
-                result = deciding.decide(project, JOB, Kind.RESUME)
+                result = steward_decisions.decide(project, JOB, Kind.RESUME)
             elif status == Status.APPROVAL_REQUIRED:
-                result = deciding.decide(project, JOB, Kind.REJECT, note="Once more.")
+                result = steward_decisions.decide(project, JOB, Kind.REJECT, note="Once more.")
             elif turn % 3:
-                result = deciding.decide(project, JOB, Kind.SUSPEND)
+                result = steward_decisions.decide(project, JOB, Kind.SUSPEND)
             else:
-                result = stepping.do_step(project, JOB, Choice())
+                result = step_job.do_step(project, JOB, Choice())
             for entry in result.entries:
                 print(json.dumps([entry.sequence, entry.checksum]), flush=True)  # noqa: T201
 

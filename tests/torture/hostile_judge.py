@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from logist.jobs.archive import replaying
+from logist.jobs.archive import archive_replay
 from logist.resources import schema
 from tests.loopback import Loopback
 from tests.torture.crowd_forks import Forks
@@ -123,7 +123,7 @@ def _harm(site: Site, before: Mapping[str, Any], asked: str) -> Iterator[str]:
     if left := list(processes(str(site.place), site.nap())):
         yield f"left running: {left}"
     yield from broken_files(site)
-    differences = replaying.replay_file(schema("llm-chat-schema"), site.folder).differences
+    differences = archive_replay.replay_file(schema("llm-chat-schema"), site.folder).differences
     if differences:
         yield f"the replay differs: {differences}"
 

@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from logist.agents.courier import collecting
+from logist.agents.courier import ask_files
 from logist.core.model import TERMINAL, Kind, Status
 from logist.errors import Damaged, LogistError
-from logist.jobs import stepping
-from logist.jobs.base import looking
+from logist.jobs import step_job
+from logist.jobs.base import job_reader
 from logist.jobs.base.project import Clock, Project
 from logist.jobs.base.session import load
-from logist.jobs.steward import deciding
-from logist.jobs.turn.planning import Choice
+from logist.jobs.steward import steward_decisions
+from logist.jobs.turn.next_request import Choice
 from logist.store import JobDir
 from tests.torture import lab
 from tests.torture.filesystem import Tree
@@ -90,7 +90,7 @@ class Judge:
         yield from _missing(told, promise.acknowledged)
         yield from (f"interaction {entry[0]} was never made" for entry in told if entry not in promise.known)
         yield from self._bad_checkpoints(tree, before)
-        flight = collecting.collect(job.exchanges())
+        flight = ask_files.collect(job.exchanges())
         self.kind = (
             f"{session.state.status}{' torn' * bool(session.torn)}{' behind' * session.behind} {flight.kind}"
         )
@@ -100,7 +100,7 @@ class Judge:
             yield from lab.broken(self.world)
 
     def _after_next(
-        self, job: JobDir, before: list[Entry], flight: collecting.Collected, step: bool
+        self, job: JobDir, before: list[Entry], flight: ask_files.Collected, step: bool
     ) -> Iterator[str]:
         """What is wrong after the next command that writes."""
         self._next(step)
@@ -111,7 +111,7 @@ class Judge:
             yield from _not_concluded(after[len(before) :], flight)
         pair = (job.history_file.read_bytes(), job.state_file.read_bytes())
         if pair not in self.sound:
-            found = looking.verify(self.project, job)
+            found = job_reader.verify(self.project, job)
             yield from (f"after the next command: {problem.message}" for problem in found.problems)
             yield from (note for note in found.notes if note.startswith("state.json"))
             if not found.problems:
@@ -120,11 +120,11 @@ class Judge:
     def _next(self, step: bool) -> None:
         status = load(self.project, JobDir.open(self.world.jobs, JOB)).state.status
         if step and status in (Status.PENDING, Status.REVIEW_REQUIRED):
-            stepping.do_step(self.project, JOB, Choice())
+            step_job.do_step(self.project, JOB, Choice())
         elif status in TERMINAL:
-            deciding.rerun(self.project, JOB, clean=False)
+            steward_decisions.rerun(self.project, JOB, clean=False)
         else:
-            deciding.decide(self.project, JOB, Kind.CANCEL)
+            steward_decisions.decide(self.project, JOB, Kind.CANCEL)
 
     def _bad_checkpoints(self, tree: Tree, entries: list[Json]) -> Iterator[str]:
         """Checkpoints that the history names, and that the repository has not, or not whole."""
@@ -182,14 +182,14 @@ def _missing(told: Sequence[Entry], promised: Sequence[Entry]) -> Iterator[str]:
     return (f"interaction {entry[0]} is gone" for entry in promised if entry not in found)
 
 
-def _open(flight: collecting.Collected, recorded: int) -> bool:
+def _open(flight: ask_files.Collected, recorded: int) -> bool:
     """Whether something in flight is to be concluded."""
     if flight.envelope is None or flight.kind not in ("answered", "in_doubt"):
         return False
     return int(flight.envelope["sequence"]) > recorded
 
 
-def _paid_twice(recorded: int, flight: collecting.Collected, promise: Promise) -> Iterator[str]:
+def _paid_twice(recorded: int, flight: ask_files.Collected, promise: Promise) -> Iterator[str]:
     """What would make the next step pay for an ask again, or forget its answer."""
     if recorded >= promise.sent:
         return
@@ -199,7 +199,7 @@ def _paid_twice(recorded: int, flight: collecting.Collected, promise: Promise) -
         yield f"ask {promise.sent} was answered, and counts as {flight.kind}"
 
 
-def _not_concluded(new: Sequence[Json], flight: collecting.Collected) -> Iterator[str]:
+def _not_concluded(new: Sequence[Json], flight: ask_files.Collected) -> Iterator[str]:
     kind = {"answered": "ask", "in_doubt": "recover"}[flight.kind]
     if not new or new[0]["kind"] != kind:
         yield f"what was {flight.kind} became {[entry['kind'] for entry in new]}"

@@ -17,7 +17,7 @@ from logist.cli.context import clock
 from logist.config.environment import Environment
 from logist.config.settings import load_settings
 from logist.config.trust import Trust
-from logist.jobs.base import looking
+from logist.jobs.base import job_reader
 from logist.jobs.base.project import Project
 from logist.resources import resource
 from logist.roles import load_roles
@@ -178,13 +178,13 @@ def broken(world: World) -> list[str]:
 
 def heals(world: World) -> bool:
     """Whether all that `verify` finds is the end of an append that was never acknowledged: the next one cuts it."""
-    found = looking.verify(world.project(), world.job)
+    found = job_reader.verify(world.project(), world.job)
     return bool(found.problems) and all(problem == found.proof.ending for problem in found.problems)
 
 
 def broken_files(world: World) -> list[str]:
     """The same by the library alone: for many thousand states."""
-    found = looking.verify(world.project(), world.job)
+    found = job_reader.verify(world.project(), world.job)
     return [problem.message for problem in found.problems]
 
 

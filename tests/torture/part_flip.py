@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from logist.errors import Damaged
-from logist.jobs.base import looking
+from logist.jobs.base import job_reader
 from logist.jobs.base.project import Project
-from logist.jobs.stepping import do_step
-from logist.jobs.steward import editing
-from logist.jobs.turn.planning import Choice
+from logist.jobs.step_job import do_step
+from logist.jobs.steward import job_edits
+from logist.jobs.turn.next_request import Choice
 from tests.torture.crowd_forks import Forks
 from tests.torture.crowd_steppers import LIMITS
 from tests.torture.lab import JOB, World, command
@@ -47,7 +47,7 @@ def many_entries(place: Path, entries: int) -> World:
     project = world.project()
     for number in range(2, entries + 1):
         if number % 50:
-            editing.rank(project, JOB, number)
+            job_edits.rank(project, JOB, number)
         else:
             do_step(project, JOB, Choice())
     return world
@@ -80,7 +80,7 @@ def _make(file: int, data: bytes, change: Change) -> None:
 def problems(project: Project, world: World) -> list[str]:
     """What `job verify` finds: its own function."""
     try:
-        return [problem.message for problem in looking.verify(project, world.job).problems]
+        return [problem.message for problem in job_reader.verify(project, world.job).problems]
     except Damaged as error:
         return [error.message]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from logist.agents.courier import booking
 from logist.core.step.step import StepPlan
-from logist.jobs.turn.planning import Choice, preview
+from logist.jobs.turn.next_request import Choice, preview
 from tests.loopback import Json, Loopback, Received
 from tests.torture.crowd_forks import Forks
 from tests.torture.lab import JOB, World, broken_files, command

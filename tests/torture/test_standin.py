@@ -18,7 +18,7 @@ import json, sys
 from dataclasses import asdict
 from logist.agents import litellm
 from logist.agents.protocol import Ask, Work
-from logist.agents.courier.turns import next_exchange
+from logist.agents.courier.tool_turns import next_exchange
 from logist.core.model import Model, Request
 
 loaded = litellm.load()

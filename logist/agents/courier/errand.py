@@ -9,10 +9,10 @@ from pathlib import Path
 
 from logist.agents import sandbox
 from logist.agents.courier import booking
-from logist.agents.place import ARCHIVE, Place, proxies
 from logist.agents.programs.finding import handed
 from logist.agents.programs.protocol import Finished, Invocation, Profile, Program, Result, Run
 from logist.agents.protocol import Ask
+from logist.agents.workplace import ARCHIVE, Place, proxies
 from logist.core.answer.exit_command import clean
 from logist.core.model import ErrorKind, JsonObject, Permissions, Reply, TransportError, Usage
 from logist.core.money import money

@@ -34,12 +34,12 @@ from typing import Any
 
 from logist.agents import litellm
 from logist.agents.courier import booking, shared_limits
-from logist.agents.courier.collecting import ERRORS, Ending
+from logist.agents.courier.ask_files import ERRORS, Ending
+from logist.agents.courier.tool_turns import Progress, next_exchange
 from logist.agents.courier.toolbox import Toolbox, fault, out_of_turns, too_many_unknown
-from logist.agents.courier.turns import Progress, next_exchange
 from logist.agents.litellm import Answer, Failure
-from logist.agents.place import Place
 from logist.agents.protocol import GRACE, Ask, Sending, Turn
+from logist.agents.workplace import Place
 from logist.core.model import Call, ErrorKind, JsonObject, TransportError
 from logist.core.money import money
 from logist.core.secrets.redact import redact

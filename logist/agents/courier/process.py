@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol, TextIO
 
 from logist.agents.courier import booking
-from logist.agents.courier.collecting import ask_from
+from logist.agents.courier.ask_files import ask_from
 from logist.agents.own_process import with_path
 from logist.agents.protocol import COURIER, LITELLM, Ask
 from logist.config.environment import Environment
@@ -113,7 +113,9 @@ class Errands(Protocol):
 
 
 def _errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
-    from logist.agents.place import Place  # all of it for its weight: who only sends the courier needs none
+    from logist.agents.workplace import (
+        Place,  # all of it for its weight: who only sends the courier needs none
+    )
 
     place = Place.of(job, Environment.read().child())
     given = (job, ask, private["api_key"], private["secrets"], place)

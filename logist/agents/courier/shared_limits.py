@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from logist.agents.courier import booking, collecting
-from logist.core.history import fold, newer
+from logist.agents.courier import ask_files, booking
+from logist.core.history import fold, newer_versions
 from logist.core.machine.limits import NOTHING, Shared
 from logist.core.model import (
     MAX_DEPTH,
@@ -222,7 +222,7 @@ def _account(job: JobDir) -> _Account:
 
 def _interaction(job: JobDir, entry: JsonObject) -> Interaction:
     try:
-        return newer.interaction(entry) or Interaction.model_validate(entry)
+        return newer_versions.interaction(entry) or Interaction.model_validate(entry)
     except ValidationError as error:
         message = f"interaction {entry.get('sequence')} does not read"
         raise Damaged(
@@ -247,7 +247,7 @@ def _in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
         answered = [
             Usage.model_validate(each.response["usage"]) for each in calls if each.response is not None
         ]
-        reserved = collecting.reserved(calls[-1], calls[0].request or {}) if calls[-1].response is None else 0
+        reserved = ask_files.reserved(calls[-1], calls[0].request or {}) if calls[-1].response is None else 0
         spent = fold.cost(booking.total(answered)) if answered else 0
         worst = totals.spending(spent + int(reserved or 0), runs=1)
     except (KeyError, TypeError, ValueError) as error:

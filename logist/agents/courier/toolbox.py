@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from logist.agents import tools
-from logist.agents.courier.collecting import Ending
-from logist.agents.place import Place
+from logist.agents.courier.ask_files import Ending
 from logist.agents.protocol import Ask, Turn
+from logist.agents.workplace import Place
 from logist.core.model import Call, JsonObject
 from logist.core.permissions.tools import TOOLS
 

@@ -6,12 +6,12 @@ import itertools
 import json
 import re
 
-from logist.agents.place import PROXIES
 from logist.agents.programs.litellm_names import ADDRESSES, model_name
 from logist.agents.programs.litellm_names import environment as model_environment
 from logist.agents.programs.output import plain
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
 from logist.agents.programs.trouble import Heard, concluded
+from logist.agents.workplace import PROXIES
 
 _SWITCHES = [
     "--yes-always",

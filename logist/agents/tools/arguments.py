@@ -11,7 +11,7 @@ from jsonschema.exceptions import ValidationError
 
 from logist.agents.tools.context import Arguments, ToolError
 from logist.core.permissions.tools import TOOLS, Tool
-from logist.core.text.outermost import measure_depth
+from logist.core.text.outermost_json import measure_depth
 
 MAX_CHARACTERS = 16 << 20
 MAX_DEPTH = 100

@@ -12,7 +12,7 @@ from logist.agents import sandbox
 from logist.agents.sandbox import Confinement, Ended
 from logist.config.working import ToolRules
 from logist.core.model import JsonObject, Permission, Permissions
-from logist.core.text.caches import DEFAULT_CACHES
+from logist.core.text.cache_patterns import DEFAULT_CACHES
 
 RESERVED = 400
 """Characters of a result that are kept free for its first line and the note of what was cut."""

@@ -10,7 +10,7 @@ from logist.agents.tools import paths, text, writing
 from logist.agents.tools.context import Arguments, Context, ToolError
 from logist.core.permissions.tools import MAX_EDITED_BYTES
 from logist.core.secrets.redact import REDACTED
-from logist.workspace.files import beneath
+from logist.workspace.files import safe_open
 
 MAX_LINE = 160
 MAX_PLACES = 5
@@ -53,7 +53,7 @@ def _held(context: Context, path: str) -> str:
             raise ToolError(
                 f"{text.name(path)} has {found.st_size:,} bytes; at most {MAX_EDITED_BYTES:,} can be edited"
             )
-        data = b"".join(beneath.exactly(descriptor, found.st_size))
+        data = b"".join(safe_open.exactly(descriptor, found.st_size))
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from logist.agents.tools import paths, text
 from logist.agents.tools.context import Arguments, Context
 from logist.workspace.checkpoint.scan import SPECIAL
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names as names
+from logist.workspace.files import safe_open
 
 MAX_ENTRIES = 2000
 """Of the directory that was asked for."""
@@ -95,7 +96,7 @@ def _lines(descriptor: int, prefix: bytes, found: Entries, depth: int, context: 
 def _below(parent: int, prefix: bytes, name: bytes, depth: int, context: Context) -> Iterator[str]:
     context.check()
     try:
-        descriptor = beneath.open_directory(parent, name)
+        descriptor = safe_open.open_directory(parent, name)
     except OSError:
         return
     try:
@@ -124,6 +125,6 @@ def _entry(directory: int, prefix: bytes, name: bytes, status: os.stat_result, c
 
 def _target(directory: int, name: bytes) -> str:
     try:
-        return text.name(names.shown(beneath.link_target(directory, name)))
+        return text.name(names.shown(safe_open.link_target(directory, name)))
     except OSError:
         return "?"

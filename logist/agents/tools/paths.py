@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from logist.agents.tools import text
 from logist.agents.tools.context import Context, ToolError
 from logist.workspace.checkpoint.scan import SPECIAL
-from logist.workspace.files import beneath
+from logist.workspace.files import safe_open
 
 MAX_PATH = 4095
 MAX_COMPONENT = 255
@@ -75,8 +75,8 @@ def parent(context: Context, path: str, *, of_directory: bool = False) -> Iterat
     *above, last = parts(path, of_directory=of_directory) or [b"."]
     with (
         _explained(context, path, above),
-        beneath.root(context.workspace) as top,
-        beneath.directory(top, above) as descriptor,
+        safe_open.root(context.workspace) as top,
+        safe_open.directory(top, above) as descriptor,
     ):
         yield descriptor, last
 
@@ -87,8 +87,8 @@ def directory(context: Context, path: str) -> Iterator[int]:
     components = parts(path, of_directory=True)
     with (
         _explained(context, path, components),
-        beneath.root(context.workspace) as top,
-        beneath.directory(top, components) as descriptor,
+        safe_open.root(context.workspace) as top,
+        safe_open.directory(top, components) as descriptor,
     ):
         yield descriptor
 
@@ -99,8 +99,8 @@ def regular(context: Context, path: str) -> Iterator[int]:
     components = parts(path)
     with (
         _explained(context, path, components),
-        beneath.root(context.workspace) as top,
-        beneath.regular(top, components) as descriptor,
+        safe_open.root(context.workspace) as top,
+        safe_open.regular(top, components) as descriptor,
     ):
         require_one_name(os.fstat(descriptor), path)
         yield descriptor
@@ -143,17 +143,17 @@ def _explained(context: Context, path: str, components: Sequence[bytes]) -> Iter
             f"{text.name(path)} is locked: its permissions, or those of its directory, forbid it"
         ) from None
     except OSError as error:
-        if error.errno not in (*beneath.GONE, errno.ENAMETOOLONG):
+        if error.errno not in (*safe_open.GONE, errno.ENAMETOOLONG):
             raise ToolError(f"{text.name(path)}: {error.strerror or 'it failed'}") from None
         raise _why(context, path, components) from None
 
 
 def _why(context: Context, path: str, components: Sequence[bytes]) -> ToolError:
     """What stands in the way; only for the text, so it may look at what has changed meanwhile."""
-    with beneath.root(context.workspace) as top:
+    with safe_open.root(context.workspace) as top:
         for count in range(1, len(components) + 1):
             try:
-                with beneath.directory(top, components[: count - 1]) as above:
+                with safe_open.directory(top, components[: count - 1]) as above:
                     found = status(above, components[count - 1])
             except OSError:
                 break

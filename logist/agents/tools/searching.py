@@ -15,7 +15,7 @@ from logist.agents.tools.context import Arguments, Context, ToolError
 from logist.agents.tools.finding import Finder, SlowError, finder
 from logist.agents.tools.reading import SNIFFED_BYTES
 from logist.core.permissions.tools import MAX_SEARCHED_BYTES
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names, safe_open
 
 SECONDS = 60.0
 """One search takes no longer."""
@@ -77,7 +77,7 @@ def _searched(this: Search, path: str, deadline: float) -> str:
             if not _file(this, file, parent, name):
                 return "there are more; narrow it by pattern, path or glob"
         except SlowError as error:
-            return f"the expression {error} in {text.name(names.shown(file))}"
+            return f"the expression {error} in {text.name(file_names.shown(file))}"
     return ""
 
 
@@ -134,7 +134,7 @@ def _below(this: Search, parent: int, path: bytes, base: int) -> Iterator[tuple[
         return
     this.context.check()
     try:
-        descriptor = beneath.open_directory(parent, name)
+        descriptor = safe_open.open_directory(parent, name)
     except OSError:
         this.passed[UNREADABLE] += 1
         return
@@ -176,9 +176,9 @@ def _skipping(at: set[int], wanted: list[str]) -> set[int]:
 def _file(this: Search, path: bytes, parent: int, name: bytes) -> bool:
     """False if there is no room for more."""
     this.context.check()
-    shown = text.name(names.shown(path))
+    shown = text.name(file_names.shown(path))
     try:
-        with beneath.regular(parent, [name]) as descriptor:
+        with safe_open.regular(parent, [name]) as descriptor:
             found = os.fstat(descriptor)
             if found.st_nlink != 1:
                 raise PermissionError
@@ -188,7 +188,7 @@ def _file(this: Search, path: bytes, parent: int, name: bytes) -> bool:
             if found.st_size > MAX_SEARCHED_BYTES:
                 this.passed[LARGE] += 1
                 return True
-            data = b"".join(beneath.exactly(descriptor, found.st_size))
+            data = b"".join(safe_open.exactly(descriptor, found.st_size))
     except OSError:
         this.passed[UNREADABLE] += 1
         return True

@@ -13,7 +13,7 @@ from logist.agents.tools.context import Arguments, Context, LackingError, ToolEr
 from logist.core.model import Permission
 from logist.core.permissions.tools import MAX_EDITED_BYTES
 from logist.core.secrets.redact import REDACTED
-from logist.workspace.files import beneath
+from logist.workspace.files import safe_open
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_MODE = 0o666
@@ -77,7 +77,7 @@ def _remove_directory(directory: int, name: bytes, path: str) -> None:
     try:
         os.rmdir(name, dir_fd=directory)
     except OSError as error:
-        if error.errno not in beneath.NOT_EMPTY:
+        if error.errno not in safe_open.NOT_EMPTY:
             raise
         raise ToolError(f"{text.name(path)} is a directory with something in it; delete that first") from None
 
@@ -111,7 +111,7 @@ def _require_no_stand_in(context: Context, path: str, content: str) -> None:
         return
     with paths.regular(context, path) as descriptor:
         size = min(os.fstat(descriptor).st_size, MAX_EDITED_BYTES)
-        held = text.decoded(b"".join(beneath.exactly(descriptor, size)))
+        held = text.decoded(b"".join(safe_open.exactly(descriptor, size)))
     require_no_stand_in(context, held)
 
 
@@ -151,7 +151,7 @@ def put(directory: int, name: bytes, data: bytes, found: os.stat_result | None) 
 def _make_directories(context: Context, path: str) -> None:
     """The directories above a path, where they are missing; one level at a time, never through a link."""
     above = paths.parts(path)[:-1]
-    with beneath.root(context.workspace) as top:
+    with safe_open.root(context.workspace) as top:
         descriptor = os.dup(top)
         try:
             for part in above:
@@ -168,8 +168,8 @@ def _entered(parent: int, name: bytes) -> int | None:
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=parent)
     try:
-        return beneath.open_directory(parent, name)
+        return safe_open.open_directory(parent, name)
     except OSError as error:
-        if error.errno in (*beneath.GONE, errno.EACCES):
+        if error.errno in (*safe_open.GONE, errno.EACCES):
             return None
         raise

@@ -14,10 +14,10 @@ from logist.config.environment import Environment
 from logist.errors import LogistError
 from logist.jobs.base.project import Project
 from logist.jobs.base.truncation import Forks
-from logist.jobs.doctor import health, mending
+from logist.jobs.doctor import job_health, repairs
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.finding import Finding
-from logist.jobs.doctor.mending import Fixed
+from logist.jobs.doctor.repairs import Fixed
 from logist.store import JobDir, list_jobs
 
 
@@ -36,9 +36,9 @@ def examine(environment: Environment, jobs_dir: str | None, *, deep: bool, fix: 
     left: list[Finding] = []
     backup = Backup(project)
     if fix:
-        repaired = [mending.mend_place(project, place.look(environment, project), backup)]
+        repaired = [repairs.mend_place(project, place.look(environment, project), backup)]
         forks = Forks(project.jobs_dir)
-        repaired += [mending.mend_job(project, job, backup, deep=deep, forks=forks) for job in _jobs(project)]
+        repaired += [repairs.mend_job(project, job, backup, deep=deep, forks=forks) for job in _jobs(project)]
         fixed = tuple(one for each in repaired for one in each.fixed)
         left = [one for each in repaired for one in each.left]
     findings = [*_findings(environment, project, deep=deep), *left]
@@ -49,10 +49,10 @@ def _findings(environment: Environment, project: Project, *, deep: bool) -> Iter
     yield from machine.look(environment)
     yield from place.look(environment, project)
     jobs = _jobs(project)
-    yield from [found for job in jobs if (found := health.clock_fault(job, project.clock))][:1]
+    yield from [found for job in jobs if (found := job_health.clock_fault(job, project.clock))][:1]
     forks = Forks(project.jobs_dir)
     for job in jobs:
-        yield from health.look(project, job, deep=deep, forks=forks)
+        yield from job_health.look(project, job, deep=deep, forks=forks)
 
 
 def _jobs(project: Project) -> list[JobDir]:

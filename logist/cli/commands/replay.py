@@ -23,7 +23,7 @@ from logist.cli.show.progress import Progress
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
-    from logist.jobs.archive.replaying import Replayed
+    from logist.jobs.archive.archive_replay import Replayed
 
 
 @click.command("replay")
@@ -53,8 +53,8 @@ def replay(
     has changed is the cause), else 0.
     """
     from logist.cli.recorded import recorded
+    from logist.jobs.archive.archive_replay import replay_all
     from logist.jobs.archive.replay_report import Junit, Totals
-    from logist.jobs.archive.replaying import replay_all
     from logist.resources import schema
 
     target = junit_file(junit)

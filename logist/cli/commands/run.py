@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from logist.errors import LogistError
     from logist.jobs.base.project import Project
     from logist.jobs.base.result import Result
-    from logist.jobs.queue import Ended, HeldUp
+    from logist.jobs.job_queue import Ended, HeldUp
 
 LOOK_SECONDS = 0.2
 """How often a waiting `--watch` looks whether it shall stop."""
@@ -61,7 +61,7 @@ def run(
     """
     stop_on_signals()
     from logist.cli import context
-    from logist.jobs.queue import exit_code, held_up, is_left_behind
+    from logist.jobs.job_queue import exit_code, held_up, is_left_behind
 
     project = context.project(environment, jobs_dir, agent)
     project.trust.require_to_run()
@@ -161,7 +161,7 @@ class Left:
     def note(self, ended: Ended) -> None:
         """How a job ended in this round."""
         from logist.errors import SetupFailed
-        from logist.jobs.stepping import provider_is_out
+        from logist.jobs.step_job import provider_is_out
 
         known = self._jobs.get(ended.job_id)
         if isinstance(ended.error, SetupFailed):
@@ -206,7 +206,7 @@ class _Out(NamedTuple):
 
 
 def _rounds(project: Project, parallel: int, watch: bool, shown: _Shown) -> None:
-    from logist.jobs.queue import run_queue
+    from logist.jobs.job_queue import run_queue
 
     left = Left(project)
     while True:

@@ -10,13 +10,13 @@ import click
 from logist.cli.options import json_option, recorded_jobs_dir_option
 from logist.cli.show.output import Diagnostic, Line, Output, Span, Table
 from logist.config.environment import Environment
-from logist.core.history.measures import BY, MEASURES, Ended
+from logist.core.history.statistics_words import BY, MEASURES, Ended
 from logist.core.money import amounts
 
 if TYPE_CHECKING:
     from logist.core.history.statistics import Key, Tally
     from logist.core.history.statistics import Table as Counted
-    from logist.jobs.archive.statistics import Gathered
+    from logist.jobs.archive.archive_statistics import Gathered
 
 WHY = 5
 """Reasons for STUCK that a person sees."""
@@ -109,7 +109,7 @@ def _gathered(
 ) -> Gathered:
     from logist.cli.recorded import recorded
     from logist.cli.show.progress import Progress
-    from logist.jobs.archive.statistics import gather
+    from logist.jobs.archive.archive_statistics import gather
 
     found = recorded(environment, paths, jobs_dir)
     progress = Progress(len(found))

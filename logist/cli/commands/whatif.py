@@ -21,7 +21,7 @@ from logist.errors import ReplayDiffers, UsageError
 if TYPE_CHECKING:
     from logist.core.model import Place
     from logist.core.whatif import Rules, Spent
-    from logist.jobs.archive.what_if import Total, Totals, Tried
+    from logist.jobs.archive.archive_whatif import Total, Totals, Tried
 
 SHOWN = 5
 """Notes that a person sees; --json has them all."""
@@ -88,7 +88,7 @@ def whatif(
     whether they would have been made. Exit code 10 when a history is damaged; the others are tried.
     """
     from logist.cli.recorded import recorded
-    from logist.jobs.archive.what_if import Totals, try_all
+    from logist.jobs.archive.archive_whatif import Totals, try_all
 
     if not (settings or permissions or role_files or schema or workflow):
         fix = "say what: --set, --permissions, --role-file, --schema or --workflow"
@@ -126,7 +126,7 @@ def _rules(
     from logist.cli.context import role_directories
     from logist.core.whatif import read_permissions, read_settings
     from logist.jobs.archive import trial_schema
-    from logist.jobs.archive.what_if import rules_of
+    from logist.jobs.archive.archive_whatif import rules_of
 
     values, may = read_settings(settings), read_permissions(permissions)
     today = resources.schema("llm-chat-schema")
@@ -151,7 +151,7 @@ def _path(name: str) -> Path:
 
 
 def _output(kept: list[Tried], totals: Totals, rules: Rules, data: Any, *, strict: bool) -> Output:
-    from logist.jobs.archive.archives import exit_code
+    from logist.jobs.archive.recorded_jobs import exit_code
 
     total = totals.total()
     elsewhere = [tried for tried in kept if tried.elsewhere]

@@ -16,8 +16,8 @@ import click
 from logist.cli.show import pasting
 from logist.cli.show.output import SCHEMA_VERSION, Diagnostic, Line, Output, Span, Table
 from logist.config.environment import Environment
-from logist.core.text import invisible
-from logist.core.text.invisible import is_invisible
+from logist.core.text import invisible_characters
+from logist.core.text.invisible_characters import is_invisible
 from logist.errors import LogistError
 
 MARKS = {"error": ("error: ", "red"), "warning": ("warning: ", "yellow"), "info": ("", "dim")}
@@ -195,7 +195,7 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     shown = "".join(character for character in text if not is_invisible(character))
-    return shown if len(shown) == len(text) and not invisible.pattern(shown) else _redacted(shown)
+    return shown if len(shown) == len(text) and not invisible_characters.pattern(shown) else _redacted(shown)
 
 
 def _redacted(text: str) -> str:

@@ -9,7 +9,7 @@ from logist.cli.show.glance import role_span, status_span
 from logist.cli.show.output import Command, Line, Output, Span, notes, warnings
 from logist.core.answer import plans
 from logist.core.answer.evidence import unnamed_changes
-from logist.core.history import newer
+from logist.core.history import newer_versions
 from logist.core.machine import decisions
 from logist.core.model import Change, Interaction
 from logist.core.review import findings
@@ -114,7 +114,7 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
         said += map(decisions.decision_line, entry.route)
     else:
         said += decisions.fallback_lines(entry.route)
-    said += newer.warnings([entry])
+    said += newer_versions.warnings([entry])
     plan = plans.lines(entry.response.output) if _is_plan(entry) else []
     return [*lines, *(f"   {' '.join(text.split())}" for text in said), *(f"     {line}" for line in plan)]
 

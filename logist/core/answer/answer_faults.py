@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from logist.core.model import JsonObject
-from logist.core.text.outermost import Span
+from logist.core.text.outermost_json import Span
 
 MAX_DEPTH = 100
 MAX_DIGITS = 1000

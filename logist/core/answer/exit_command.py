@@ -23,7 +23,7 @@ from typing import Any
 from logist.core.answer import answer_faults
 from logist.core.answer.answer_faults import UnreadableError
 from logist.core.model import ExitAction, JsonObject
-from logist.core.text.outermost import FENCE, Found, Span, outermost
+from logist.core.text.outermost_json import FENCE, Found, Span, outermost
 
 MAX_CHARACTERS = 1 << 18
 """Longer answers are not read: an exit command is a few lines."""

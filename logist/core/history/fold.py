@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from logist.core.history import flowing, merging
+from logist.core.history import merge_policy, workflow_state
 from logist.core.history.spec_hash import spec_hash
 from logist.core.model import (
     Actor,
@@ -47,7 +47,7 @@ WITHOUT_WORK = frozenset(
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
 """Of roles of these names where the spec does not say, as those do not that an earlier Logist recorded."""
 
-SWITCH = flowing.SWITCH
+SWITCH = workflow_state.SWITCH
 
 _AS_ASKED = (
     *("title", "rank", "tags", "limits", "spec_hash", "workflow", "doers", "parent", "shares_limits"),
@@ -81,7 +81,7 @@ def doer(spec: EffectiveSpec, state: State) -> tuple[str, str]:
     """Who does the work, and why: the steward's switch comes before the step, and that before the job."""
     if is_switched(state):
         return state.agent_role, state.agent_role_source
-    own = flowing.role_of(spec.doers or {}, state.step)
+    own = workflow_state.role_of(spec.doers or {}, state.step)
     return (own.role, own.source) if own else (spec.doer, spec.doer_source)
 
 
@@ -161,8 +161,8 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         changes.update({**_answered(base, entry), "allowed_tools": None})
     changes.update(_reviewed(base, entry))
     changes.update(_planned(base, entry))
-    after = merging.apply(base, base.model_copy(update=changes), entry)
-    return flowing.apply(base, after, entry) if after.workflow is not None else after
+    after = merge_policy.apply(base, base.model_copy(update=changes), entry)
+    return workflow_state.apply(base, after, entry) if after.workflow is not None else after
 
 
 def _placed(place: Place) -> dict[str, Any]:
@@ -204,7 +204,9 @@ def _described(base: State, spec: EffectiveSpec) -> dict[str, Any]:
         "workflow": flow.name if flow else None,
         "parent": spec.parent,
         "shares_limits": spec.shares_limits,
-        "doers": {**(spec.doers or {}), flowing.JOB: Doer.model_validate(_as_doer(doer))} if flow else None,
+        "doers": {**(spec.doers or {}), workflow_state.JOB: Doer.model_validate(_as_doer(doer))}
+        if flow
+        else None,
         "title": spec.title,
         "rank": spec.rank,
         "tags": list(spec.tags),
@@ -341,7 +343,7 @@ def used_after(totals: Totals, entry: Interaction) -> Totals:
             "cumulative_cost": cents,
             "cumulative_cost_microcents": fraction,
             "cumulative_time_seconds": round(totals.cumulative_time_seconds + usage.seconds, 3),
-            "current_action_count": totals.current_action_count + int(counts) + flowing.runs(entry),
+            "current_action_count": totals.current_action_count + int(counts) + workflow_state.runs(entry),
             "input_tokens": totals.input_tokens + usage.input_tokens,
             "output_tokens": totals.output_tokens + usage.output_tokens,
         }

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from logist.core.history.measures import Ended
+from logist.core.history.statistics_words import Ended
 from logist.core.model.base import JsonObject
 from logist.core.model.words import Actor, ExitAction, Kind, Phase, Status
 from logist.core.money import amounts

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from logist.core.history.measures import IN_ORDER, Ended
 from logist.core.history.runs import SIZES, History, Run, Used, is_fork, size
+from logist.core.history.statistics_words import IN_ORDER, Ended
 from logist.core.model.base import JsonObject
 
 NOTHING = Used()

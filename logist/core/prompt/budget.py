@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from logist.core.model import JsonObject
-from logist.core.prompt.pieces import SEPARATOR, Piece, one_line, size
+from logist.core.prompt.prompt_parts import SEPARATOR, Piece, one_line, size
 from logist.errors import InvalidFile
 
 BYTES_PER_TOKEN = 3

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from logist.core.answer.evidence import unnamed_changes
 from logist.core.model import Change, ContextPart
-from logist.core.prompt.pieces import JOINT, Piece, one_line
+from logist.core.prompt.prompt_parts import JOINT, Piece, one_line
 from logist.core.template import Told, ToldFields, ToldList
 from logist.core.text.fences import fenced
 

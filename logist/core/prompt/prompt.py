@@ -13,7 +13,7 @@ from logist.core.machine import routing
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
 from logist.core.prompt import context
 from logist.core.prompt.context import Asked, FileText, Given, Relevant
-from logist.core.prompt.pieces import JOINT, SEPARATOR, Piece, assemble, one_line
+from logist.core.prompt.prompt_parts import JOINT, SEPARATOR, Piece, assemble, one_line
 from logist.core.prompt.role_template import Filled
 from logist.core.text import layers
 from logist.core.text.fences import fenced

@@ -9,7 +9,7 @@ from logist.core import template
 from logist.core.model import EffectiveSpec, JsonObject, Role, State
 from logist.core.prompt import context
 from logist.core.prompt.context import Asked, Given
-from logist.core.prompt.pieces import Piece
+from logist.core.prompt.prompt_parts import Piece
 from logist.core.template import Rendered, Told, ToldList, data
 
 TASK = ("Title", "Prompt", "Description", "AcceptanceCriteria", "Type", "ID", "Tags")

@@ -17,15 +17,15 @@ from typing import Any, Literal, TypeAlias
 
 from logist.core.answer.exit_command import text_before
 from logist.core.model import EffectiveSpec, Interaction, Phase, Request, Role, State, Workflow
-from logist.core.prompt import archived, pieces
-from logist.core.prompt.archived import Block
+from logist.core.prompt import archived_request, prompt_parts
+from logist.core.prompt.archived_request import Block
 from logist.core.prompt.budget import LEFT_OUT, PRIORITIES
-from logist.core.prompt.marks import marked
-from logist.core.prompt.pieces import Piece
+from logist.core.prompt.prompt_parts import Piece
+from logist.core.prompt.redaction_marks import marked
 from logist.core.replay import drift_causes
 from logist.core.replay.drift_causes import Today
 from logist.core.step import step
-from logist.core.step.instructing import Instructed, instructed
+from logist.core.step.step_instructions import Instructed, instructed
 from logist.core.text import line_diff
 
 __all__ = [
@@ -79,7 +79,7 @@ def drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: Today) 
 
     Empty where nothing would, and where the archive does not say which parts its prompt has.
     """
-    blocks = archived.blocks(entry.request)
+    blocks = archived_request.blocks(entry.request)
     if not blocks:
         return []
     told = drift_causes.Told(spec, state, entry, today)
@@ -108,8 +108,8 @@ def _role_drifts(
     told: drift_causes.Told,
 ) -> list[Drift]:
     phase = entry.observed.phase if entry.observed else step.owed_by(state) or Phase.DOER
-    before = archived.keyed(then)
-    matching = _Matching(archived.cut(entry.request), told.today.redact)
+    before = archived_request.keyed(then)
+    matching = _Matching(archived_request.cut(entry.request), told.today.redact)
     made = _Making(spec, state, role, phase, entry.request, then, before, matching).nearest()
     if not made.wrong:
         return _about_the_whole(entry, told, made, before)
@@ -150,7 +150,9 @@ class _Making:
 
     def nearest(self) -> _Made:
         """The prompt that is like the archived one, or comes nearest to it: how many items the lists had is tried."""
-        choices = archived.choices(self.request, self.then, counted=self.role.prompt_template is not None)
+        choices = archived_request.choices(
+            self.request, self.then, counted=self.role.prompt_template is not None
+        )
         chosen = [options[0] for options in choices]
         best = self._made(chosen)
         for number, options in enumerate(choices):
@@ -164,10 +166,10 @@ class _Making:
         return best
 
     def _made(self, counts: Sequence[Any]) -> _Made:
-        given = archived.given(self.request, self.then, archived.Counts(*counts))
+        given = archived_request.given(self.request, self.then, archived_request.Counts(*counts))
         told = instructed(self.spec, self.state, self.role, given, self.phase)
-        blocks = archived.blocks_of([*told.system, *told.user])
-        now = archived.keyed(blocks)
+        blocks = archived_request.blocks_of([*told.system, *told.user])
+        now = archived_request.keyed(blocks)
         wrong, kept = self.matching.found(self.before, now)
         if not wrong:
             return _Made(told, now, wrong, kept)
@@ -178,7 +180,7 @@ class _Making:
 def _signs(found: Sequence[Block], cut: Mapping[str, str]) -> Counter[tuple[str, str]]:
     """What the pieces of a prompt say, or that they are there; those that may be missing do not count."""
     return Counter(
-        (piece.source, "" if archived.is_surrounding(piece.source) else piece.text)
+        (piece.source, "" if archived_request.is_surrounding(piece.source) else piece.text)
         for block in found
         for piece in block.pieces
         if piece.source not in cut
@@ -191,8 +193,8 @@ def _about_the_whole(
     """Whether the parts, all of which are as they were, also stand where they stood."""
     keys = [*made.kept, *(key for key in before if key[0] == LEFT_OUT)]
     texts = [before[key].text for key in keys]
-    user, joint = len(archived.blocks_of(made.told.system)), made.told.joint
-    prompt = joint.join(texts[:user]) + pieces.SEPARATOR + joint.join(texts[user:])
+    user, joint = len(archived_request.blocks_of(made.told.system)), made.told.joint
+    prompt = joint.join(texts[:user]) + prompt_parts.SEPARATOR + joint.join(texts[user:])
     then = entry.request.prompt
     return [] if prompt == then else [_drift(entry, told, "", "changed", then, prompt)]
 
@@ -227,7 +229,7 @@ class _Matching:
         if len(then.pieces) == len(now.pieces) == 1:
             return self._is_said(then.pieces[0], now.pieces[0])
         return self._is_filled(then.pieces, now.pieces) or self._is_filled(
-            then.pieces, pieces.clean(now.pieces, self.redact)[0]
+            then.pieces, prompt_parts.clean(now.pieces, self.redact)[0]
         )
 
     def _is_filled(self, then: Sequence[Piece], now: Sequence[Piece]) -> bool:
@@ -246,14 +248,16 @@ class _Matching:
     def _is_said(self, then: Piece, now: Piece) -> bool:
         if then.is_masked and then.source == now.source:
             return True
-        if then.text == now.text or (then.source == now.source and archived.is_surrounding(now.source)):
+        if then.text == now.text or (
+            then.source == now.source and archived_request.is_surrounding(now.source)
+        ):
             return True
         if now.source == "limits" and _NUMBER.sub("", then.text) == _NUMBER.sub("", now.text):
             return True  # an ask that goes on after a failed turn has the prompt of the attempt before
         text = self.redact(now.text)[0]
-        if then.text == text or archived.is_redacted(then.text, text):
+        if then.text == text or archived_request.is_redacted(then.text, text):
             return True
-        return self._may_be_cut(now.source) and archived.is_shortened(then.text, text)
+        return self._may_be_cut(now.source) and archived_request.is_shortened(then.text, text)
 
 
 def _with_step(spec: EffectiveSpec, state: State, today: Today) -> EffectiveSpec:
@@ -278,12 +282,12 @@ def _today(before: Mapping[Key, Block], now: Mapping[Key, Block], key: Key, told
         known.setdefault(piece.source, deque()).append(piece.text)
     text = "".join(
         (known[piece.source].popleft() if known.get(piece.source) else "...")
-        if archived.is_surrounding(piece.source)
+        if archived_request.is_surrounding(piece.source)
         else piece.text
         for piece in now[key].pieces
     )
     clean = told.today.redact(text)[0]
-    return archived.masked(before[key].text, clean) if key in before else clean
+    return archived_request.masked(before[key].text, clean) if key in before else clean
 
 
 def _said(value: Any) -> str:
@@ -307,7 +311,7 @@ def _diff(change: Change, then: str, now: str) -> tuple[str, ...]:
 def compared(then: Interaction, now: Interaction, names: tuple[str, str] | None = None) -> Comparison:
     """The prompts of two asks, part by part: what is other in the second. `names` tell them apart in the causes."""
     before, after = (
-        {key: block.text for key, block in archived.keyed(_or_whole(entry.request)).items()}
+        {key: block.text for key, block in archived_request.keyed(_or_whole(entry.request)).items()}
         for entry in (then, now)
     )
     return _compared(before, after, now.sequence, names or (f"#{then.sequence}", f"#{now.sequence}"))
@@ -377,4 +381,4 @@ def settings_differ(then: Request, now: Request) -> dict[str, tuple[object, obje
 
 def _or_whole(request: Request) -> list[Block]:
     """Its parts, or where it does not say them the prompt as one."""
-    return archived.blocks(request) or [Block("prompt", (Piece("prompt", "given", request.prompt),))]
+    return archived_request.blocks(request) or [Block("prompt", (Piece("prompt", "given", request.prompt),))]

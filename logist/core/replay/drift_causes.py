@@ -10,8 +10,8 @@ from typing import Any
 
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Phase, Role, State, Step
 from logist.core.permissions.tools import offered
-from logist.core.prompt import archived
-from logist.core.prompt.archived import Block
+from logist.core.prompt import archived_request
+from logist.core.prompt.archived_request import Block
 from logist.core.prompt.budget import LEFT_OUT
 
 SETTINGS = frozenset({"model", "temperature", "tools"})
@@ -268,6 +268,6 @@ def _words(block: Block) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
     known = (
         (piece.source, piece.text)
         for piece in block.pieces
-        if piece.kind != "rule" and not archived.is_surrounding(piece.source)
+        if piece.kind != "rule" and not archived_request.is_surrounding(piece.source)
     )
     return rules, tuple(dict.fromkeys(known))

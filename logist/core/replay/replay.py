@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 from logist.core import review
-from logist.core.history import fold, newer
-from logist.core.history.folding import Folding
+from logist.core.history import fold, newer_versions
+from logist.core.history.incremental_fold import Folding
 from logist.core.machine import limits, steward
 from logist.core.machine.rules import TODAY, Rules, recorded_under, responsible
 from logist.core.model import (
@@ -23,7 +23,7 @@ from logist.core.model import (
     Response,
     State,
 )
-from logist.core.replay import difference, rejudged
+from logist.core.replay import difference, replay_checks
 from logist.core.replay.difference import Difference as Difference
 from logist.core.step import step
 from logist.errors import LogistError
@@ -107,7 +107,7 @@ def replay(
     for entry in interactions:
         state = folding.state
         spec = entry.spec or spec
-        judged = not newer.unknown(entry)
+        judged = not newer_versions.unknown(entry)
         if judged and state is None and (spec is None or entry.kind is not Kind.CREATE):
             cause = "a history begins with a create interaction, and that holds the spec"
             yield Difference(entry.sequence, "kind", entry.kind, Kind.CREATE, cause)
@@ -154,9 +154,12 @@ def _differences(
         return
     if today is None:
         return
-    found = [*_elsewhere(entry, today), *rejudged.of_answer(entry.response, today.response, READ_FROM_ANSWER)]
+    found = [
+        *_elsewhere(entry, today),
+        *replay_checks.of_answer(entry.response, today.response, READ_FROM_ANSWER),
+    ]
     if state is not None:
-        found += rejudged.otherwise(spec, state, entry)
+        found += replay_checks.otherwise(spec, state, entry)
     judged = entry.kind is Kind.ASK and any(name.startswith("response.") for name, _, _ in found)
     for name, recorded, now in found:
         why = difference.cause(entry, name, schema, judged=judged, reason=today.reason)
@@ -170,7 +173,9 @@ def _elsewhere(entry: Interaction, today: Judged) -> Iterator[tuple[str, object,
         yield "route", recorded_way, way
     if today.place.status is not entry.state_after:
         yield "state_after", entry.state_after, today.place.status
-    elif entry.after != today.place and not newer.holds(_unworded(entry.after), _unworded(today.place)):
+    elif entry.after != today.place and not newer_versions.holds(
+        _unworded(entry.after), _unworded(today.place)
+    ):
         yield "after", _text(entry.after), _text(today.place)
     if today.review is not None and today.review != (found := _reviewed(entry)):
         yield "review", found, today.review

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from logist.core.text import invisible
+from logist.core.text import invisible_characters
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -167,7 +167,7 @@ def readings(text: str, secrets: Collection[str] = ()) -> Iterator[Reading]:
     deepest = 0 if is_binary else DEEPEST
     for depth in range(deepest + 1):
         shown = current.text if isinstance(current, Reading) else current
-        if hidden := invisible.pattern(shown):
+        if hidden := invisible_characters.pattern(shown):
             visible = Reading(current, hidden)
             yield visible
             shown = visible.text

@@ -10,7 +10,7 @@ from logist.core.answer import answer_faults
 from logist.core.answer.answer_faults import UnreadableError, shown
 from logist.core.answer.confidence import is_confidence
 from logist.core.model import JsonObject
-from logist.core.text.outermost import Span, measure_depth, outermost
+from logist.core.text.outermost_json import Span, measure_depth, outermost
 
 _FENCED = re.compile(r"[ \t]*(`{3,}|~{3,})[^`\n]*\n(?P<inside>.*)\n[ \t]*\1[`~]*[ \t]*", re.DOTALL)
 _FIRST_FENCE = re.compile(r"\s*+(```|~~~)[^\n]*\n(?P<inside>.*?)(?<=\n)[ \t]*\1", re.DOTALL)

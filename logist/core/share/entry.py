@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from logist.core.model import JsonObject
-from logist.core.prompt.marks import MARKED, marked
+from logist.core.prompt.redaction_marks import MARKED, marked
 from logist.core.secrets import redact
 from logist.core.share import literals
 from logist.core.share.replacing import Replacing

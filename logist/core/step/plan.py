@@ -10,9 +10,9 @@ from logist.core.machine.limits import Halt, Shared, halted, halted_above, left
 from logist.core.model import EffectiveSpec, JsonObject, Model, Phase, Request, Role, State
 from logist.core.money import money
 from logist.core.permissions.tools import Tool, function
-from logist.core.prompt import budget, pieces, prompt
+from logist.core.prompt import budget, prompt, prompt_parts
 from logist.core.prompt.budget import Budget, Row
-from logist.core.step.instructing import instructed
+from logist.core.step.step_instructions import instructed
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def plan(
     told = instructed(spec, state, role, given, phase)
     wanted = role.max_output_tokens or model.max_output_tokens
     offer = json.dumps([function(tool) for tool in tools]) if tools else ""
-    system, hidden = pieces.clean(told.system, bounds.redact)
-    user, more = pieces.clean(told.user, bounds.redact)
+    system, hidden = prompt_parts.clean(told.system, bounds.redact)
+    user, more = prompt_parts.clean(told.user, bounds.redact)
     allowed = _budget(model, bounds, wanted, offer)
     fitted = budget.fitted(system, user, told.joint, allowed, strict=sent)
     text, parts, user_start, _ = prompt.assemble(fitted.system, fitted.user, _clean_already, told.joint)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from logist.core import review
 from logist.core.answer import exit_command, output_schema
 from logist.core.answer.output_schema import is_question
-from logist.core.machine import onward, routing
+from logist.core.machine import next_steps, routing
 from logist.core.machine.event import ANY_JOB, Action, Event, Who
 from logist.core.machine.machine import next_place
 from logist.core.machine.rules import TODAY, Rule, Rules
@@ -28,8 +28,8 @@ from logist.core.model import (
     Status,
 )
 from logist.core.sections.judging import stated_reason
-from logist.core.step.instructing import judge
 from logist.core.step.plan import Bounds, StepPlan, plan
+from logist.core.step.step_instructions import judge
 
 __all__ = [
     "PHASES",
@@ -232,7 +232,7 @@ def _judged(
     event = replace(_event(observed, action, reason), blocked=bool(gate and gate.blocked))
     if action is not Action.COMPLETED or event.blocked or spec.workflow is None:
         return Outcome(response, next_place(here, event, spec), reason, gate=gate)
-    done = onward.after(spec, spec.workflow, state, here, event, response, rules=rules)
+    done = next_steps.after(spec, spec.workflow, state, here, event, response, rules=rules)
     if done.place.stuck:
         reason = done.place.stuck.reason
     elif done.place.awaiting == "review":

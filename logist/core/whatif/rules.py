@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from logist.core.history.flowing import ASSIGNEE
+from logist.core.history.workflow_state import ASSIGNEE
 from logist.core.model import (
     Approval,
     Check,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from logist.core import review
-from logist.core.history import fold, newer
+from logist.core.history import fold, newer_versions
 from logist.core.machine import limits, steward
 from logist.core.machine.rules import recorded_under
 from logist.core.model import (
@@ -126,7 +126,7 @@ class _Running:
     def _go_on(self, own: State, then: State, entry: Interaction, back: State | None) -> None:
         """One more interaction from `own`: applied, passed over, or the end of what can be told."""
         together = self.differs_at is None
-        if newer.unknown(entry):
+        if newer_versions.unknown(entry):
             if together:
                 self._apply(own, entry, {}, back)
             else:

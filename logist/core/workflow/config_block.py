@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from logist.core.mermaid.graph import Entry
-from logist.core.text.outermost import measure_depth
+from logist.core.text.outermost_json import measure_depth
 from logist.core.text.problem import Problem
 
 MAX_DEPTH = 64

@@ -16,11 +16,11 @@ from logist.core.history import dataset
 from logist.core.model import JsonObject
 from logist.core.share import Replacing
 from logist.errors import LogistError
-from logist.jobs.archive import originals, redacting
-from logist.jobs.archive.archives import Archive, attempt, exit_code
-from logist.jobs.archive.redacting import Leaks
+from logist.jobs.archive import originals, redaction
+from logist.jobs.archive.recorded_jobs import Archive, attempt, exit_code
+from logist.jobs.archive.redaction import Leaks
 from logist.jobs.base.project import Project
-from logist.jobs.doctor import leaking
+from logist.jobs.doctor import leaked_secrets
 from logist.store import files
 
 IN_MEMORY = 1 << 20
@@ -86,13 +86,13 @@ def _write(
     redacted: bool,
 ) -> int:
     """Writes the lines of a history and says how many they are. Refused where a secret would be in one of them."""
-    private = redacting.private_values(project) if redacted else None
+    private = redaction.private_values(project) if redacted else None
     name = os.path.relpath(archive.name) if os.path.isabs(archive.name) else archive.name
-    survey = redacting.survey(name, archive.path, archive.heard(archive.entries(), each), private)
+    survey = redaction.survey(name, archive.path, archive.heard(archive.entries(), each), private)
     replacing = Replacing(survey.places, private)
-    secrets = {**leaking.known(project), **replacing.known}
+    secrets = {**leaked_secrets.known(project), **replacing.known}
     leaks = Leaks()
-    job, found = redacting.cleaned_name(name, replacing, secrets)
+    job, found = redaction.cleaned_name(name, replacing, secrets)
     for leak in found:
         leaks.keep(leak)
     count, workflow = 0, None
@@ -102,7 +102,7 @@ def _write(
         if entry["sequence"] < first:
             continue
         chosen = dataset.selected(entry, workflow)
-        made, _, found = redacting.cleaned(chosen, replacing, secrets, {}, partial(_line, job))
+        made, _, found = redaction.cleaned(chosen, replacing, secrets, {}, partial(_line, job))
         for leak in found:
             leaks.keep(leak)
         if not leaks.told:  # what is left out later does not even lie on the disk meanwhile

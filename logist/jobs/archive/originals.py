@@ -14,8 +14,8 @@ from typing import Any
 
 from logist.core.model import JsonObject, Kind
 from logist.errors import LogistError
-from logist.jobs.archive import archives, rebuilding
-from logist.jobs.archive.archives import HISTORY, NONSENSE, Archive
+from logist.jobs.archive import foreign_histories, recorded_jobs
+from logist.jobs.archive.recorded_jobs import HISTORY, NONSENSE, Archive
 from logist.store import history
 from logist.store.entries import CLOSING, read_header
 
@@ -75,8 +75,8 @@ def _imported(archive: Archive) -> str | None:
 def _beginnings(archive: Archive, wanted: frozenset[str]) -> Iterator[tuple[str, int]]:
     """Which of the hashes `wanted` the file has, or had when there was less of it, and with how many interactions."""
     try:
-        if rebuilding.is_foreign(archive.path):
-            if (whole := archives.digest(archive.path)) in wanted:
+        if foreign_histories.is_foreign(archive.path):
+            if (whole := recorded_jobs.digest(archive.path)) in wanted:
                 yield whole, sum(1 for _ in archive.entries())
             return
         yield from _of_lines(archive.path, wanted)

@@ -12,7 +12,7 @@ from logist.core.replay import difference
 from logist.core.replay.drift import Drift
 from logist.core.replay.replay import ChangedRule
 from logist.errors import LogistError
-from logist.jobs.archive.replaying import Replayed
+from logist.jobs.archive.archive_replay import Replayed
 
 DIFF = 30
 """Lines of a diff that are shown."""

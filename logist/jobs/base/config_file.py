@@ -16,7 +16,7 @@ from logist.config.settings import CONFIG_FILE, Loaded, Settings, load_settings
 from logist.config.trust import read_trust
 from logist.documents import Document
 from logist.errors import InvalidFile, UsageError
-from logist.jobs.base import home as homes
+from logist.jobs.base import project_home as homes
 from logist.regular_files import IRREGULAR, read_regular
 from logist.store import replace_file
 

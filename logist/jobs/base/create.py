@@ -22,7 +22,7 @@ from logist.core.model import (
 )
 from logist.core.workflow.limit_checks import Allowance
 from logist.errors import InvalidFile, UsageError
-from logist.jobs.base import flows, home, sources, specs
+from logist.jobs.base import job_workflows, project_home, source_repository, specs
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import dump, dump_state, interaction_of
 from logist.store import JobDir, Position, replace_file
@@ -79,12 +79,12 @@ def create(
     effective = specs.effective(project, spec, flow)
     if flow is None:
         _require_roles(project, effective)
-    source = sources.repository_of(project, spec) if child is None else None
+    source = source_repository.repository_of(project, spec) if child is None else None
     command: JsonObject = {"draft": draft, **({"source": str(source)} if source else {})}
     routed = None if draft else steward.routed(Kind.CREATE, None, command, effective)
     after = steward.decide(Kind.CREATE, None, command, effective, routed=routed)
     if project.jobs_dir.is_relative_to(project.home):
-        home.ensure(project.home)
+        project_home.ensure(project.home)
     with JobDir.creating(project.jobs_dir, job_id) as job:
         workspace = project.workspace(job)
         start = workspace.populate_from(child.git_dir, child.commit) if child else workspace.populate(source)
@@ -118,7 +118,7 @@ def create(
     return Created(
         project.job(job_id),
         state,
-        sources.no_commits(source) if empty else sources.warnings(source),
+        source_repository.no_commits(source) if empty else source_repository.warnings(source),
         specs.merge_warnings(project, spec, state, flow),
         file_warnings,
     )
@@ -132,7 +132,7 @@ def _flow(project: Project, spec: JobSpec, here: Path | None) -> Workflow | None
     review = settings.review.enabled if spec.review is None else spec.review
     allowance = Allowance(specs.limits(project, spec), review, spec.input)
     role, _ = specs.doer(project, spec)
-    found = flows.chosen(project, spec.workflow, here or Path(), role, allowance)
+    found = job_workflows.chosen(project, spec.workflow, here or Path(), role, allowance)
     told = found.model_dump(mode="json")
     clean = specs.redacted_values(project, told)
     return found if clean == told else Workflow.model_validate(clean)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from logist.core.history import fold, newer
+from logist.core.history import fold, newer_versions
 from logist.core.history.spec_hash import spec_hash
 from logist.core.machine.rules import LATEST
 from logist.core.model import (
@@ -162,7 +162,7 @@ def changing(
             on_poll=look,
         ) as lock:
             session = load(project, job, lock)
-            newer.refuse_to_move(session.state)
+            newer_versions.refuse_to_move(session.state)
             if session.behind:
                 if job.read_state() is None:
                     _require_whole_history(session)
@@ -185,7 +185,7 @@ def load(project: Project, job: JobDir, lock: Lock | None = None) -> Session:
     """The job as its files tell it; writes nothing, so a reader may call it without a lock."""
     loaded = job.load()
     state = state_of(job, loaded)
-    for warning in newer.warnings(map(interaction_of, loaded.entries)):
+    for warning in newer_versions.warnings(map(interaction_of, loaded.entries)):
         project.say(warning)
     return Session(project, job, lock, state, loaded.position, loaded.torn, behind=bool(loaded.entries))
 
@@ -215,7 +215,7 @@ def state_of(job: JobDir, loaded: Loaded) -> State:
     state = _recorded(job, loaded.state)
     if state is None or any(entry.kind is Kind.RESTEP for entry in tail):
         folded = fold.fold(interaction_of(entry) for entry in job.entries())
-        return folded.model_copy(update=newer.kept(loaded.state or {}, folded))
+        return folded.model_copy(update=newer_versions.kept(loaded.state or {}, folded))
     for entry in tail:
         state = fold.apply(state, entry)
     return state
@@ -229,7 +229,7 @@ def _recorded(job: JobDir, state: JsonObject | None) -> State | None:
     try:
         return _checked(State, own, "state.json")
     except Damaged as error:
-        if newer.is_newer(state):
+        if newer_versions.is_newer(state):
             return None
         raise Damaged(error.message, where=str(job.state_file), fix=REBUILD) from error
 
@@ -239,7 +239,9 @@ def interaction_of(entry: JsonObject) -> Interaction:
 
     Raises Damaged for one that this Logist knows, and can't read.
     """
-    return newer.interaction(entry) or _checked(Interaction, entry, f"interaction {entry.get('sequence')}")
+    return newer_versions.interaction(entry) or _checked(
+        Interaction, entry, f"interaction {entry.get('sequence')}"
+    )
 
 
 def _checked(model: type[Value], data: JsonObject, what: str) -> Value:

@@ -12,7 +12,7 @@ from logist import documents
 from logist.agents.courier import shared_limits
 from logist.config.sections import RoleChoice
 from logist.config.settings import UNCHECKED_MERGES, Settings, approval_of, merges_alone, merges_unchecked
-from logist.core.history import flowing
+from logist.core.history import workflow_state
 from logist.core.model import (
     CHECK_MINUTES,
     CHECKS,
@@ -33,7 +33,7 @@ from logist.regular_files import read_regular
 from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file
 from logist.workspace import Workspace
-from logist.workspace.files import names
+from logist.workspace.files import file_names as names
 
 TITLE_LENGTH = 60
 MADE_AGAIN = "'logist doctor --fix' makes it again from the history"
@@ -206,7 +206,7 @@ def _doers(project: Project, flow: Workflow) -> dict[str, Doer]:
 
 def _source(project: Project, step: Step) -> str:
     """Why a step has the doer that it names: a manual step may name a person, whom a role of that name precedes."""
-    return flowing.ASSIGNEE if step.is_manual and step.role not in project.roles.by_name else "step"
+    return workflow_state.ASSIGNEE if step.is_manual and step.role not in project.roles.by_name else "step"
 
 
 def checks(settings: Settings) -> dict[str, Check]:

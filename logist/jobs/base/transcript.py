@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 
-from logist.agents.place import ARCHIVE, RUN
+from logist.agents.workplace import ARCHIVE, RUN
 from logist.core.model import JsonObject
 from logist.jobs.base.session import Session
 from logist.regular_files import read_regular

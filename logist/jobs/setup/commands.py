@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logist.agents import checks, sandbox
-from logist.agents.place import RUN, Place
 from logist.agents.sandbox import Confinement, Ended
+from logist.agents.workplace import RUN, Place
 from logist.core.answer import exit_command
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import Session
-from logist.jobs.turn import asking
+from logist.jobs.turn import agent_calls
 from logist.workspace.files import removal
 
 SHELL = "/bin/sh"
@@ -61,7 +61,7 @@ def run_command(
         replace(confinement, tail_bytes=tail),
         place.scratch,
         seconds=seconds,
-        marker=asking.marker(session),
+        marker=agent_calls.marker(session),
         environment=project.environment.child(),
         stop=lambda: bool(project.stopping()),
     )
@@ -104,7 +104,7 @@ def private_place(session: Session) -> Iterator[Place]:
 
 def sweep(session: Session) -> None:
     """Ends what a Logist that was killed has left at work, and removes what it left beside the workspace."""
-    sandbox.sweep(asking.marker(session))
+    sandbox.sweep(agent_calls.marker(session))
     removal.remove(session.job.inflight / RUN / SCRATCH)
 
 

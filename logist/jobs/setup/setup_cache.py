@@ -15,7 +15,7 @@ from pathlib import Path
 from logist.errors import InvalidFile, LogistError
 from logist.store import files
 from logist.workspace import Workspace, prepared
-from logist.workspace.files import beneath, removal
+from logist.workspace.files import removal, safe_open
 
 FOLDER = ".setup"
 """In the directory of the jobs; no job id begins with a dot. It may be removed at any time when no job runs."""
@@ -159,5 +159,5 @@ def _make_directory(folder: Path) -> None:
 
 
 def _digest(folder: Path, names: list[str]) -> str:
-    with beneath.root(folder) as top:
+    with safe_open.root(folder) as top:
         return prepared.digest(top, names)

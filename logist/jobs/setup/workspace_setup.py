@@ -21,9 +21,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from logist.agents.place import Place
 from logist.agents.protocol import CodePaths, Work
 from logist.agents.sandbox import Confinement
+from logist.agents.workplace import Place
 from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
 from logist.core.text.lock_files import choose_lock_files
 from logist.errors import LogistError, SetupFailed, Stopped
@@ -32,7 +32,7 @@ from logist.jobs.base.session import Session, read_current_state
 from logist.jobs.setup import commands
 from logist.jobs.setup.setup_cache import Copy, SetupCache
 from logist.jobs.setup.workspace_code import NODE_PROGRAMS, prepared_paths
-from logist.jobs.turn import asking
+from logist.jobs.turn import agent_calls
 from logist.store import JobDir, replace_file
 from logist.workspace import Workspace
 from logist.workspace.prepared import Stamp, place_of
@@ -355,7 +355,7 @@ class _Setup:
         work = Work(
             network=True,
             sandbox=self.project.settings.sandbox,
-            marker=asking.marker(self.session),
+            marker=agent_calls.marker(self.session),
             code=code,
         )
         variables = {

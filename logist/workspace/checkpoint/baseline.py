@@ -14,7 +14,7 @@ from logist.regular_files import read_regular
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import Entry, Tree
 from logist.workspace.checkpoint.scan import Stamp, Unstored
-from logist.workspace.files import names
+from logist.workspace.files import file_names
 from logist.workspace.git import Git
 
 FILE = "logist-stamps"
@@ -39,7 +39,7 @@ class Baseline:
 
 def directories_of(tree: Tree) -> frozenset[bytes]:
     """Every directory that a tree implies, as raw paths."""
-    return frozenset(names.parents(map(names.unstored, tree)))
+    return frozenset(file_names.parents(map(file_names.unstored, tree)))
 
 
 def load(git: Git, known: Baseline | None = None) -> Baseline:
@@ -60,9 +60,10 @@ def load(git: Git, known: Baseline | None = None) -> Baseline:
 def save(git: Git, baseline: Baseline) -> None:
     """Replaces the file. Not made durable: what a power cut leaves of it does not verify."""
     files = {
-        names.to_json(path): [*entry, *baseline.stamps.get(path, ())] for path, entry in baseline.tree.items()
+        file_names.to_json(path): [*entry, *baseline.stamps.get(path, ())]
+        for path, entry in baseline.tree.items()
     }
-    unstored = {names.to_json(path): list(thing) for path, thing in baseline.unstored.items()}
+    unstored = {file_names.to_json(path): list(thing) for path, thing in baseline.unstored.items()}
     document = {"version": VERSION, "commit": baseline.commit, "files": files, "unstored": unstored}
     data = json.dumps(document, separators=(",", ":")).encode()
     temporary = git.git_dir / (FILE + ".new")
@@ -86,11 +87,11 @@ def _read(git: Git, commit: str) -> Baseline | None:
     document = json.loads(data)
     if document["version"] != VERSION or document["commit"] != commit:
         return None
-    files = {names.from_json(path): fields for path, fields in document["files"].items()}
+    files = {file_names.from_json(path): fields for path, fields in document["files"].items()}
     return Baseline(
         commit,
         {path: Entry(*fields[:2]) for path, fields in files.items()},
-        {names.from_json(path): Unstored(*fields) for path, fields in document["unstored"].items()},
+        {file_names.from_json(path): Unstored(*fields) for path, fields in document["unstored"].items()},
         {path: Stamp(*fields[2:]) for path, fields in files.items() if len(fields) > 2},
     )
 

@@ -10,7 +10,7 @@ from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Entry, Tree
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, UNREADABLE, Unstored
 from logist.workspace.checkpoint.snapshot import Snapshot
-from logist.workspace.files import names
+from logist.workspace.files import file_names
 from logist.workspace.git import Git
 
 ABSENT = "000000"
@@ -37,7 +37,7 @@ class Difference(NamedTuple):
 
     def change(self, *, cache: bool = False) -> Change:
         mode = self.mode_before if self.mode_after == ABSENT else self.mode_after
-        return Change(path=names.shown(self.path), kind=self.kind(), mode=mode, cache=cache)
+        return Change(path=file_names.shown(self.path), kind=self.kind(), mode=mode, cache=cache)
 
 
 def between(
@@ -86,9 +86,11 @@ def _without_hidden(
     tree: Tree, unstored: dict[bytes, Unstored], locked: set[bytes]
 ) -> tuple[Tree, dict[bytes, Unstored]]:
     """What was beneath a directory that is locked now is not gone: only the directory itself is told."""
-    hidden = {path for path in tree if names.parents([names.unstored(path)]) & locked}
-    hidden_unstored = {path for path in unstored if names.parents([path]) & locked}
-    was_open = locked & (names.parents(map(names.unstored, hidden)) | names.parents(hidden_unstored))
+    hidden = {path for path in tree if file_names.parents([file_names.unstored(path)]) & locked}
+    hidden_unstored = {path for path in unstored if file_names.parents([path]) & locked}
+    was_open = locked & (
+        file_names.parents(map(file_names.unstored, hidden)) | file_names.parents(hidden_unstored)
+    )
     return (
         {path: entry for path, entry in tree.items() if path not in hidden},
         {path: thing for path, thing in unstored.items() if path not in hidden_unstored}
@@ -132,10 +134,10 @@ def _is_cache(each: Difference, *sides: dict[bytes, Unstored]) -> bool:
 
 def _in_trees(stored: list[Difference]) -> Iterator[Difference]:
     # What else is under a directory with a placeholder on one side came or went with it: that says it all.
-    peopled = names.parents(each.path for each in stored if not names.is_placeholder(each.path))
+    peopled = file_names.parents(each.path for each in stored if not file_names.is_placeholder(each.path))
     for each in stored:
-        raw = names.unstored(each.path)
-        if not names.is_placeholder(each.path):
+        raw = file_names.unstored(each.path)
+        if not file_names.is_placeholder(each.path):
             yield each._replace(path=raw)
         elif each.path.rpartition(b"/")[0] not in peopled:
             yield each._replace(path=raw, **_as_directory(each))

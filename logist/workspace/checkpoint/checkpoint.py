@@ -13,7 +13,7 @@ from logist.errors import StorageError
 from logist.workspace.checkpoint import objects, packs
 from logist.workspace.checkpoint.objects import BRANCH, Entry
 from logist.workspace.checkpoint.snapshot import Reading, Snapshot, Source, content_id, opened
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import IDENTITY, Git
 
 COMMIT_MARK = 1
@@ -38,7 +38,7 @@ def write(git: Git, reading: Reading, shot: Snapshot, message: str) -> str:
         commit = process.stdout.readline().decode("ascii").strip()
     if not commit:
         raise StorageError("git fast-import made no commit", where=str(git.git_dir))
-    with beneath.root(git.git_dir / "objects" / "pack") as descriptor:
+    with safe_open.root(git.git_dir / "objects" / "pack") as descriptor:
         git.flush(descriptor)
     _point(git, commit)
     (git.git_dir / INCOMING).unlink()
@@ -66,7 +66,7 @@ def _point(git: Git, commit: str) -> None:
         file.flush()
         git.flush(file.fileno())
     os.replace(new, branch)
-    with beneath.root(branch.parent) as descriptor:
+    with safe_open.root(branch.parent) as descriptor:
         git.flush(descriptor)
 
 
@@ -79,7 +79,7 @@ def _private(path: str, flags: int) -> int:
 def make_durable(git: Git) -> None:
     """git flushes its files (core.fsync=all), but not the directories in which it names them."""
     for directory in (git.git_dir / "objects" / "pack", git.git_dir / Path(BRANCH).parent, git.git_dir):
-        with beneath.root(directory) as descriptor:
+        with safe_open.root(directory) as descriptor:
             git.flush(descriptor)
 
 
@@ -104,7 +104,7 @@ class Import:
                 name = content_id(self.reading, size, self._passed_on(pieces))
                 self.stream.write(b"\n")
         except OSError as error:
-            if error.errno not in beneath.GONE:
+            if error.errno not in safe_open.GONE:
                 raise
             return self._correct(expected, None)
         self.marks[name] = mark
@@ -147,7 +147,7 @@ class Import:
 
     def _send_entry(self, path: bytes, entry: Entry) -> None:
         mode = entry.mode.encode()
-        if names.is_placeholder(path):
+        if file_names.is_placeholder(path):
             self.stream.write(b"M %s inline %s\ndata 0\n\n" % (mode, quoted(path)))
         else:
             mark = self.marks.get(entry.id)

@@ -11,7 +11,7 @@ from logist.core.text.ids import is_commit
 from logist.errors import Damaged
 from logist.regular_files import IRREGULAR, read_regular
 from logist.workspace.checkpoint.scan import Unstored
-from logist.workspace.files import names
+from logist.workspace.files import file_names
 from logist.workspace.git import Git, unnamed
 
 BRANCH = "refs/heads/checkpoints"
@@ -116,7 +116,7 @@ def read_trailer(message: bytes) -> dict[bytes, Unstored]:
         return {}
     try:
         return {
-            names.from_json(path): Unstored(*fields)
+            file_names.from_json(path): Unstored(*fields)
             for path, fields in json.loads(last[len(TRAILER) :]).items()
         }
     except (ValueError, TypeError, AttributeError):
@@ -124,7 +124,7 @@ def read_trailer(message: bytes) -> dict[bytes, Unstored]:
 
 
 def trailer(things: dict[bytes, Unstored]) -> str:
-    return TRAILER + json.dumps({names.to_json(path): list(things[path]) for path in sorted(things)})
+    return TRAILER + json.dumps({file_names.to_json(path): list(things[path]) for path in sorted(things)})
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, PROGRAM_MODE, Entry, Tree
 from logist.workspace.checkpoint.scan import Stamp, stamp
 from logist.workspace.checkpoint.snapshot import Snapshot
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names, safe_open
 from logist.workspace.files.removal import remove_tree
 from logist.workspace.git import Git
 
@@ -31,7 +31,7 @@ def apply(git: Git, top: int, current: Snapshot, target: Tree) -> dict[bytes, St
     Raises InvalidFile for a tree that does not fit into a workspace.
     """
     _check(target)
-    with beneath.root(git.git_dir) as beside:
+    with safe_open.root(git.git_dir) as beside:
         work = Restoring(git, top, beside, current, target)
         work.remove()
         work.make_directories()
@@ -42,16 +42,16 @@ def apply(git: Git, top: int, current: Snapshot, target: Tree) -> dict[bytes, St
 
 def _check(target: Tree) -> None:
     for path in target:
-        raw = names.unstored(path)
-        if not names.is_sound(raw.removesuffix(b"/")):
-            raise InvalidFile(f"cannot hold a file named {names.shown(raw)!r}", where="workspace")
+        raw = file_names.unstored(path)
+        if not file_names.is_sound(raw.removesuffix(b"/")):
+            raise InvalidFile(f"cannot hold a file named {file_names.shown(raw)!r}", where="workspace")
     # Else writing the file below would go through what stands above it.
-    for raw in {names.unstored(path) for path in _files(target)} & _directories(target):
-        raise InvalidFile(f"cannot hold {names.shown(raw)!r} twice", where="workspace")
+    for raw in {file_names.unstored(path) for path in _files(target)} & _directories(target):
+        raise InvalidFile(f"cannot hold {file_names.shown(raw)!r} twice", where="workspace")
 
 
 def _is_file(path: bytes, entry: Entry) -> bool:
-    return entry.mode != GITLINK_MODE and not names.is_placeholder(path)
+    return entry.mode != GITLINK_MODE and not file_names.is_placeholder(path)
 
 
 def _files(tree: Tree) -> set[bytes]:
@@ -60,8 +60,8 @@ def _files(tree: Tree) -> set[bytes]:
 
 def _directories(tree: Tree) -> set[bytes]:
     """Every directory of a tree, also the empty ones and those of submodules, as raw paths."""
-    submodules = {names.unstored(path) for path, entry in tree.items() if entry.mode == GITLINK_MODE}
-    return submodules | names.parents(map(names.unstored, tree))
+    submodules = {file_names.unstored(path) for path, entry in tree.items() if entry.mode == GITLINK_MODE}
+    return submodules | file_names.parents(map(file_names.unstored, tree))
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Restoring:
     def remove(self) -> None:
         """Files that the target has not, then the directories this leaves empty, the deepest first."""
         for path in _files(self.current.tree) - _files(self.target):
-            with self._parent(names.unstored(path)) as (parent, name):
+            with self._parent(file_names.unstored(path)) as (parent, name):
                 os.unlink(name, dir_fd=parent)
         for raw in sorted(self.current.directories - _directories(self.target), reverse=True):
             self._remove_directory(raw)
@@ -91,7 +91,7 @@ class Restoring:
             try:
                 os.rmdir(name, dir_fd=parent)
             except OSError as error:
-                if error.errno not in beneath.NOT_EMPTY:
+                if error.errno not in safe_open.NOT_EMPTY:
                     raise
 
     def make_directories(self) -> None:
@@ -113,7 +113,7 @@ class Restoring:
     def _write_file(self, path: bytes, pieces: Iterator[bytes], durable: bool) -> None:
         _unlink(self.beside, TEMPORARY)
         self._write_temporary(self.target[path].mode, pieces, durable)
-        with self._parent(names.unstored(path)) as (parent, name):
+        with self._parent(file_names.unstored(path)) as (parent, name):
             self._move_in(parent, name)
             self.stamps[path] = stamp(os.stat(name, dir_fd=parent, follow_symlinks=False))
 
@@ -140,8 +140,8 @@ class Restoring:
     def _parent(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
         """The directory of a path, opened and writable for the owner, and the last component."""
         *above, name = raw.split(b"/")
-        with beneath.directory(self.top, above, unlocking=True) as parent:
-            beneath.make_writable(parent)
+        with safe_open.directory(self.top, above, unlocking=True) as parent:
+            safe_open.make_writable(parent)
             self.touched.add(b"/".join(above))
             yield parent, name
 
@@ -150,10 +150,10 @@ class Restoring:
         for raw in self.touched if self.git.flushing else ():
             try:
                 parts = raw.split(b"/") if raw else []
-                with beneath.directory(self.top, parts, unlocking=True) as descriptor:
+                with safe_open.directory(self.top, parts, unlocking=True) as descriptor:
                     self.git.flush(descriptor)
             except OSError as error:
-                if error.errno not in beneath.GONE:
+                if error.errno not in safe_open.GONE:
                     raise
 
 

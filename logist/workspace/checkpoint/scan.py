@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from logist.workspace.files import beneath
+from logist.workspace.files import safe_open
 
 MAX_DEPTH = 100
 """Levels of directories, two open files each; what lies deeper is named, not stored."""
@@ -116,12 +116,12 @@ def _enter(found: Scan, parent: int, path: bytes, rules: Rules) -> None:
         found.unstored[path] = Unstored("too deep", DIRECTORY_MODE, "")
         return
     try:
-        descriptor = beneath.open_directory(parent, path.rpartition(b"/")[2], unlocking=rules.unlocking)
+        descriptor = safe_open.open_directory(parent, path.rpartition(b"/")[2], unlocking=rules.unlocking)
     except PermissionError:
         found.unstored[path] = Unstored(UNREADABLE, DIRECTORY_MODE, "")
         return
     except OSError as error:
-        if error.errno in beneath.GONE:
+        if error.errno in safe_open.GONE:
             return
         raise
     try:

@@ -13,7 +13,7 @@ from logist.workspace.checkpoint import baseline
 from logist.workspace.checkpoint.baseline import Baseline
 from logist.workspace.checkpoint.objects import FILE_MODE, GITLINK_MODE, LINK_MODE, PROGRAM_MODE, Entry, Tree
 from logist.workspace.checkpoint.scan import UNREADABLE, Scan, Stamp, Unstored
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import Git
 
 
@@ -42,7 +42,9 @@ class Snapshot:
         self.tree.pop(path, None)
         self.stamps.pop(path, None)
         if why is not None:
-            self.unstored[names.unstored(path)] = Unstored(why, mode(stamp), f"{stamp.size}-{stamp.mtime_ns}")
+            self.unstored[file_names.unstored(path)] = Unstored(
+                why, mode(stamp), f"{stamp.size}-{stamp.mtime_ns}"
+            )
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def _take_unchanged(shot: Snapshot, found: Scan, last: Baseline) -> dict[bytes, 
     """Takes what still has its stamp; returns the rest."""
     changed = {}
     for raw, stamp in found.files.items():
-        path = names.stored(raw)
+        path = file_names.stored(raw)
         if last.stamps.get(path) == stamp:
             shot.tree[path] = last.tree[path]
             shot.stamps[path] = stamp
@@ -90,7 +92,7 @@ def _take_unchanged(shot: Snapshot, found: Scan, last: Baseline) -> dict[bytes, 
 
 
 def _take_changed(shot: Snapshot, reading: Reading, source: Source) -> None:
-    path = names.stored(source.raw)
+    path = file_names.stored(source.raw)
     if source.stamp.size > reading.max_bytes and path not in reading.last.tree:
         return shot.drop(path, "too large", source.stamp)
     try:
@@ -99,7 +101,7 @@ def _take_changed(shot: Snapshot, reading: Reading, source: Source) -> None:
     except PermissionError:
         return shot.drop(path, UNREADABLE, source.stamp)
     except OSError as error:
-        if error.errno in beneath.GONE:
+        if error.errno in safe_open.GONE:
             return None
         raise
     shot.tree[path] = Entry(mode(source.stamp), name)
@@ -127,18 +129,18 @@ def opened(reading: Reading, source: Source) -> Iterator[tuple[int, Iterator[byt
     """Size and content of a file, or of a link: its target. What is gone or of another kind is an OSError of GONE."""
     parts = source.raw.split(b"/")
     if stat.S_ISLNK(source.stamp.mode):
-        with beneath.directory(reading.top, parts[:-1], unlocking=reading.writing) as parent:
-            target = beneath.link_target(parent, parts[-1])
+        with safe_open.directory(reading.top, parts[:-1], unlocking=reading.writing) as parent:
+            target = safe_open.link_target(parent, parts[-1])
         yield len(target), iter([target])
     else:
-        with beneath.regular(reading.top, parts, unlocking=reading.writing) as descriptor:
-            yield source.stamp.size, beneath.exactly(descriptor, source.stamp.size)
+        with safe_open.regular(reading.top, parts, unlocking=reading.writing) as descriptor:
+            yield source.stamp.size, safe_open.exactly(descriptor, source.stamp.size)
 
 
 def _find_fresh(shot: Snapshot, reading: Reading, changed: dict[bytes, Stamp]) -> None:
     known = {entry.id for entry in reading.last.tree.values()}
     for raw, stamp in changed.items():
-        entry = shot.tree.get(names.stored(raw))
+        entry = shot.tree.get(file_names.stored(raw))
         if entry is not None and entry.id not in known:
             shot.fresh[entry.id] = Source(raw, stamp)
 
@@ -157,17 +159,17 @@ def _leave_out(shot: Snapshot, max_bytes: int) -> None:
 
 def _take_empty_directories(shot: Snapshot, last: Baseline) -> None:
     """An empty directory gets a placeholder; one where the last checkpoint has a submodule stays the submodule."""
-    full = names.parents(shot.tree)
+    full = file_names.parents(shot.tree)
     for raw in sorted(shot.directories, reverse=True):
-        path = names.stored(raw)
+        path = file_names.stored(raw)
         if path in full:
             continue
-        names.add_parents(full, path)
+        file_names.add_parents(full, path)
         entry = last.tree.get(path)
         if entry is not None and entry.mode == GITLINK_MODE:
             shot.tree[path] = entry
         else:
-            shot.tree[path + b"/" + names.PLACEHOLDER] = Entry(FILE_MODE, _empty(last))
+            shot.tree[path + b"/" + file_names.PLACEHOLDER] = Entry(FILE_MODE, _empty(last))
 
 
 def _empty(last: Baseline) -> str:

@@ -10,7 +10,7 @@ from logist.workspace.checkpoint import changes
 from logist.workspace.checkpoint.changes import ABSENT
 from logist.workspace.checkpoint.objects import Entry, Tree
 from logist.workspace.checkpoint.scan import CACHE, Unstored
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names, safe_open
 from logist.workspace.files.removal import remove_tree
 
 
@@ -22,7 +22,7 @@ def target(old: Tree, new: Tree, forbidden: Collection[str]) -> Tree:
     wanted = dict(new)
     restored: set[bytes] = set()
     for each in changes.compared(old, new):
-        if each.kind() not in forbidden or names.is_placeholder(each.path):
+        if each.kind() not in forbidden or file_names.is_placeholder(each.path):
             continue
         if each.mode_before == ABSENT:
             del wanted[each.path]
@@ -36,26 +36,26 @@ def target(old: Tree, new: Tree, forbidden: Collection[str]) -> Tree:
 
 def _clear(wanted: Tree, old: Tree, restored: set[bytes]) -> None:
     """Takes out what came into the way of what is put back: files above it, and what lies below it."""
-    above = names.parents(restored)
+    above = file_names.parents(restored)
     for path in [path for path in wanted if path not in old]:
-        in_the_way = path in above or bool(names.parents([path]) & restored)
+        in_the_way = path in above or bool(file_names.parents([path]) & restored)
         if in_the_way:
             del wanted[path]
 
 
 def _settle_placeholders(wanted: Tree, old: Tree, new: Tree, forbidden: Collection[str]) -> None:
     """Empty directories: they come and go like files, and a directory with something in it needs none."""
-    for path in [path for path in wanted if names.is_placeholder(path)]:
+    for path in [path for path in wanted if file_names.is_placeholder(path)]:
         if path not in old and "created" in forbidden:
             del wanted[path]
-    peopled = names.parents(new)
+    peopled = file_names.parents(new)
     for path in old:
-        if names.is_placeholder(path) and path not in new:
+        if file_names.is_placeholder(path) and path not in new:
             was_removed = path.rpartition(b"/")[0] not in peopled
             if not was_removed or "deleted" in forbidden:
                 wanted[path] = old[path]
-    full = names.parents(path for path in wanted if not names.is_placeholder(path))
-    for path in [path for path in wanted if names.is_placeholder(path)]:
+    full = file_names.parents(path for path in wanted if not file_names.is_placeholder(path))
+    for path in [path for path in wanted if file_names.is_placeholder(path)]:
         folder = path.rpartition(b"/")[0]
         if folder in full or folder in wanted:
             del wanted[path]
@@ -64,15 +64,15 @@ def _settle_placeholders(wanted: Tree, old: Tree, new: Tree, forbidden: Collecti
 def came(old: dict[bytes, Unstored], new: dict[bytes, Unstored], known: Tree) -> Iterator[bytes]:
     """What no checkpoint holds, is no cache, and was not there before: raw paths."""
     for path, thing in new.items():
-        if path not in old and thing.why != CACHE and names.stored(path) not in known:
+        if path not in old and thing.why != CACHE and file_names.stored(path) not in known:
             yield path
 
 
 def remove(top: int, beside: int, raw: bytes) -> bool:
     """Removes a file of any kind, or a directory with all in it, from the workspace; False if that failed."""
     *above, name = raw.split(b"/")
-    with suppress(OSError), beneath.directory(top, above, unlocking=True) as parent:
-        beneath.make_writable(parent)
+    with suppress(OSError), safe_open.directory(top, above, unlocking=True) as parent:
+        safe_open.make_writable(parent)
         try:
             os.unlink(name, dir_fd=parent)
         except (IsADirectoryError, PermissionError):

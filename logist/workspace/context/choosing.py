@@ -16,7 +16,7 @@ from logist.core.relevance.task import Task
 from logist.core.relevance.words import keywords
 from logist.workspace.context import searching
 from logist.workspace.context.walking import Survey
-from logist.workspace.files import beneath, names, reading
+from logist.workspace.files import agent_files, file_names, safe_open
 
 NAMED = "named in the task"
 IGNORED = "git-ignored: not shown"
@@ -51,7 +51,7 @@ def relevant(
     for path in known:
         files.pop(path, None)
     named = mentions(task, files, found.directories)
-    with beneath.root(root) as top:
+    with safe_open.root(root) as top:
         ranked = _ranked(top, files, task, named, bounds)
         unlisted = [path for path in named.unknown if path not in known and _is_ignored(top, found, path)]
     chosen: list[Relevant] = []
@@ -68,7 +68,7 @@ def relevant(
 
 
 def _read(root: Path, path: str, max_bytes: int) -> FileText:
-    return reading.read_file(root, path, max_bytes)
+    return agent_files.read_file(root, path, max_bytes)
 
 
 def _is_text(path: str) -> bool:
@@ -140,7 +140,7 @@ def _named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
 
 def _is_ignored(top: int, found: Survey, path: str) -> bool:
     """Whether a path that is not among the files is one all the same, so that `.gitignore` hides it."""
-    parts = names.given(path)
+    parts = file_names.given(path)
     if parts is None or found.hidden.covers(path):
         return False
     above = parts[:-1]
@@ -149,7 +149,7 @@ def _is_ignored(top: int, found: Survey, path: str) -> bool:
     ):
         return False
     try:
-        with beneath.directory(top, above) as parent:
+        with safe_open.directory(top, above) as parent:
             status = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
             return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and path not in found.files
     except OSError:

@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 from typing import Self
 
-from logist.workspace.files import beneath
+from logist.workspace.files import safe_open
 
 
 class Descent:
@@ -38,7 +38,7 @@ class Descent:
         self._close_below(shared)
         for part in parts[shared:]:
             above = self._way[-1][1] if self._way else self._top
-            self._way.append((part, beneath.open_directory(above, os.fsencode(part))))
+            self._way.append((part, safe_open.open_directory(above, os.fsencode(part))))
         return self._way[-1][1] if self._way else self._top
 
     def _close_below(self, depth: int) -> None:

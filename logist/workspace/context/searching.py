@@ -11,7 +11,7 @@ from itertools import groupby
 from logist.core.relevance.ranking import Text
 from logist.core.relevance.words import Keyword
 from logist.workspace.context.descending import Descent
-from logist.workspace.files import beneath
+from logist.workspace.files import safe_open
 
 MAX_BYTES = 16_000_000
 """Of all files together; what does not fit is known by its name only."""
@@ -86,7 +86,7 @@ def _counter(keyword: Keyword) -> Callable[[bytes], int]:
 def _text(parent: int, name: bytes, size: int) -> bytes | None:
     """The whole file, if it is still a regular one of one name and this size, and a text."""
     try:
-        descriptor = os.open(name, beneath.FILE, dir_fd=parent)
+        descriptor = os.open(name, safe_open.FILE, dir_fd=parent)
     except OSError:
         return None
     try:
@@ -97,7 +97,7 @@ def _text(parent: int, name: bytes, size: int) -> bytes | None:
         if b"\0" in data:
             return None
         if size > SNIFFED:
-            data += b"".join(beneath.exactly(descriptor, size - len(data)))
+            data += b"".join(safe_open.exactly(descriptor, size - len(data)))
         return data
     finally:
         os.close(descriptor)

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from functools import cached_property
 
 from logist.workspace.checkpoint import objects
-from logist.workspace.files import names
+from logist.workspace.files import file_names
 from logist.workspace.git import Git
 
 
@@ -32,7 +32,7 @@ class Tracked:
 
     def holds(self, path: str, *, directory: bool) -> bool:
         """Whether a file was tracked, or anything in a directory."""
-        wanted = names.stored(os.fsencode(path)) + b"/" * directory
+        wanted = file_names.stored(os.fsencode(path)) + b"/" * directory
         place = bisect_left(self._paths, wanted)
         if place == len(self._paths):
             return False

@@ -20,8 +20,8 @@ from typing import NamedTuple
 from logist.core.text.patterns import Gate, Patterns, parse
 from logist.workspace.context.descending import Descent
 from logist.workspace.context.tracked import Tracked
-from logist.workspace.files import beneath
-from logist.workspace.files.names import given
+from logist.workspace.files import safe_open
+from logist.workspace.files.file_names import given
 
 MAX_DEPTH = 100
 MAX_FILES = 200_000
@@ -92,13 +92,13 @@ class _Rules(NamedTuple):
 
 def survey(root: Path, hidden: Patterns, tracked: Tracked) -> Survey:
     """Walks a workspace; the same workspace, the same result."""
-    with beneath.root(root) as top:
+    with safe_open.root(root) as top:
         return _Walk(top, hidden, tracked).walk()
 
 
 def ignored(root: Path, paths: Iterable[str], tracked: Tracked) -> frozenset[str]:
     """Those that are git-ignored, by themselves or with a directory above them; they need not be there."""
-    with beneath.root(root) as top:
+    with safe_open.root(root) as top:
         walk = _Walk(top, Patterns(()), tracked)
         return frozenset(path for path in paths if walk.ignores(path))
 
@@ -133,19 +133,19 @@ class _Walk:
                 except PermissionError:
                     self.found.noted[above] = UNREADABLE
                 except OSError as error:
-                    if error.errno not in beneath.GONE:
+                    if error.errno not in safe_open.GONE:
                         raise
         return self.found
 
     def _enter(self, parent: int, above: str, name: str, rules: _Rules) -> None:
         path = f"{above}/{name}" if above else name
         try:
-            descriptor = beneath.open_directory(parent, os.fsencode(name))
+            descriptor = safe_open.open_directory(parent, os.fsencode(name))
         except PermissionError:
             self.found.noted[path] = UNREADABLE
             return
         except OSError as error:
-            if error.errno in beneath.GONE:
+            if error.errno in safe_open.GONE:
                 return
             raise
         try:
@@ -234,7 +234,7 @@ class _Walk:
         if path not in self.within:
             self.within[path] = above
             try:
-                with beneath.directory(self.top, parts) as descriptor:
+                with safe_open.directory(self.top, parts) as descriptor:
                     self.within[path] = self._with_own(descriptor, len(path) + bool(path), above)
             except OSError:
                 pass  # what is not there says nothing
@@ -256,13 +256,13 @@ class _Walk:
     def _with_own(self, descriptor: int, start: int, rules: _Rules) -> _Rules:
         """With the `.gitignore` of the directory, if it is a file of this workspace that is not too large."""
         try:
-            with beneath.regular(descriptor, [IGNORE_FILE.encode()]) as file:
+            with safe_open.regular(descriptor, [IGNORE_FILE.encode()]) as file:
                 found = os.fstat(file)
                 if found.st_nlink != 1 or found.st_size > MAX_IGNORE_BYTES:
                     return rules
                 if self.ignore_bytes + found.st_size > MAX_IGNORE_TOTAL:
                     return rules
-                text = b"".join(beneath.exactly(file, found.st_size))
+                text = b"".join(safe_open.exactly(file, found.st_size))
         except OSError:
             return rules
         self.ignore_bytes += len(text)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from logist.workspace.files import beneath
+from logist.workspace.files import safe_open
 
 TRASH = b"logist-trash"
 
@@ -21,7 +21,7 @@ def remove_tree(beside: int, parent: int, name: bytes) -> None:
     """
     with suppress(FileExistsError):  # of a removal that was killed: it is finished here
         os.mkdir(TRASH, 0o700, dir_fd=beside)
-    trash = beneath.open_directory(beside, TRASH, unlocking=True)
+    trash = safe_open.open_directory(beside, TRASH, unlocking=True)
     try:
         numbers = count()
         _move(parent, name, trash, numbers)
@@ -34,7 +34,7 @@ def remove_tree(beside: int, parent: int, name: bytes) -> None:
 
 
 def _take_apart(trash: int, name: bytes, numbers: Iterator[int]) -> None:
-    descriptor = beneath.open_directory(trash, name, unlocking=True)
+    descriptor = safe_open.open_directory(trash, name, unlocking=True)
     try:
         os.fchmod(descriptor, 0o700)
         for each in os.listdir(descriptor):
@@ -49,12 +49,12 @@ def _take_apart(trash: int, name: bytes, numbers: Iterator[int]) -> None:
 
 
 def _move(parent: int, name: bytes, trash: int, numbers: Iterator[int]) -> None:
-    beneath.unlock(parent, name)  # a directory that its owner may not write cannot be moved
+    safe_open.unlock(parent, name)  # a directory that its owner may not write cannot be moved
     for number in numbers:
         try:
             return os.rename(name, b"%d" % number, src_dir_fd=parent, dst_dir_fd=trash)
         except OSError as error:
-            if error.errno not in beneath.NOT_EMPTY:
+            if error.errno not in safe_open.NOT_EMPTY:
                 raise
     return None
 
@@ -64,8 +64,8 @@ def remove(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     try:
-        with beneath.root(folder.parent, unlocking=True) as parent:
+        with safe_open.root(folder.parent, unlocking=True) as parent:
             remove_tree(parent, parent, os.fsencode(folder.name))
     except OSError as error:
-        if error.errno not in beneath.GONE:
+        if error.errno not in safe_open.GONE:
             raise

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from logist.errors import StorageError
 from logist.workspace.checkpoint import checkpoint, leftovers, objects
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Unstored
-from logist.workspace.files import names
+from logist.workspace.files import file_names
 from logist.workspace.git import UPLOAD_PACK, Git, require_files
 
 MERGED = "refs/logist/merged"
@@ -87,11 +87,11 @@ def _replacing(git: Git, tip: str, missing: Mapping[bytes, Unstored]) -> list[st
     """Our files that would be gone, for the child has something of their names that can't be brought over."""
     if not missing:
         return []
-    held = map(names.unstored, objects.tree(git, tip))
+    held = map(file_names.unstored, objects.tree(git, tip))
     return [
-        names.shown(path)
+        file_names.shown(path)
         for path in held
-        if path in missing or not missing.keys().isdisjoint(names.parents([path]))
+        if path in missing or not missing.keys().isdisjoint(file_names.parents([path]))
     ]
 
 
@@ -101,7 +101,7 @@ def _named(missing: Mapping[bytes, Unstored]) -> list[str]:
 
 
 def _shown(path: bytes, thing: Unstored) -> str:
-    return names.shown(path + b"/" if thing.mode == DIRECTORY_MODE else path)
+    return file_names.shown(path + b"/" if thing.mode == DIRECTORY_MODE else path)
 
 
 def _remove_half_written(objects_dir: Path) -> None:
@@ -121,7 +121,7 @@ def _merged_tree(git: Git, ours: str, theirs: str) -> tuple[str, list[str]]:
             f"git merge-tree failed: {reason}", where=str(git.git_dir), fix="git 2.38 or newer is needed"
         )
     tree, *conflicting = out.rstrip(b"\0").split(b"\0")
-    shown = [names.shown(path) for path in dict.fromkeys(conflicting) if path]
+    shown = [file_names.shown(path) for path in dict.fromkeys(conflicting) if path]
     return tree.decode("ascii"), shown if status else []
 
 

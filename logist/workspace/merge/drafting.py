@@ -14,7 +14,7 @@ from typing import NamedTuple
 from logist.errors import Refused, StorageError
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, Entry
-from logist.workspace.files import names
+from logist.workspace.files import file_names
 from logist.workspace.git import Git
 from logist.workspace.merge.selecting import Selected
 from logist.workspace.merge.target import Person, Target
@@ -148,7 +148,7 @@ def tree_of_work(
 
 def _spread(made: Scratch, job: Git, selected: Selected, final: str) -> set[bytes]:
     """Writes what tells git how to read a work tree, and the names alone of all else; returns the paths of the former."""
-    found = {names.unstored(stored): entry for stored, entry in objects.tree(job, final).items()}
+    found = {file_names.unstored(stored): entry for stored, entry in objects.tree(job, final).items()}
     rules = {
         path: entry
         for path, entry in found.items()
@@ -241,7 +241,7 @@ def merged_tree(git: Git, ours: str, theirs: str, target: Target) -> tuple[str, 
         fix = "git 2.38 or newer is needed"
         raise StorageError(f"git merge-tree failed: {reason}", where=str(git.git_dir), fix=fix)
     tree, *conflicting = out.rstrip(b"\0").split(b"\0")
-    shown = [names.shown(path) for path in dict.fromkeys(conflicting) if path]
+    shown = [file_names.shown(path) for path in dict.fromkeys(conflicting) if path]
     return tree.decode("ascii"), shown if status else []
 
 
@@ -252,7 +252,7 @@ def file_changes(git: Git, before: str, after: str) -> list[FileChange]:
     for line in filter(None, fields):
         added, deleted, path = line.split(b"\t", 2)
         counts = (None, None) if added == b"-" else (int(added), int(deleted))
-        found.append(FileChange(names.shown(path), *counts))
+        found.append(FileChange(file_names.shown(path), *counts))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from logist.workspace.checkpoint import objects
 from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, Entry, Tree
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Unstored
-from logist.workspace.files import names
+from logist.workspace.files import file_names
 from logist.workspace.git import Git
 
 NAMED = 50
@@ -52,14 +52,18 @@ def select(git: Git, base: str, commit: str, reserved: bytes | None) -> Selected
 
 def _plain(tree: Tree) -> Tree:
     """By the names in the workspace, without the entries for empty directories, which git does not know."""
-    return {names.unstored(path): entry for path, entry in tree.items() if not names.is_placeholder(path)}
+    return {
+        file_names.unstored(path): entry
+        for path, entry in tree.items()
+        if not file_names.is_placeholder(path)
+    }
 
 
 def _is_kept(path: bytes, kept: dict[bytes, Unstored]) -> bool:
     """Whether it may still be there, though no checkpoint holds it."""
     if path in kept:
         return True
-    above = names.parents([path]) if kept else set()
+    above = file_names.parents([path]) if kept else set()
     return any(each in kept and kept[each].mode == DIRECTORY_MODE for each in above)
 
 
@@ -67,7 +71,7 @@ def _unwanted(path: bytes, entry: Entry | None, submodules: set[bytes], reserved
     """Why a change is left out, "" where it is not."""
     if any(map(is_like_git, path.split(b"/"))):
         return "part of a git repository"
-    if submodules & {path, *names.parents([path])}:
+    if submodules & {path, *file_names.parents([path])}:
         return "submodule"
     if reserved is not None and (path == reserved or path.startswith(reserved + b"/")):
         return "jobs of Logist"
@@ -87,6 +91,6 @@ def is_like_git(name: bytes) -> bool:
 def shown(left_out: dict[bytes, str]) -> Iterator[str]:
     """The same for people, each as `path (reason)`, and how many more there are."""
     for path in sorted(left_out)[:NAMED]:
-        yield f"{names.shown(path)} ({left_out[path]})"
+        yield f"{file_names.shown(path)} ({left_out[path]})"
     if len(left_out) > NAMED:
         yield f"... and {len(left_out) - NAMED} more"

@@ -16,7 +16,7 @@ from logist.errors import Refused
 from logist.workspace.checkpoint import changes, objects
 from logist.workspace.checkpoint.changes import Difference
 from logist.workspace.checkpoint.objects import GITLINK_MODE, Entry, Tree
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import Git
 from logist.workspace.merge.drafting import conversions
 from logist.workspace.merge.swapping import Seen, seen
@@ -113,7 +113,7 @@ def _require_no_filter(move: Move, staged: Staged) -> None:
     found = [
         path
         for path, value in zip(fields[0::3], fields[2::3], strict=False)
-        if names.shown(value).lower() in drivers
+        if file_names.shown(value).lower() in drivers
     ]
     if found:
         fix = move.target.by_branch
@@ -172,9 +172,9 @@ def _judged(staged: Staged) -> dict[bytes, Seen]:
     changed, in_the_way = [], []
     judged: dict[bytes, Seen] = {}
     with (
-        beneath.root(move.target.top) as top,
-        beneath.root(staged.old) as old,
-        beneath.root(staged.new) as new,
+        safe_open.root(move.target.top) as top,
+        safe_open.root(staged.old) as old,
+        safe_open.root(staged.new) as new,
     ):
         for path in move.touched:
             standing, found = _standing(top, path, [old, new])
@@ -198,7 +198,7 @@ def _standing(top: int, path: bytes, sides: Sequence[int]) -> tuple[str, Seen | 
     """
     *above, name = path.split(b"/")
     try:
-        with beneath.directory(top, above) as parent:
+        with safe_open.directory(top, above) as parent:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
                 return "directory", None
@@ -207,7 +207,7 @@ def _standing(top: int, path: bytes, sides: Sequence[int]) -> tuple[str, Seen | 
     except FileNotFoundError:
         return "fine", None
     except OSError as error:
-        if error.errno not in beneath.GONE:
+        if error.errno not in safe_open.GONE:
             raise
         return "above", None
 
@@ -216,7 +216,7 @@ def _same(parent: int, name: bytes, status: os.stat_result, side: int, path: byt
     """Whether it is the file that lies under `path` beneath `side`, in kind, content and the right to run it."""
     *above, last = path.split(b"/")
     try:
-        with beneath.directory(side, above) as folder:
+        with safe_open.directory(side, above) as folder:
             other = os.stat(last, dir_fd=folder, follow_symlinks=False)
             if stat.S_IFMT(status.st_mode) != stat.S_IFMT(other.st_mode) or status.st_size != other.st_size:
                 return False
@@ -226,13 +226,13 @@ def _same(parent: int, name: bytes, status: os.stat_result, side: int, path: byt
                 return False
             return all(one == two for one, two in zip_longest(_content(parent, name), _content(folder, last)))
     except OSError as error:
-        if error.errno not in beneath.GONE:
+        if error.errno not in safe_open.GONE:
             raise
         return False
 
 
 def _content(parent: int, name: bytes) -> Iterator[bytes]:
-    with open(os.open(name, beneath.FILE, dir_fd=parent), "rb") as file:
+    with open(os.open(name, safe_open.FILE, dir_fd=parent), "rb") as file:
         while piece := file.read(1 << 20):
             yield piece
 
@@ -240,10 +240,10 @@ def _content(parent: int, name: bytes) -> Iterator[bytes]:
 def _makes_room(move: Move, top: int, path: bytes, standing: str) -> bool:
     """Whether what stands in the way is a file, or a directory of files, that goes with this move."""
     if standing == "above":  # what is there comes, or goes, and is judged itself
-        return any((each in move.before) != (each in move.after) for each in names.parents([path]))
+        return any((each in move.before) != (each in move.after) for each in file_names.parents([path]))
     if standing != "directory" or path not in move.after:
         return standing == "directory"  # a file that goes, and is gone: what is there now is not ours
-    with beneath.directory(top, path.split(b"/")) as folder:
+    with safe_open.directory(top, path.split(b"/")) as folder:
         found = _files_below(folder, path + b"/")
         return all(each in move.before and each not in move.after for each in found)
 
@@ -253,7 +253,7 @@ def _files_below(folder: int, prefix: bytes) -> Iterator[bytes]:
         if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             yield prefix + name
             continue
-        with beneath.directory(folder, [name]) as below:
+        with safe_open.directory(folder, [name]) as below:
             yield from _files_below(below, prefix + name + b"/")
 
 
@@ -277,7 +277,7 @@ def _refuse(target: Target, what: str, paths: Iterable[bytes]) -> NoReturn:
 def named(paths: Sequence[bytes]) -> str:
     """Files, as a message names them."""
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return ", ".join(names.shown(path) for path in paths[:NAMED]) + more
+    return ", ".join(file_names.shown(path) for path in paths[:NAMED]) + more
 
 
 def tree_at(git: Git, commit: str | None) -> Tree:

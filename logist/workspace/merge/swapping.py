@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from logist.workspace.files import beneath
+from logist.workspace.files import safe_open
 
 NOREPLACE, EXCHANGE = 1, 2
 """The flags of renameat2."""
@@ -93,7 +93,7 @@ class Swaps:
         try:
             self._take(path, judged)
         except OSError as error:
-            if error.errno not in beneath.GONE:
+            if error.errno not in safe_open.GONE:
                 raise
             if judged is not None:
                 raise Meanwhile(path) from None
@@ -101,7 +101,7 @@ class Swaps:
 
     def _take(self, path: bytes, judged: Seen | None) -> None:
         *above, name = path.split(b"/")
-        with beneath.directory(self.top, above) as parent:
+        with safe_open.directory(self.top, above) as parent:
             found = seen_at(parent, name)
             if found != judged:
                 raise Meanwhile(path)
@@ -124,13 +124,13 @@ class Swaps:
         """Removes the directories that hold nothing any more."""
         with suppress(OSError):
             for depth in range(len(parts), 0, -1):
-                with beneath.directory(self.top, parts[: depth - 1]) as parent:
+                with safe_open.directory(self.top, parts[: depth - 1]) as parent:
                     os.rmdir(parts[depth - 1], dir_fd=parent)
 
     def place(self, path: bytes, judged: Seen | None) -> None:
         """Puts the new file in its place. Raises Meanwhile, OSError."""
         *above, name = path.split(b"/")
-        with self._made(above) as parent, beneath.directory(self.new, above) as folder:
+        with self._made(above) as parent, safe_open.directory(self.new, above) as folder:
             if seen_at(parent, name) != judged:
                 raise Meanwhile(path)
             if judged is None:
@@ -172,7 +172,7 @@ class Swaps:
                 with suppress(FileExistsError):
                     os.mkdir(part, 0o777, dir_fd=descriptor)
                     self.made.append(list(parts[:depth]))
-                below = beneath.open_directory(descriptor, part)
+                below = safe_open.open_directory(descriptor, part)
                 os.close(descriptor)
                 descriptor = below
             yield descriptor
@@ -185,7 +185,7 @@ class Swaps:
             with suppress(OSError):
                 self._take_back(self.done.pop())
         for parts in reversed(self.made):
-            with suppress(OSError), beneath.directory(self.top, parts[:-1]) as parent:
+            with suppress(OSError), safe_open.directory(self.top, parts[:-1]) as parent:
                 os.rmdir(parts[-1], dir_fd=parent)
 
     def _take_back(self, done: _Done) -> None:
@@ -195,7 +195,7 @@ class Swaps:
             store, kept = parent, done.kept
             if done.store is not None:
                 *folders, kept = done.kept.split(b"/")
-                store = stack.enter_context(beneath.directory(done.store, folders))
+                store = stack.enter_context(safe_open.directory(done.store, folders))
             if done.placed is None:
                 rename(store, kept, parent, name, NOREPLACE)
             elif done.placed.is_still(seen_at(parent, name)):
@@ -210,7 +210,7 @@ class Swaps:
         """Lets go of what is kept beside the files."""
         for done in self.done:
             if done.store is None and done.had:
-                with suppress(OSError), beneath.directory(self.top, done.path.split(b"/")[:-1]) as parent:
+                with suppress(OSError), safe_open.directory(self.top, done.path.split(b"/")[:-1]) as parent:
                     os.unlink(done.kept, dir_fd=parent)
 
 
@@ -221,7 +221,7 @@ def swaps(top: Path, new: Path, gone: Path) -> Iterator[Swaps]:
     When the block raises, they are taken back.
     """
     gone.mkdir(mode=0o700)
-    with beneath.root(top) as one, beneath.root(new) as two, beneath.root(gone) as three:
+    with safe_open.root(top) as one, safe_open.root(new) as two, safe_open.root(gone) as three:
         made = Swaps(one, two, three)
         try:
             yield made
@@ -265,7 +265,7 @@ def _copied(source: int, name: bytes, parent: int) -> bytes:
     descriptor = os.open(other, _NEW_FILE, stat.S_IMODE(status.st_mode), dir_fd=parent)
     try:
         with open(descriptor, "wb") as file:
-            with open(os.open(name, beneath.FILE, dir_fd=source), "rb") as staged:
+            with open(os.open(name, safe_open.FILE, dir_fd=source), "rb") as staged:
                 shutil.copyfileobj(staged, file)
             file.flush()
             os.fsync(file.fileno())
@@ -278,7 +278,7 @@ def _copied(source: int, name: bytes, parent: int) -> bytes:
 def _remove_empty(parent: int, name: bytes) -> None:
     """Removes a directory of directories, if there is one: all files in it are gone by now."""
     try:
-        folder = beneath.open_directory(parent, name)
+        folder = safe_open.open_directory(parent, name)
     except FileNotFoundError:
         return
     try:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from logist.errors import Busy, Refused, StorageError
 from logist.workspace import source
-from logist.workspace.files import names
+from logist.workspace.files import file_names
 from logist.workspace.git import GIT_PATH, Git
 
 POLL_SECONDS = 0.05
@@ -141,7 +141,7 @@ def _settings(git: Git, config_files: Sequence[str]) -> dict[str, str]:
         for entry in listed.split(b"\0") if status == 0 else ():
             name, said, value = entry.partition(b"\n")
             if entry:  # without a value, it is a switch that is on
-                found[names.shown(name).lower()] = names.shown(value) if said else "true"
+                found[file_names.shown(name).lower()] = file_names.shown(value) if said else "true"
     return found
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from logist.errors import Refused, StorageError
-from logist.workspace.files import beneath, names
+from logist.workspace.files import file_names, safe_open
 from logist.workspace.merge import refs
 from logist.workspace.merge.drafting import conversions
 from logist.workspace.merge.refs import MARKER
@@ -100,12 +100,12 @@ def apply(staged: Staged) -> None:
             for path in move.touched:
                 if path in move.after:
                     swap.place(path, staged.judged.get(path))
-            _flush_folders(swap.top, names.parents(move.touched) | {b""})
+            _flush_folders(swap.top, file_names.parents(move.touched) | {b""})
             _move_index(staged)
     except Meanwhile as error:
-        _changed(move, names.shown(error.path))
+        _changed(move, file_names.shown(error.path))
     except OSError as error:
-        if error.errno not in (*beneath.GONE, *beneath.NOT_EMPTY):
+        if error.errno not in (*safe_open.GONE, *safe_open.NOT_EMPTY):
             raise
         _changed(move, os.fsdecode(error.filename or "") or error.strerror or str(error))
     flush_folder(move.target.git.git_dir)
@@ -147,14 +147,14 @@ def _flush_file(path: Path) -> None:
 def _flush_folders(top: int, folders: set[bytes]) -> None:
     for raw in sorted(folders):
         try:
-            with beneath.directory(top, raw.split(b"/") if raw else []) as descriptor:
+            with safe_open.directory(top, raw.split(b"/") if raw else []) as descriptor:
                 os.fsync(descriptor)
         except OSError as error:
-            if error.errno not in beneath.GONE:
+            if error.errno not in safe_open.GONE:
                 raise
 
 
 def flush_folder(path: Path) -> None:
     """Makes the names in a directory durable; one that is not there has none."""
-    with suppress(FileNotFoundError), beneath.root(path) as descriptor:
+    with suppress(FileNotFoundError), safe_open.root(path) as descriptor:
         os.fsync(descriptor)

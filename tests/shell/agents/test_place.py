@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from logist.agents.place import Place
 from logist.agents.programs.aider import Aider
 from logist.agents.programs.mini import ITS_OWN
 from logist.agents.programs.protocol import Run
 from logist.agents.protocol import CodePaths, Work
+from logist.agents.workplace import Place
 from logist.core.model import Model
 
 OWN = {"PATH": "/bin", "HTTPS_PROXY": "http://proxy:1", "no_proxy": "localhost", "SSL_CERT_FILE": "/ca"}

@@ -38,7 +38,7 @@ def config(
 
     from logist.cli.context import project
     from logist.cli.show.view import result_output
-    from logist.jobs.steward.editing import configure
+    from logist.jobs.steward.job_edits import configure
 
     return result_output(configure(project(environment, jobs_dir), chosen, changes))
 

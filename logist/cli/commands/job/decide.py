@@ -32,7 +32,7 @@ def decided(
     from logist.cli.context import project
     from logist.cli.show.view import result_output
     from logist.core.model import Kind
-    from logist.jobs.steward.deciding import decide
+    from logist.jobs.steward.steward_decisions import decide
 
     chosen = job_id(environment, job_argument, job_option)
     made = decide(

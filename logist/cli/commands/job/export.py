@@ -15,7 +15,7 @@ from logist.config.environment import Environment
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.archive.exporting import Exported
+    from logist.jobs.archive.fixture_export import Exported
 
 KINDS = {
     "secret": "secrets",
@@ -122,7 +122,7 @@ def _fixture(
     from pathlib import Path
 
     from logist.cli.context import open_job, project
-    from logist.jobs.archive.exporting import export as write
+    from logist.jobs.archive.fixture_export import export as write
 
     if not fixture:
         raise UsageError("it has no name", where="--fixture", fix="--fixture DIR")

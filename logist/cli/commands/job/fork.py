@@ -39,7 +39,7 @@ def fork(
     from logist.cli.context import project
     from logist.cli.show.glance import status_span
     from logist.core.machine.steward import next_command
-    from logist.jobs.archive.forking import fork as make
+    from logist.jobs.archive.job_fork import fork as make
 
     chosen = job_id(environment, job_argument, job_option)
     made = make(project(environment, jobs_dir), chosen, at, new_id=new_id, note=note)

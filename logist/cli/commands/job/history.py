@@ -19,7 +19,7 @@ from logist.errors import UsageError
 if TYPE_CHECKING:
     from logist.core.model import Interaction
     from logist.core.replay.drift import Comparison, Drift
-    from logist.jobs.archive.archives import Archive
+    from logist.jobs.archive.recorded_jobs import Archive
     from logist.store import JobDir
 
 _MARKS = {"-": "red", "+": "green", ".": "dim"}
@@ -74,8 +74,8 @@ def history(
     from logist.cli.context import open_job
     from logist.cli.recorded import one_recorded
     from logist.cli.show.view import entry_lines
-    from logist.jobs.archive.archives import Archive
-    from logist.jobs.base.looking import interactions
+    from logist.jobs.archive.recorded_jobs import Archive
+    from logist.jobs.base.job_reader import interactions
 
     compare = "--with" if pair is None and other is not None else "--diff"
     chosen = (("--raw", raw), ("--prompt", prompt), (compare, pair or other))
@@ -95,7 +95,7 @@ def history(
 
 
 def _answer(job: JobDir, sequence: int) -> Output:
-    from logist.jobs.base.looking import interaction
+    from logist.jobs.base.job_reader import interaction
 
     entry = interaction(job, sequence)
     if entry.kind != "ask":
@@ -105,7 +105,7 @@ def _answer(job: JobDir, sequence: int) -> Output:
 
 
 def _prompt(job: JobDir, sequence: int) -> Output:
-    from logist.jobs.archive.archives import Archive
+    from logist.jobs.archive.recorded_jobs import Archive
 
     archive = Archive.of(job)
     text = _asked(archive, sequence, archive).request.prompt

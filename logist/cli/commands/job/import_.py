@@ -26,7 +26,7 @@ def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: s
     from logist.cli.context import outside_project, project
     from logist.cli.show.glance import status_span
     from logist.core.machine.steward import next_command
-    from logist.jobs.archive.importing import import_history
+    from logist.jobs.archive.history_import import import_history
 
     file = Path(utf8(path, "the path", "rename it"))
     made = import_history(project(environment, jobs_dir), file.absolute(), new_id=new_id)

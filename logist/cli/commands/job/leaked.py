@@ -12,8 +12,8 @@ from logist.cli.options import here
 from logist.cli.show.output import Diagnostic, Output
 from logist.config.environment import Environment
 from logist.errors import StorageError
-from logist.jobs.doctor import leaking
-from logist.jobs.doctor.leaking import Found, Scanned
+from logist.jobs.doctor import leaked_secrets
+from logist.jobs.doctor.leaked_secrets import Found, Scanned
 from logist.store import JobDir, list_jobs
 
 LEAKED = 3
@@ -29,7 +29,7 @@ def report(
 ) -> Output:
     """Looks at one job (`named`: the argument, and --job), or with None at all of them."""
     project = surroundings(environment, jobs_dir)
-    scanned = [leaking.scan(project, job) for job in _jobs(environment, named, jobs_dir)]
+    scanned = [leaked_secrets.scan(project, job) for job in _jobs(environment, named, jobs_dir)]
     lines = [line for each in scanned for line in _lines(each)]
     told = tuple(diagnostic for each in scanned for diagnostic in _told(each))
     return Output({"jobs": [_data(each) for each in scanned]}, lines, told, _code(scanned))

@@ -109,7 +109,7 @@ def _read(folder: str) -> tuple[list[Row], tuple[Diagnostic, ...]]:
 
 def _read_row_from_history(folder: str, seen: Glance, row: Row, problems: list[Diagnostic]) -> Row:
     """The row by the history, which goes on after state.json; `row` itself where the history can't be read."""
-    from logist.cli.rebuilt import rebuilt
+    from logist.cli.rebuilt_state import rebuilt
 
     try:
         state, notes = rebuilt(folder, seen.id)

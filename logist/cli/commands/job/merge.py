@@ -59,18 +59,18 @@ def merge(
         raise UsageError("--dry-run and --branch contradict each other", fix="give one of them")
     from logist.cli.context import project
     from logist.cli.show.view import result_output
-    from logist.jobs.steward import merging
+    from logist.jobs.steward import job_merge
 
     mode = "look" if dry_run else "branch" if branch_only else "merge"
     chosen = job_id(environment, job_argument, job_option)
     place = Path(repo).expanduser() if repo else None
     if place is not None and not place.is_dir():
         raise UsageError(f"{repo} is not a directory", where="--repo", fix="name a git repository")
-    made = merging.merge(
+    made = job_merge.merge(
         project(environment, jobs_dir), chosen, mode=mode, patch=diff, repository=place, wait=wait
     )
     found, standing = made.published, result_output(made.result)
-    said = merging.told(found, would=dry_run)
+    said = job_merge.told(found, would=dry_run)
     lines: list[Line] = [(Span(said, "bold"),), *_lines(found)]
     told: tuple[Diagnostic, ...] = warnings(f"left out: {each}" for each in found.left_out)
     if not found.whole:

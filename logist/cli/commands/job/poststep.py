@@ -64,8 +64,8 @@ def poststep(
     """
     from logist.cli import answer, context
     from logist.cli.show.view import result_output
-    from logist.jobs.stepping import poststep as give
-    from logist.jobs.turn.planning import Choice
+    from logist.jobs.step_job import poststep as give
+    from logist.jobs.turn.next_request import Choice
 
     project = context.project(environment, jobs_dir)
     if job_argument == "-":

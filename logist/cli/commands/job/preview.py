@@ -55,8 +55,8 @@ def preview(
     from logist.core.machine.steward import next_command
     from logist.core.step.step import StepPlan
     from logist.jobs.setup.workspace_setup import outlook
-    from logist.jobs.turn.planning import Choice
-    from logist.jobs.turn.planning import preview as look
+    from logist.jobs.turn.next_request import Choice
+    from logist.jobs.turn.next_request import preview as look
 
     chosen = job_id(environment, job_argument, job_option)
     here = project(environment, jobs_dir, agent)

@@ -29,7 +29,7 @@ def rank(
     """Set a job's place in the queue: a whole number, the lower the earlier; 0 at first."""
     from logist.cli.context import project
     from logist.cli.show.view import result_output
-    from logist.jobs.steward.editing import rank as set_rank
+    from logist.jobs.steward.job_edits import rank as set_rank
 
     named, value = _parsed(words)
     chosen = job_id(environment, named, job_option)

@@ -22,7 +22,7 @@ from logist.config.environment import Environment
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.archive.archives import Archive
+    from logist.jobs.archive.recorded_jobs import Archive
 
 
 @click.command("replay")
@@ -51,8 +51,8 @@ def replay(
     when a prompt would be another one, with --strict also when only a rule that a newer Logist has
     changed is the cause), 10 when the history is damaged. `logist replay` takes many.
     """
+    from logist.jobs.archive.archive_replay import replay_archive
     from logist.jobs.archive.replay_report import Junit, lines
-    from logist.jobs.archive.replaying import replay_archive
     from logist.resources import schema
 
     if archive and (job_argument or job_option):
@@ -81,8 +81,8 @@ def _archive(
     from pathlib import Path
 
     from logist.cli.context import open_job
-    from logist.jobs.archive import archives
+    from logist.jobs.archive import recorded_jobs
 
     if archive:
-        return archives.one(Path(archive))
-    return archives.Archive.of(open_job(environment, argument, option, jobs_dir))
+        return recorded_jobs.one(Path(archive))
+    return recorded_jobs.Archive.of(open_job(environment, argument, option, jobs_dir))

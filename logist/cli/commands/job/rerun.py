@@ -29,7 +29,7 @@ def rerun(
     """Start a job over: nothing used, the workspace as it was at the start, the history kept."""
     from logist.cli.context import project
     from logist.cli.show.view import result_output
-    from logist.jobs.steward.deciding import rerun as start_over
+    from logist.jobs.steward.steward_decisions import rerun as start_over
 
     chosen = job_id(environment, job_argument, job_option)
     where = project(environment, jobs_dir)

@@ -37,7 +37,7 @@ def restep(
     """
     from logist.cli.context import project
     from logist.cli.show.view import result_output
-    from logist.jobs.steward.deciding import restep as go_back
+    from logist.jobs.steward.steward_decisions import restep as go_back
 
     chosen = job_id(environment, job_argument, job_option)
     return result_output(go_back(project(environment, jobs_dir), chosen, to, note=note))

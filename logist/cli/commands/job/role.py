@@ -52,7 +52,7 @@ def role(
     from logist.cli.commands.job.decide import confirmed
     from logist.cli.context import open_job, project
     from logist.cli.show.view import result_output
-    from logist.jobs.steward.switching import needless, switch
+    from logist.jobs.steward.role_switch import needless, switch
 
     named, name = _parsed(words, reset)
     surroundings = project(environment, jobs_dir)

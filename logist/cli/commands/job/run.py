@@ -38,7 +38,7 @@ def run(
     stop_on_signals()
     from logist.cli import context
     from logist.cli.show.view import prefixed, result_output, step_lines
-    from logist.jobs.queue import run_job
+    from logist.jobs.job_queue import run_job
 
     project = context.project(environment, jobs_dir, agent)
     steps: list[Result] = []

@@ -33,12 +33,12 @@ def _choose(environment: Environment, chosen: str, jobs_dir: str | None) -> Outp
     from pathlib import Path
 
     from logist.cli.context import open_job
-    from logist.jobs.base import home
+    from logist.jobs.base import project_home
     from logist.store import replace_file
 
     open_job(environment, chosen, None, jobs_dir)
     place = environment.find_home(Path(here())).path
-    home.ensure(place)
+    project_home.ensure(place)
     replace_file(place / CURRENT, f"{chosen}\n".encode())
     named = environment.job_id()
     hidden = [f"LOGIST_JOB_ID is set, and comes first: {named}"] if named and named != chosen else []

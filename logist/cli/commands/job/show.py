@@ -15,7 +15,7 @@ from logist.core.answer import plans
 from logist.errors import Refused
 
 if TYPE_CHECKING:
-    from logist.cli.show.following import Followed
+    from logist.cli.show.workflow_lines import Followed
     from logist.core.model import State
     from logist.store import JobDir
 
@@ -44,7 +44,7 @@ def show(
     from logist.cli.show import glance
     from logist.cli.show.view import entry_row
     from logist.jobs.base import specs
-    from logist.jobs.base.looking import interactions
+    from logist.jobs.base.job_reader import interactions
     from logist.jobs.base.session import state_of
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
@@ -72,26 +72,26 @@ def show(
         if graph or mermaid:
             raise _undrawn(job, state)
         return Output(data, _lines(data))
-    from logist.cli.show import following, standing
+    from logist.cli.show import workflow_lines, workflow_standing
 
-    data["workflow"] = following.data(found)
-    data["mermaid"] = standing.mermaid(found) if mermaid else None
+    data["workflow"] = workflow_lines.data(found)
+    data["mermaid"] = workflow_standing.mermaid(found) if mermaid else None
     if mermaid:
-        return Output(data, raw=standing.mermaid(found, spoken=True))
+        return Output(data, raw=workflow_standing.mermaid(found, spoken=True))
     if graph:
-        return Output(data, standing.drawing(found))
-    return Output(data, _lines(data, [_outward(line) for line in standing.lines(found)]))
+        return Output(data, workflow_standing.drawing(found))
+    return Output(data, _lines(data, [_outward(line) for line in workflow_standing.lines(found)]))
 
 
 def _followed(job: JobDir, state: State) -> Followed | None:
     """The workflow of a job that has one of its own, if this Logist can read it."""
     if state.workflow is None:
         return None
-    from logist.cli.show import following
+    from logist.cli.show import workflow_lines
 
-    running = following.is_running(job, state.status.value)
+    running = workflow_lines.is_running(job, state.status.value)
     try:
-        return following.followed(job, state.model_dump(mode="json"), running=running)
+        return workflow_lines.followed(job, state.model_dump(mode="json"), running=running)
     except ValueError:  # a newer Logist's
         return None
 

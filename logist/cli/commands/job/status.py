@@ -18,7 +18,7 @@ from logist.core.machine import advice
 from logist.core.money import amounts
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError
-from logist.store.settled import settled
+from logist.store.settled_state import settled
 
 State = dict[str, Any]
 
@@ -55,7 +55,7 @@ def status(
         except (AttributeError, KeyError, TypeError, ValueError):
             pass  # sealed, but nothing that Logist wrote: reading it closely tells what is wrong
 
-    from logist.cli.rebuilt import rebuilt
+    from logist.cli.rebuilt_state import rebuilt
 
     state, notes = rebuilt(os.path.dirname(folder), chosen)
     return _shown(environment, chosen, folder, state, notes, verbose)
@@ -86,21 +86,21 @@ def _followed(
         return None, ()
     from pathlib import Path
 
-    from logist.cli.show import following, standing
+    from logist.cli.show import workflow_lines, workflow_standing
     from logist.store import JobDir
 
     running = data["status"] in glance.RUNNING.values()
     try:
-        found = following.followed(JobDir(Path(folder), chosen), state, running=running)
+        found = workflow_lines.followed(JobDir(Path(folder), chosen), state, running=running)
     except (LogistError, ValueError, KeyError, TypeError, AttributeError) as error:
         fix = f"logist job verify --job {chosen}"
         message = f"its workflow can't be read: {str(error).splitlines()[0]}"
         return None, (Diagnostic("warning", "unreadable", message, folder, fix),)
     if found is None:
         return None, ()
-    data["workflow"] = following.data(found)
-    data["next_command"] = following.next_command(found, data["next_command"])
-    return list(standing.lines(found, answered=True)), ()
+    data["workflow"] = workflow_lines.data(found)
+    data["next_command"] = workflow_lines.next_command(found, data["next_command"])
+    return list(workflow_standing.lines(found, answered=True)), ()
 
 
 def _description(environment: Environment, role: str) -> str | None:

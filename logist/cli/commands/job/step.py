@@ -39,8 +39,8 @@ def step(
     stop_on_signals()
     from logist.cli import context
     from logist.cli.show.view import result_output
-    from logist.jobs.stepping import do_step
-    from logist.jobs.turn.planning import Choice
+    from logist.jobs.step_job import do_step
+    from logist.jobs.turn.next_request import Choice
 
     project = context.project(environment, jobs_dir, agent)
     chosen = job_id(environment, job_argument, job_option)

@@ -15,9 +15,9 @@ from logist.errors import Damaged, LogistError, UsageError
 
 if TYPE_CHECKING:
     from logist.core.model import JsonObject
-    from logist.jobs.base.looking import Edits, Verified
+    from logist.jobs.base.job_reader import Edits, Verified
     from logist.store import JobDir, Problem
-    from logist.store.proof import Proof
+    from logist.store.verification import Proof
 
 SHOWN = 20
 """Changes of the workspace that are printed; --json has more."""
@@ -62,10 +62,10 @@ def verify(
         return leaked.report(environment, None if every else (job_argument, job_option), jobs_dir)
     from logist.cli.checkup.surroundings import surroundings
     from logist.cli.context import open_job
-    from logist.jobs.base import looking
+    from logist.jobs.base import job_reader
 
     job = open_job(environment, job_argument, job_option, jobs_dir)
-    found = looking.verify(surroundings(environment, jobs_dir), job)
+    found = job_reader.verify(surroundings(environment, jobs_dir), job)
     trusted, first_bad = found.proof.trusted, found.proof.first_bad
     data = {
         "job": job.id,

@@ -124,10 +124,10 @@ def _replaced(roles: Roles, name: str, folder: Path, known: Sequence[Path]) -> L
 
 
 def _write(file: Path, text: str) -> None:
-    from logist.jobs.base import home
+    from logist.jobs.base import project_home
     from logist.store.files import storage
 
-    home.ensure_folder(file.parent)
+    project_home.ensure_folder(file.parent)
     with storage(file):
         try:
             with open(file, "x", encoding="utf-8", newline="") as new_file:

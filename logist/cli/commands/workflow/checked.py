@@ -16,7 +16,7 @@ from logist.core.workflow.checking import Around
 from logist.core.workflow.limit_checks import Allowance
 from logist.core.workflow.linting import lint
 from logist.errors import InvalidFile
-from logist.jobs.base import flows
+from logist.jobs.base import job_workflows
 from logist.workflows import Loaded, problems_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def report(
     roles = known_roles(environment)
     if job_role is not None:
         roles.get(job_role)
-    around = flows.around(roles, job_role, allowance=_allowance(environment))
+    around = job_workflows.around(roles, job_role, allowance=_allowance(environment))
     directories = known_workflows(environment)
     every = given.every(environment, names)
     found = [

@@ -13,7 +13,7 @@ from logist.cli.options import here, utf8
 from logist.cli.show.output import Diagnostic
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
-from logist.jobs.base import flows
+from logist.jobs.base import job_workflows
 from logist.workflows import SUFFIXES, Loaded, frozen, listed, load, problems_of, reading, readings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def broken(loaded: Loaded) -> InvalidFile:
 
 def errors(environment: Environment, loaded: Loaded) -> tuple[Diagnostic, ...]:
     """The errors that `logist workflow validate` finds in a workflow that can be read."""
-    around = flows.around(known_roles(environment))
+    around = job_workflows.around(known_roles(environment))
     found = problems_of(loaded, known_workflows(environment), around)
     return tuple(
         Diagnostic("error", problem.code, problem.said, place(loaded.path, problem), problem.fix or None)

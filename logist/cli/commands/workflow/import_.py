@@ -80,7 +80,7 @@ def _folder(environment: Environment, to: str | None) -> Path:
 def _write(folder: Path, files: dict[Path, str], *, force: bool) -> None:
     """All of the files, or none where one may not be written."""
     from logist.cli.commands.workflow.export import require_free, write
-    from logist.jobs.base import home
+    from logist.jobs.base import project_home
     from logist.workflows import listed, read_text
 
     there = {found.loaded.name: found.loaded.path for found in listed([folder])}
@@ -91,7 +91,7 @@ def _write(folder: Path, files: dict[Path, str], *, force: bool) -> None:
                 message = f"there is a workflow `{read.name}` already"
                 raise Refused(message, where=str(other), fix="--name gives this one another name")
         require_free(file, force=force)
-    home.ensure_folder(folder)
+    project_home.ensure_folder(folder)
     for file, text in files.items():
         write(file, text, force=force)
 
@@ -111,12 +111,12 @@ def _errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
     """What keeps the new file from being used here."""
     from logist.cli.commands.workflow import given
     from logist.cli.context import known_workflows
-    from logist.jobs.base import flows
+    from logist.jobs.base import job_workflows
     from logist.workflows import problems_of
 
     found: list[Problem] = []
     for loaded in given.every(environment, [str(file)]):
-        found += problems_of(loaded, known_workflows(environment), flows.around(roles))
+        found += problems_of(loaded, known_workflows(environment), job_workflows.around(roles))
     return [problem.said for problem in found if problem.severity == "error"]
 
 

@@ -1,0 +1,139 @@
+"""Where an agent works: the workspace, and a private directory that goes with the ask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from logist.agents.protocol import CodePaths, Work
+from logist.agents.sandbox import Confinement
+from logist.store import JobDir
+from logist.workspace.files import removal, safe_open
+
+RUN = "run"
+"""Beneath `inflight/`, so it goes when the ask is recorded."""
+ARCHIVE = "program.json"
+"""What an agent program has left, as it was read."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The directories of one ask, by the names that they have now."""
+
+    workspace: Path
+    scratch: Path
+    environment: dict[str, str]
+    """The allow-list environment of the courier."""
+
+    @classmethod
+    def of(cls, job: JobDir, environment: dict[str, str]) -> Place:
+        """That of a job; the private directory is made where it is missing."""
+        top = Path(os.path.realpath(job.path))
+        scratch = top / job.inflight.name / RUN
+        (scratch / "home").mkdir(mode=0o700, parents=True, exist_ok=True)
+        return cls(top / job.workspace.name, scratch, environment)
+
+    def clear_home(self) -> None:
+        """Removes what was left in HOME, however deep it is: what remains goes with the ask."""
+        removal.remove(self.home)
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """The end of a file in HOME, `most` bytes of it, never through a link. None if there is no such file."""
+        parts = [os.fsencode(part) for part in name.split("/")]
+        try:
+            with safe_open.root(self.home) as top, safe_open.regular(top, parts) as descriptor:
+                size = os.fstat(descriptor).st_size
+                os.lseek(descriptor, max(0, size - most), os.SEEK_SET)
+                return b"".join(safe_open.exactly(descriptor, min(size, most)))
+        except OSError:
+            return None
+
+    @property
+    def home(self) -> Path:
+        """HOME of what runs here."""
+        return self.scratch / "home"
+
+    def confinement(self, work: Work) -> Confinement:
+        """What a command of this ask may reach and use; its Python imports the workspace before all else."""
+        path = os.pathsep.join(self._python_path(work.code))
+        return self._confinement(work, {**self._code_variables(work.code), "PYTHONPATH": path})
+
+    def confinement_of_agent(self, work: Work, more: Mapping[str, str]) -> Confinement:
+        """The same for an agent program, with `more` variables.
+
+        Python's path is left alone: a program that is written in Python, and holds a key, would load modules of the
+        workspace instead of its own.
+        """
+        return self._confinement(work, {**self._code_variables(work.code), **more})
+
+    def confinement_of_setup(
+        self, work: Work, more: Mapping[str, str], shared: Sequence[Path]
+    ) -> Confinement:
+        """The same for a command that prepares the workspace: `shared` places it may write to as well."""
+        made = self._confinement(work, {**self._code_variables(work.code), **more})
+        return replace(made, shared=tuple(shared))
+
+    def _confinement(self, work: Work, more: Mapping[str, str]) -> Confinement:
+        rules = work.sandbox
+        return Confinement(
+            workspace=self.workspace,
+            writable=work.permissions.changes_files or work.permissions.can_execute_commands,
+            home=self.home,
+            environment=self._variables(work, more),
+            network=work.network,
+            readable=tuple(Path(name) for name in (*rules.readable, *work.code.readable)),
+            mode=rules.mode,
+            memory_bytes=rules.memory_bytes,
+            processes=rules.processes,
+            file_bytes=rules.file_bytes,
+            output_bytes=rules.output_bytes,
+        )
+
+    def _variables(self, work: Work, more: Mapping[str, str]) -> dict[str, str]:
+        kept = ("LANG", "LC_ALL", "TZ", *(("SSL_CERT_FILE",) if work.network else ()))
+        given = {name: self.environment[name] for name in kept if name in self.environment}
+        given |= proxies(self.environment) if work.network else {}
+        return {
+            "PATH": self.path,
+            **given,
+            "HOME": str(self.home),
+            "TERM": "dumb",
+            "GIT_CEILING_DIRECTORIES": str(self.workspace.parent),
+            "LOGIST_RUN_ID": work.marker,
+            **more,
+        }
+
+    @property
+    def path(self) -> str:
+        """PATH without what a workspace adds: what Logist itself starts is looked for here."""
+        return self.environment.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+
+    def _code_variables(self, code: CodePaths) -> dict[str, str]:
+        programs = [str(self.workspace / name) for name in code.programs]
+        variables = {"PATH": os.pathsep.join([*programs, self.path])}
+        if code.virtual_env:
+            variables["VIRTUAL_ENV"] = str(self.workspace / code.virtual_env)
+        if not (self.workspace / "go.work").is_file():
+            # Go looks for a go.work in the directories above too, and there the user's checkout has one.
+            variables["GOWORK"] = "off"
+        return variables
+
+    def _python_path(self, code: CodePaths) -> list[str]:
+        src = self.workspace / "src"
+        names = [*(["src"] if src.is_dir() and not src.is_symlink() else []), ".", *code.python_path]
+        return [str(self.workspace / name) for name in names]
+
+
+_PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+PROXIES = tuple(spelled for name in _PROXIES for spelled in (name, name.lower()))
+
+
+def proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """The ways through proxies, for those who may use the network; none is said as well.
+
+    A program that reads a `.env` of the workspace takes from there only what it was not told, and would send
+    its key through whatever proxy that names.
+    """
+    return {name: environment.get(name, "") for name in PROXIES}

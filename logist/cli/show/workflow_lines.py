@@ -1,0 +1,266 @@
+"""What `job show` and `job status` say of a job that follows a workflow."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from logist.cli.show import glance
+from logist.core.drawing import Mark
+from logist.core.model import (
+    END,
+    MAX_DEPTH,
+    Edge,
+    State,
+    Status,
+    Step,
+    StepType,
+    StuckKind,
+    Workflow,
+)
+from logist.errors import LogistError
+from logist.jobs import workflow_progress
+from logist.jobs.workflow_progress import Asked, Seen, Told
+from logist.store import JobDir
+from logist.store.settled_state import settled
+
+STORED_ONLY = ("head", "checksum")
+_GIVEN_AWAY = (StepType.FOREACH, StepType.SUBFLOW)
+NAMED = 20
+"""Steps that a piece of advice names."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A job's workflow and how it stands."""
+
+    job_id: str
+    flow: Workflow
+    state: State
+    told: Told
+    children: tuple[Seen, ...]
+    running: bool = False
+
+    @property
+    def step(self) -> Step | None:
+        return self.flow.step(self.state.step)
+
+    @property
+    def stuck_kind(self) -> StuckKind | None:
+        return self.state.stuck.kind if self.state.stuck else None
+
+    @property
+    def marks(self) -> dict[str, Mark]:
+        return workflow_progress.marks(
+            self.flow, self.state, self.told.way, self.children, running=self.running
+        )
+
+    @property
+    def asked(self) -> Asked | None:
+        """What the person is asked who does the step."""
+        return (
+            workflow_progress.asked(self.told.spec, self.state) if self.state.awaiting == "manual" else None
+        )
+
+
+def followed(job: JobDir, state: dict[str, Any], *, running: bool = False) -> Followed | None:
+    """How a job's workflow stands, `state` being its state.json; None for the built-in workflow.
+
+    Raises Damaged for a history that does not read, ValueError for what only a newer Logist can read.
+    """
+    if state.get("workflow") is None:
+        return None
+    told = workflow_progress.told(job.entries())
+    if told is None or told.spec.workflow is None:
+        return None
+    own = State.model_validate({name: value for name, value in state.items() if name not in STORED_ONLY})
+    children = _seen(str(job.path.parent), own.children, MAX_DEPTH)
+    return Followed(job.id, told.spec.workflow, own, told, children, running)
+
+
+def _seen(jobs_dir: str, ids: Iterable[str], depth: int) -> tuple[Seen, ...]:
+    return tuple(_child(jobs_dir, job_id, depth) for job_id in ids)
+
+
+def _child(jobs_dir: str, job_id: str, depth: int) -> Seen:
+    folder = os.path.join(jobs_dir, job_id)
+    if not os.path.exists(folder):
+        return Seen(job_id, workflow_progress.NOT_MADE)
+    try:
+        state = settled(folder) or _rebuilt(jobs_dir, job_id)
+        row = glance.row(job_id, state, running=is_running(JobDir(Path(folder), job_id), state["status"]))
+    except (LogistError, AttributeError, KeyError, TypeError, ValueError):
+        return Seen(job_id, glance.UNKNOWN, reason="its state can't be read")
+    below = (
+        _seen(jobs_dir, state.get("children") or (), depth - 1)
+        if depth and row["status"] == "WAITING"
+        else ()
+    )
+    return Seen(
+        job_id,
+        row["status"],
+        row["awaiting"],
+        row["stuck_kind"],
+        str(state.get("reason") or ""),
+        below,
+        row["next_command"],
+    )
+
+
+def _rebuilt(jobs_dir: str, job_id: str) -> dict[str, Any]:
+    from logist.cli.rebuilt_state import rebuilt
+
+    return rebuilt(jobs_dir, job_id)[0]
+
+
+def is_running(job: JobDir, status: str) -> bool:
+    """Whether an agent is out for it."""
+    sent = status in glance.RUNNING and os.path.exists(job.inflight / "1.request")
+    return sent and job.holder() is not None
+
+
+def data(found: Followed) -> dict[str, Any]:
+    """As JSON."""
+    asked, marks = found.asked, found.marks
+    return {
+        "name": found.flow.name,
+        "description": found.flow.description,
+        "input": found.told.spec.input,
+        "step": _step(found),
+        "steps": [_marked(step, marks.get(step.id)) for step in found.flow.steps],
+        "children": [_row(child, found) for child in found.children],
+        "asked": None if asked is None else {"prompt": asked.prompt, "inputs": asked.inputs},
+        "onward": [_edge(edge) for edge in onward(found)],
+        "commands": [{"command": command, "meaning": meaning} for command, meaning in commands(found)],
+    }
+
+
+def next_command(found: Followed, advised: str) -> str:
+    """The command that brings the job on; `advised` is what answers its status by itself."""
+    wanting = [below for child in found.children for below in child.wanting]
+    if found.state.status is not Status.WAITING or not found.children:
+        return advised
+    if any(child.open for child in found.children):
+        return f"logist job run --job {found.job_id}"
+    return answer(wanting[0], found) if wanting else advised
+
+
+def commands(found: Followed) -> list[tuple[str, str]]:
+    """What a person may do here, and what each means."""
+    job, here = found.job_id, found.state.step
+    if found.state.awaiting == "manual":
+        return [
+            (
+                f"logist job approve --job {job} --output '{{...}}'",
+                "it is done; steps after it read the output",
+            ),
+            (f'logist job reject --job {job} --note "..."', "it can't be done: the job is STUCK"),
+        ]
+    again = f"logist job resubmit --job {job}"
+    if found.stuck_kind is StuckKind.NO_BRANCH:
+        return [
+            (f'{again} --note "..."', f"do {here} again"),
+            (f"{again} --to STEP", f"go on at a step: {_targets(found)}"),
+        ]
+    if found.stuck_kind in (StuckKind.SHARE, StuckKind.CONFLICT):
+        return [
+            (again, "look at its jobs again, when you have resolved them"),
+            (f"{again} --force", "go on with what there is, and leave out the rest"),
+            (f"{again} --to {here}", "do it over, with new jobs"),
+        ]
+    if found.stuck_kind is StuckKind.AGENT and found.step is not None and found.step.step_type in _GIVEN_AWAY:
+        source = found.state.output_of
+        return [
+            (again, "make its jobs again, when the cause is resolved"),
+            *(
+                [(f'{again} --to {source} --note "..."', f"do {source} again, which gave the items")]
+                if source
+                else []
+            ),
+        ]
+    return []
+
+
+def _targets(found: Followed) -> str:
+    """The steps that a lost decision could have led to, or all."""
+    lost = workflow_progress.lost_at(found.state, found.told.way)
+    ways = [edge.target for edge in found.flow.leaving(lost)] if lost else []
+    ids = [target for target in ways if target != END] or [step.id for step in found.flow.steps]
+    return ", ".join(dict.fromkeys(ids[:NAMED]))
+
+
+def onward(found: Followed) -> list[Edge]:
+    """Between what the output of the person decides."""
+    return workflow_progress.onward(found.flow, found.state.step) if found.state.awaiting == "manual" else []
+
+
+def _edge(edge: Edge) -> dict[str, Any]:
+    return {"condition": condition(edge), "target": edge.target or None}
+
+
+def condition(edge: Edge) -> str:
+    """What has to hold for a branch, as it is written."""
+    if edge.condition is None:
+        return edge.label or "default"
+    return (
+        edge.condition if isinstance(edge.condition, str) else json.dumps(edge.condition, ensure_ascii=False)
+    )
+
+
+def kind(step: Step) -> str:
+    """What kind of step it is; a task that a person does is `manual`."""
+    return "manual" if step.is_manual else str(step.step_type)
+
+
+def _step(found: Followed) -> dict[str, Any] | None:
+    step = found.step
+    if step is None:
+        return None
+    place = workflow_progress.number(found.flow, step.id)
+    return {
+        "id": step.id,
+        "name": step.name,
+        "kind": kind(step),
+        "number": place,
+        "of": len(found.flow.steps),
+    }
+
+
+def _marked(step: Step, mark: Mark | None) -> dict[str, Any]:
+    children = [
+        {"id": child.name, "state": child.state, "text": child.text}
+        for child in (mark.children if mark else ())
+    ]
+    return {
+        "id": step.id,
+        "name": step.name,
+        "kind": kind(step),
+        "state": mark.state if mark else None,
+        "text": mark.text if mark else "",
+        "children": children,
+    }
+
+
+def _row(child: Seen, found: Followed) -> dict[str, Any]:
+    return {
+        "id": child.id,
+        "status": child.status,
+        "awaiting": child.awaiting,
+        "stuck_kind": child.stuck_kind,
+        "reason": child.reason,
+        "next_command": answer(child, found),
+        "children": [_row(below, found) for below in child.children],
+    }
+
+
+def answer(child: Seen, found: Followed) -> str:
+    """The command that answers where a child stands."""
+    if child.status == workflow_progress.NOT_MADE:
+        return f"logist job step --job {found.job_id}"
+    if child.status == glance.UNKNOWN:
+        return f"logist job verify --job {child.id}"
+    return child.next_command

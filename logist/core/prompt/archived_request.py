@@ -1,0 +1,226 @@
+"""An archived request as it lies: its prompt in blocks, what was cut of it, and what it says of its surroundings.
+
+What the prompt took from the workspace and from beside the job can't be made again: its text stands in the archive
+alone. So whoever makes the prompt again is given stand-ins for it (`given`), of which there are as many as the
+archive has texts, and puts these in their place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Literal, NamedTuple
+
+from logist.core.model import Request
+from logist.core.prompt.budget import LEFT_OUT
+from logist.core.prompt.prompt import FileText, Given, Relevant
+from logist.core.prompt.prompt_parts import Piece
+from logist.core.prompt.redaction_marks import marked
+from logist.core.secrets.redact import REDACTED
+
+SURROUNDINGS = frozenset(
+    {
+        *("listing", "file", "changes", "diff", "repo_structure", "relevant_files", "relevant"),
+        *("prior_attempts", "session_context", "related_tasks", "custom_instructions", "answer", LEFT_OUT),
+    }
+)
+"""By the first word of the source: what only the archive knows."""
+STAND_IN = "?"
+MOST_GUESSES = 16
+"""Of how many files seemed to matter."""
+MOST_ITEMS = 200
+"""Of such a list."""
+_LISTS = ("prior_attempts", "session_context", "related_tasks", "relevant_files")
+MOST_HIDDEN = 20
+"""Lines with secrets that are looked for in another text."""
+_STEP = "## Workflow Step: "
+_CUT = re.compile(r"\n\n\(([0-9,]{1,20}) more characters are left out: the prompt has no room for them\)\Z")
+_FENCE = re.compile(r"\n`{3,}\Z")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a prompt that stands for itself; of a role's template, the whole of it with what it was filled with."""
+
+    source: str
+    pieces: tuple[Piece, ...]
+    start: int = 0
+    """Where it begins in the prompt; of one that is made today 0."""
+
+    @property
+    def text(self) -> str:
+        """As the prompt has it."""
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether only the archive knows its text."""
+        return len(self.pieces) == 1 and is_surrounding(self.source)
+
+
+def is_surrounding(source: str) -> bool:
+    """Whether only the archive knows what comes from there."""
+    return source.partition(":")[0] in SURROUNDINGS
+
+
+def blocks(request: Request) -> list[Block]:
+    """The parts of an archived prompt in their order, those of a template together; none where it does not say."""
+    found: list[list[Piece]] = []
+    starts: list[int] = []
+    end = -1
+    exported = marked(request.metadata)
+    for number, part in enumerate(request.parts):
+        text = request.prompt[max(0, part.start) : max(0, part.end)]
+        kind: Literal["rule", "given"] = "rule" if part.kind == "rule" else "given"
+        piece = Piece(part.source, kind, text, is_masked=number in exported)
+        if part.start == end and found:
+            found[-1].append(piece)
+        else:
+            found.append([piece])
+            starts.append(part.start)
+        end = part.end
+    return [_block(run, start) for run, start in zip(found, starts, strict=True)]
+
+
+def blocks_of(pieces: Iterable[Piece]) -> list[Block]:
+    """The same of parts that have no place yet."""
+    runs: list[list[Piece]] = []
+    for piece in pieces:
+        if piece.glued and runs:
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return [_block(said, 0) for run in runs if (said := [piece for piece in run if piece.text])]
+
+
+def _block(run: Sequence[Piece], start: int) -> Block:
+    first = run[0]
+    if len(run) == 1:
+        is_step = first.source == "step" and first.text.startswith(_STEP)
+        return Block("workflow_step" if is_step else first.source, (first,), start)
+    template = (piece.source for piece in run if piece.source.startswith("template:"))
+    return Block(next(template, first.source), tuple(run), start)
+
+
+def keyed(found: Iterable[Block]) -> dict[tuple[str, int], Block]:
+    """By source; of several from one source, by their number too."""
+    keys: dict[tuple[str, int], Block] = {}
+    counts: dict[str, int] = {}
+    for block in found:
+        number = counts[block.source] = counts.get(block.source, -1) + 1
+        keys[block.source, number] = block
+    return keys
+
+
+def cut(request: Request) -> dict[str, str]:
+    """What had no room in the prompt: `shortened` or `dropped`, by source."""
+    rows = request.metadata.get("context")
+    told = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return {
+        str(row.get("source")): how for row in told if (how := row.get("cut")) in ("shortened", "dropped")
+    }
+
+
+def is_shortened(text: str, whole: str) -> bool:
+    """Whether `text` is the beginning of `whole` with the words that say how much is left out."""
+    ending = _CUT.search(text)
+    if ending is None:
+        return False
+    left = int(ending[1].replace(",", "") or 0)
+    kept, shown = whole[: max(0, len(whole) - left)].rstrip("\n"), text[: ending.start()]
+    return shown == kept or _FENCE.sub("", shown).rstrip("\n") == kept
+
+
+def is_redacted(text: str, whole: str) -> bool:
+    """Whether `text` is `whole` with secrets taken out that nobody knows any more."""
+    literals = text.split(REDACTED)
+    if len(literals) == 1 or not (whole.startswith(literals[0]) and whole.endswith(literals[-1])):
+        return False
+    place, end = len(literals[0]), len(whole) - len(literals[-1])
+    for literal in literals[1:-1]:
+        found = whole.find(literal, place, end)
+        if found < 0:
+            return False
+        place = found + len(literal)
+    return place <= end
+
+
+def masked(text: str, whole: str) -> str:
+    """`whole` with each line as `text` has it where they differ by secrets alone: what was hidden stays hidden."""
+    if REDACTED not in text:
+        return whole
+    lines = text.split("\n")
+    hidden = [line for line in lines if REDACTED in line and line.replace(REDACTED, "").strip()][:MOST_HIDDEN]
+    known = frozenset(lines)
+    return "\n".join(
+        line if line in known else next((mask for mask in hidden if is_redacted(mask, line)), line)
+        for line in whole.split("\n")
+    )
+
+
+class Counts(NamedTuple):
+    """How many items the lists had that a role's template may range over."""
+
+    attempts: int
+    others: int
+    related: int
+    relevant: tuple[int, int]
+    """Files, and of how many the text was there."""
+
+
+def choices(request: Request, found: Sequence[Block], *, counted: bool) -> list[list[Any]]:
+    """What each of `Counts` can have been, the likeliest first; `found` are the blocks of the prompt.
+
+    `counted`: a template may have ranged over the lists, and the archive does not always say how many items they had.
+    """
+    had = cut(request) if counted else {}
+    shown = len(_paths(found, "relevant:"))
+    lists = [_counts(found, name, counted=counted, cut=name in had) for name in _LISTS]
+    sure = [(max(count, shown), shown) for count in lists[-1]]
+    more = [(count, texts) for count in lists[-1] for texts in range(count, shown, -1)] if counted else []
+    return [*lists[:-1], [*dict.fromkeys([*sure, *more])][:MOST_GUESSES]]
+
+
+def given(request: Request, found: Sequence[Block], counts: Counts) -> Given:
+    """Stand-ins for the surroundings of a prompt, of which `found` are the blocks."""
+    job = (request.command or {}).get("job_id")
+    sources = {piece.source for block in found for piece in block.pieces}
+    return Given(
+        listing=(STAND_IN,) if "listing" in sources else (),
+        files=[FileText(path, STAND_IN) for path in _paths(found, "file:")],
+        structure=STAND_IN,
+        relevant=_relevant(_paths(found, "relevant:"), *counts.relevant),
+        attempts=(STAND_IN,) * counts.attempts,
+        others=(STAND_IN,) * counts.others,
+        related=(STAND_IN,) * counts.related,
+        instructions=STAND_IN if "custom_instructions" in sources else "",
+        diff=STAND_IN if "diff" in sources else "",
+        answer=STAND_IN if "answer" in sources else "",
+        partial="partial" in sources,
+        job=job if isinstance(job, str) else "",
+    )
+
+
+def _paths(found: Sequence[Block], prefix: str) -> list[str]:
+    """What is named after a prefix, each once."""
+    named = (piece.source for block in found for piece in block.pieces if piece.source.startswith(prefix))
+    return [source.removeprefix(prefix) for source, _ in groupby(dict.fromkeys(named))]
+
+
+def _relevant(shown: Sequence[str], count: int, with_text: int) -> list[Relevant]:
+    paths = [*shown, *[STAND_IN] * (count - len(shown))]
+    files = [FileText(path, STAND_IN if number < with_text else None) for number, path in enumerate(paths)]
+    return [Relevant(file, STAND_IN) for file in files]
+
+
+def _counts(found: Sequence[Block], name: str, *, counted: bool, cut: bool) -> list[int]:
+    """How many items a list can have had, the likeliest first."""
+    texts = [(block, piece.text) for block in found for piece in block.pieces if piece.source == name]
+    if not counted or not (texts or cut):
+        return [1 if texts else 0]
+    whole = next((text for block, text in texts if len(block.pieces) == 1), texts[0][1] if texts else "")
+    lines = sum(line.startswith("- ") for line in whole.split("\n"))
+    guesses = (lines, len(texts), len(texts) - 1, len(texts) // 2, *((1, 2, 3, 4, 5) if cut else (1,)))
+    return [*dict.fromkeys(min(guess, MOST_ITEMS) for guess in guesses if guess > 0)]

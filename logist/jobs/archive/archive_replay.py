@@ -1,0 +1,230 @@
+"""Replaying recorded jobs: each history through today's rules, with one interaction in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from logist.core.history import fold, newer_versions
+from logist.core.model import Interaction, JsonObject, Kind
+from logist.core.prompt.redaction_marks import marked
+from logist.core.replay.difference import Difference
+from logist.core.replay.drift import Drift
+from logist.core.replay.replay import ChangedRule, Prompts, replay
+from logist.errors import Damaged, LogistError, Refused
+from logist.jobs.archive import job_fixture, recorded_jobs
+from logist.jobs.archive.recorded_jobs import Archive, attempt
+from logist.jobs.base.project import Project
+from logist.store import JobDir
+
+KEPT = 1_000
+"""Findings of one history that are kept, of each kind; what is beyond is counted. So many are in memory."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What the replay of one history found."""
+
+    interactions: int
+    """How many were read, those that were not judged too."""
+    differences: tuple[Difference, ...]
+    skipped: tuple[str, ...] = ()
+    """Why an interaction was not judged, one by one: only a newer Logist knows it whole."""
+    unjudged: int = 0
+    """How many those are, all of them."""
+    drifts: tuple[Drift, ...] = ()
+    """What agents would be told today that differs from what they were told."""
+    changed_rules: tuple[ChangedRule, ...] = ()
+    """Where the only cause of another way is a rule that a newer Logist has changed."""
+    more: int = 0
+    """Findings beyond those kept."""
+    disagreements: tuple[str, ...] = ()
+    """Of a fixture: where its history is not the one that its manifest vouches for."""
+    notes: tuple[str, ...] = ()
+    """What had to be rebuilt to read it."""
+    uncompared: int = 0
+    """Prompts of which nobody can tell whether they would be the same today."""
+    nothing_compared: bool = False
+    """That is so of all that there are."""
+    name: str = ""
+    error: LogistError | None = None
+    """Why it was not read to its end; the findings are those until there."""
+
+    def fails(self, *, prompts: bool = False, rules: bool = False) -> bool:
+        """Whether it does not replay; `prompts` says that a drift counts, and so does that no prompt can be compared,
+        `rules` that a changed rule does."""
+        return bool(
+            self.error
+            or self.goes_another_way
+            or (prompts and (self.drifts or self.nothing_compared))
+            or (rules and self.changed_rules)
+        )
+
+    @property
+    def goes_another_way(self) -> bool:
+        """Whether it does not go as it was recorded, prompts apart."""
+        return bool(self.differences or self.disagreements)
+
+
+def replay_job(project: Project, job: JobDir, *, prompts: Prompts | None = None) -> Replayed:
+    """The job's history through today's rules. Raises what the reading of it raises."""
+    return _whole(replay_archive(Archive.of(job), project.schema, prompts=prompts))
+
+
+def replay_file(schema: JsonObject, path: Path) -> Replayed:
+    """An archived history, or a directory that holds one. Raises what the reading of it raises."""
+    return _whole(replay_archive(recorded_jobs.one(path), schema))
+
+
+def _whole(found: Replayed) -> Replayed:
+    if found.error:
+        raise found.error
+    return found
+
+
+def replay_all(
+    found: Iterable[Archive],
+    schema: JsonObject,
+    *,
+    prompts: Prompts | None = None,
+    each: Callable[[], None] = lambda: None,
+) -> Iterator[Replayed]:
+    """One result a history, as each is done; a damaged one stops no other. `each` hears of every interaction."""
+    return (replay_archive(archive, schema, prompts=prompts, each=each) for archive in found)
+
+
+def replay_archive(
+    archive: Archive,
+    schema: JsonObject,
+    *,
+    prompts: Prompts | None = None,
+    each: Callable[[], None] = lambda: None,
+) -> Replayed:
+    """One history; what keeps it from being read is in the result. `each` hears of every interaction."""
+    reading = _Reading(archive, each)
+    with attempt(archive, lambda: reading.count) as tried:
+        reading.read(schema, prompts)
+    reading.error = tried.error
+    return reading.result()
+
+
+class _AppendedError(Exception):
+    """A restep was recorded after the history was looked through for them."""
+
+    def __init__(self, target: int) -> None:
+        super().__init__(target)
+        self.target = target
+
+
+class _Reading:
+    """One history on its way through the rules, and what was found so far."""
+
+    def __init__(self, archive: Archive, each: Callable[[], None]) -> None:
+        self.error: LogistError | None = None
+        self.count = 0
+        """Interactions that were read."""
+        self._notes: tuple[str, ...] = ()
+        self._disagreements: tuple[str, ...] = ()
+        self._archive = archive
+        self._each = each
+        self._targets: set[int] = set()
+        self._start()
+
+    def _start(self) -> None:
+        self.count = self._unjudged = self._more = self._untold = self._prompts = self._redacted = 0
+        self._differences: list[Difference] = []
+        self._drifts: list[Drift] = []
+        self._changed_rules: list[ChangedRule] = []
+        self._skipped: list[str] = []
+
+    def read(self, schema: JsonObject, prompts: Prompts | None) -> None:
+        self._targets = self._archive.restep_targets()
+        while True:
+            try:
+                for found in replay(self._entries(), schema, self._targets, prompts=prompts):
+                    self._keep(found)
+                break
+            except _AppendedError as later:
+                self._targets.add(later.target)
+                self._start()
+        if not self.count:
+            raise Damaged("the history is empty", where=str(self._archive.path))
+        if prompts is None:
+            self._untold = self._redacted = 0
+        self._notes = (*self._archive.notes(), *self._ending(), *self._uncompared())
+        if self._archive.path.name == job_fixture.HISTORY:
+            self._disagreements = job_fixture.check(self._archive.path.parent)
+        if self._unjudged == self.count:
+            raise Refused(
+                "only a newer Logist knows its interactions: none was judged", fix=newer_versions.FIX
+            )
+
+    def _ending(self) -> Iterator[str]:
+        """A word on an end that is cut off. Beside a state.json, which knows the last one, no interaction is lost;
+        without it there may have been any number, and what was replayed is not all of it."""
+        self._archive.require_whole(self.count)
+        if self._archive.is_cut_off():
+            yield "the history ends in an append that was cut off; the next change repairs it"
+
+    def _uncompared(self) -> Iterator[str]:
+        """A word on prompts of which nobody can tell whether they would be the same today."""
+        if self._untold:
+            many = self._untold != 1
+            prompts = f"{self._untold:,} prompts are" if many else "1 prompt is"
+            made = "they are" if many else "it is"
+            yield f"{prompts} not compared with today's: the history does not say of which parts {made} made"
+        if self._redacted:
+            parts = (
+                "1 part of a prompt was"
+                if self._redacted == 1
+                else f"{self._redacted:,} parts of prompts were"
+            )
+            yield f"{parts} changed by the export, and not compared with today's"
+
+    def _entries(self) -> Iterator[Interaction]:
+        for entry in self._archive.interactions():
+            self.count += 1
+            self._each()
+            for warning in newer_versions.warnings([entry]):
+                self._unjudged += 1
+                if len(self._skipped) < KEPT:
+                    self._skipped.append(warning)
+            if entry.kind is Kind.ASK and entry.request.prompt:
+                self._prompts += 1
+                self._untold += not entry.request.parts
+                self._redacted += len(marked(entry.request.metadata))
+            if entry.kind is Kind.RESTEP:
+                target = fold.restep_target(entry)
+                if 0 < target < entry.sequence and target not in self._targets:
+                    raise _AppendedError(target)
+            yield entry
+
+    def _keep(self, found: Difference | ChangedRule | Drift) -> None:
+        kept: list[Any] = self._differences
+        if isinstance(found, Drift):
+            kept = self._drifts
+        elif isinstance(found, ChangedRule):
+            kept = self._changed_rules
+        if len(kept) >= KEPT:
+            self._more += 1
+        else:
+            kept.append(found)
+
+    def result(self) -> Replayed:
+        return Replayed(
+            interactions=self.count,
+            differences=tuple(self._differences),
+            skipped=tuple(self._skipped),
+            unjudged=self._unjudged,
+            drifts=tuple(self._drifts),
+            changed_rules=tuple(self._changed_rules),
+            more=self._more,
+            disagreements=self._disagreements,
+            notes=self._notes,
+            uncompared=self._untold,
+            nothing_compared=0 < self._untold == self._prompts,
+            name=self._archive.name,
+            error=self.error,
+        )

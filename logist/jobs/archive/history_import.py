@@ -1,0 +1,232 @@
+"""Importing a history: a job that has it as its past, and can go on from there."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from logist import documents
+from logist.core.history import newer_versions
+from logist.core.history.incremental_fold import Folding
+from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, State
+from logist.core.secrets.leaks import leaks
+from logist.errors import Damaged, Refused
+from logist.jobs.archive import archive_replay, recorded_jobs
+from logist.jobs.archive.recorded_jobs import HISTORY, Archive
+from logist.jobs.base import family, job_names, project_home, specs
+from logist.jobs.base.project import Project
+from logist.jobs.base.session import dump, dump_state, interaction_of
+from logist.jobs.doctor import leaked_secrets, repairs
+from logist.store import JobDir, files, history, history_copy, replace_file, segments
+
+MOST_NAMES = 1_000
+LONGEST_NAME = 200
+"""Bytes of the name under which the file is kept; a temporary one is longer."""
+NOTED = 50
+"""Notes that the history keeps."""
+DIFFERENCES = 5
+"""Of the replay of a new job, that are named."""
+
+_ELSEWHERE = ("checkpoint_before", "checkpoint_after", "exchange")
+"""What an entry says of the directory that it came from."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A job that was made of a history."""
+
+    job: JobDir
+    state: State
+    sha256: str
+    """Of the file."""
+    interactions: int
+    notes: tuple[str, ...]
+    """What had to be rebuilt, and what did not come along."""
+    differences: tuple[str, ...] = ()
+    """Why the job does not replay, if it does not: another tool may have had other rules."""
+
+
+@dataclass
+class _Past:
+    """The history as it is written, and what it comes to."""
+
+    project: Project
+    archive: Archive
+    create: JsonObject
+    """What the `create` interaction says beside what it said."""
+    start: str
+    """The checkpoint that the job begins with: an empty workspace."""
+    folding: Folding
+    spec: EffectiveSpec | None = None
+    redacted: int = 0
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def entries(self) -> Iterator[JsonObject]:
+        """The interactions as the new job has them."""
+        for place, entry in enumerate(self.archive.interactions(), 1):
+            if entry.sequence != place or (place == 1) != (entry.kind is Kind.CREATE):
+                what = f"interaction {entry.sequence} ({entry.kind}) stands at place {place}"
+                fix = "a history begins with its create interaction, and leaves out none"
+                raise Damaged(what, where=str(self.archive.path), fix=fix)
+            yield self._own(entry)
+
+    def _own(self, entry: Interaction) -> JsonObject:
+        try:
+            told = dump(entry)
+        except ValueError as error:  # what pydantic says of values in values without end
+            raise Damaged(
+                f"interaction {entry.sequence} is nested too deeply", where=str(self.archive.path)
+            ) from error
+        clean: JsonObject = self._clean(told)
+        if clean != told:
+            self.redacted += 1
+            clean["request"] = {**clean["request"], "parts": []}  # they count characters that are gone
+        clean = {name: value for name, value in clean.items() if name not in _ELSEWHERE}
+        if "observed" in clean:
+            clean["observed"] = {name: value for name, value in clean["observed"].items() if name != "found"}
+        if entry.spec is not None and entry.spec.parent:
+            clean["spec"] = {**clean["spec"], "parent": None, "shares_limits": None}
+        if entry.kind is Kind.CREATE:
+            command = {name: value for name, value in clean["command"].items() if name != "source"}
+            clean |= {"command": {**command, **self.create}, "checkpoint_after": self.start}
+        return clean
+
+    def _clean(self, value: Any) -> Any:
+        """The value without secrets, in the names of members too: whoever wrote it may have put one anywhere."""
+        if isinstance(value, list):
+            return [self._clean(item) for item in value]
+        if isinstance(value, dict):
+            return {self._name(key): self._clean(item) for key, item in value.items()}
+        return self.project.redacted(value) if isinstance(value, str) else value
+
+    def _name(self, name: str) -> str:
+        """The name without secrets; there are few, and they come again and again."""
+        if name in self._names:
+            return self._names[name]
+        clean = self.project.redacted(name)
+        if len(self._names) < MOST_NAMES:
+            self._names[name] = clean
+        return clean
+
+    def look(self, complete: JsonObject) -> None:
+        """Takes an entry as it was written."""
+        entry = interaction_of(complete)
+        self.spec = entry.spec or self.spec
+        self.folding.take(entry)
+
+
+def import_history(project: Project, path: Path, *, new_id: str | None = None) -> Imported:
+    """Makes a job of the history at `path`, a file or the directory that holds it; of any shape that replays.
+
+    It gets a chain of its own and an empty workspace; the file is only read, and kept in `attachments/`
+    byte for byte, unless it holds a secret. Whole, or not there. Raises UsageError, Damaged for what is no
+    history, Refused for an id that is taken and for a job that waits for others.
+    """
+    archive = recorded_jobs.one(Path(os.path.realpath(path)))
+    if wrong := recorded_jobs.no_history(archive.path):
+        raise wrong
+    try:
+        notes = [project.redacted(line) for line in archive.notes()]
+    except Damaged as error:  # it may show what stands in the file
+        raise Damaged(project.redacted(error.message), where=error.where, fix=error.fix) from None
+    made = job_names.made(
+        project, new_id, _names(archive.path), lambda name: _make(project, archive, name, notes)
+    )
+    return replace(made, differences=tuple(_differences(project, made.job)))
+
+
+def _differences(project: Project, job: JobDir) -> Iterator[str]:
+    """Why the job does not replay, a line for each interaction and field."""
+    replayed = archive_replay.replay_archive(Archive.of(job), project.schema)
+    if replayed.error:
+        yield f"it does not replay: {replayed.error}"
+    for each in replayed.differences[:DIFFERENCES]:
+        values = f"{each.field} is {each.recorded}, today it would be {each.today}"
+        yield f"interaction {each.sequence} does not replay: {values}: {each.cause}"
+    if (more := len(replayed.differences) + replayed.more - DIFFERENCES) > 0:
+        yield f"and {more} more differences: logist job replay --job {job.id}"
+
+
+def _names(path: Path) -> Iterator[str]:
+    """Ids by the name of the file, or of its directory, the first that may be free first."""
+    name = path.parent.name if path.name == HISTORY else path.stem
+    stem = re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-") or "imported"
+    return job_names.numbered(stem, ("", *(f"-{number}" for number in range(2, MOST_NAMES + 1))))
+
+
+def _make(project: Project, archive: Archive, name: str, notes: list[str]) -> Imported:
+    if project.jobs_dir.is_relative_to(project.home):
+        project_home.ensure(project.home)
+    with JobDir.creating(project.jobs_dir, name) as job:
+        start = project.workspace(job).populate(None)
+        digest = recorded_jobs.digest(archive.path)
+        create: JsonObject = {"imported": digest, **({"notes": notes[:NOTED]} if notes else {})}
+        past = _Past(project, archive, create, start, Folding(archive.restep_targets()))
+        end = history_copy.chained(job.history_file, past.entries(), past.look)
+        archive.require_whole(end.sequence)
+        state = past.folding.state
+        if state is None or past.spec is None:
+            raise Damaged("the history is empty", where=str(archive.path))
+        _require_alone(state, archive.path)
+        newer_versions.refuse_to_move(state)
+        replace_file(job.spec_file, _asked(project, name, past.spec).encode("utf-8"))
+        if past.spec.workflow is not None:
+            specs.freeze(job, past.spec.workflow)
+        kept = not past.redacted and not _holds_secret(project, archive.path)
+        if (_kept(job, archive.path) if kept else recorded_jobs.digest(archive.path)) != digest:
+            raise Refused("the file was changed while it was read", where=str(archive.path), fix="try again")
+        job.write_state(dump_state(state, end))
+    made = project.job(name)
+    return Imported(made, state, digest, end.sequence, (*notes, *_lacking(past, kept=kept)))
+
+
+def _require_alone(state: State, path: Path) -> None:
+    if family.is_waiting(state):
+        shown = f": {', '.join(state.children[:3])}" if state.children else ""
+        message = f"it waits for jobs that are not here{shown}"
+        raise Refused(message, where=str(path), fix="'logist replay' and 'logist stats' read it as it is")
+
+
+def _asked(project: Project, name: str, spec: EffectiveSpec) -> str:
+    """The job.yaml that leads to what was asked last."""
+    told = repairs.in_short(project, repairs.as_asked(spec), spec.workflow)
+    JobSpec.model_validate(told)
+    return documents.dumped({"id": name, **told})
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with history.opened(path) as file:
+        while piece := file.read(1 << 20):
+            yield piece
+
+
+def _kept(job: JobDir, path: Path) -> str:
+    """Copies the file as it is to attachments/; the sha256 of the copy."""
+    files.ensure_directory(job.attachments)
+    target = job.attachments / (path.name if len(os.fsencode(path.name)) <= LONGEST_NAME else HISTORY)
+    files.replace_chunks(target, _pieces(path))
+    return recorded_jobs.digest(target)
+
+
+def _holds_secret(project: Project, path: Path) -> bool:
+    """Whether a secret stands anywhere in the file, be it where no interaction has it from."""
+    text = codecs.iterdecode(_pieces(path), "utf-8", "surrogateescape")
+    return any(True for _ in leaks(text, leaked_secrets.known(project)))
+
+
+def _lacking(past: _Past, *, kept: bool) -> Iterator[str]:
+    """What the new job does not have of the one that the history is of."""
+    yield "its workspace is empty: the files that the agents left are not in a history"
+    if not past.redacted and not kept:
+        yield "a secret stands in the file where no interaction has it from, and so it was not kept"
+    if past.spec and not past.spec.prompt and past.spec.workflow is None:
+        yield "it does not say what was asked: write a `prompt` into job.yaml before the next step"
+    if past.redacted:
+        yield f"secrets were taken out of {past.redacted} interactions, and so the file itself was not kept"
+    if kept and past.archive.path.name == HISTORY and segments.found(past.archive.path):
+        yield "of the files of the history only the last was kept in attachments/; the entries of all are there"

@@ -1,0 +1,235 @@
+"""Forking a job: a new one that has the same beginning, and goes its own way from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from logist import documents
+from logist.core.history import fold, newer_versions
+from logist.core.history.incremental_fold import Folding, restep_to
+from logist.core.machine import steward
+from logist.core.machine.rules import LATEST
+from logist.core.model import (
+    Actor,
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    State,
+    Status,
+    Steward,
+)
+from logist.core.text.ids import is_commit
+from logist.errors import InvalidFile, Refused, UsageError
+from logist.jobs.base import job_names, project_home, specs
+from logist.jobs.base.project import Project
+from logist.jobs.base.session import dump, dump_state, interaction_of
+from logist.store import JobDir, files, history_copy, replace_file
+from logist.workspace import forking
+
+MOST_FORKS = 10_000
+"""Names that are tried for a fork without one of its own."""
+OF_A_CHILD = ("parent", "shares_limits")
+"""Fields of a job that does a part of another: a fork does not."""
+
+
+@dataclass(frozen=True)
+class Forked:
+    """A job that was forked from another."""
+
+    job: JobDir
+    origin: str
+    at: int
+    """The last interaction that both have."""
+    state: State
+    notes: tuple[str, ...] = ()
+    """What a person should know about what it begins with."""
+
+
+@dataclass
+class _Beginning:
+    """What the entries up to the fork come to."""
+
+    state: State
+    spec: EffectiveSpec
+    last: Interaction
+    checkpoint: str | None
+    """The one that holds the workspace as the last of them left it."""
+    commits: set[str] = field(default_factory=set)
+
+
+def fork(
+    project: Project,
+    job_id: str,
+    at: int | None = None,
+    *,
+    new_id: str | None = None,
+    note: str | None = None,
+) -> Forked:
+    """Makes a job that begins with the first `at` interactions of another, all of them by default.
+
+    The other job is only read, and somebody may be at work on it. The new one has those entries byte for
+    byte, the checkpoints they name, and the workspace as the last of them left it; then one `fork` entry
+    of its own. It is whole, or not there. Raises UsageError for a number that is none of the history, or a
+    bad id, Refused for an id that is taken and where it would wait for the children of the other,
+    Damaged, InvalidFile where the other's files do not read.
+    """
+    origin = project.job(job_id)
+    beginning = _read(origin, at)
+    _require_own_way(origin.id, beginning)
+    flow = files.read_bytes(origin.workflow_file)
+    names = job_names.numbered(origin.id, (f"-fork-{number}" for number in range(1, MOST_FORKS + 1)))
+    return job_names.made(
+        project, new_id, names, lambda name: _make(project, origin, name, beginning, flow, note)
+    )
+
+
+def _read(origin: JobDir, at: int | None) -> _Beginning:
+    """The fold of the first `at` entries; read twice, one entry at a time."""
+    targets: set[int] = set()
+    count = 0
+    for entry in _first(origin, at):
+        count += 1
+        targets.update(restep_to(entry))
+    if at is not None and not 1 <= at == count:
+        raise _no_such(origin, at)
+    found: _Beginning | None = None
+    folding = Folding(targets)
+    for told in map(interaction_of, _first(origin, count)):
+        state = folding.take(told)
+        spec = told.spec or (found.spec if found else None)
+        if spec is None:
+            raise Refused("the history does not say what was asked", where=str(origin.history_file))
+        found = _Beginning(state, spec, told, state.checkpoint, found.commits if found else set())
+        found.commits |= _commits(told)
+    if found is None:
+        raise _no_such(origin, at or 0)
+    newer_versions.refuse_to_move(found.state)
+    if found.last.checkpoint_after is None:  # a decision: files may have been edited by hand before it
+        following = map(interaction_of, islice(origin.entries(), count - 1, None))
+        checkpoint = fold.find_checkpoint_before(following, found.last.sequence, found.state.checkpoint)
+        found.checkpoint = checkpoint or found.state.checkpoint
+        found.commits |= {checkpoint} if checkpoint else set()
+    return found
+
+
+def _first(origin: JobDir, at: int | None) -> Iterator[JsonObject]:
+    return islice(origin.entries(), None if at is None else max(at, 0))
+
+
+def _no_such(origin: JobDir, at: int) -> UsageError:
+    last = sum(1 for _ in origin.entries())
+    fix = f"1 to {last}; 'logist job history --job {origin.id}' shows them" if last else "it is empty"
+    return UsageError(f"no interaction {at} in {origin.id}", where="--at", fix=fix)
+
+
+def _commits(entry: Interaction) -> set[str]:
+    """The checkpoints that an entry names."""
+    named = (entry.checkpoint_before, entry.checkpoint_after, entry.observed and entry.observed.found)
+    return {commit for commit in named if commit and is_commit(commit)}
+
+
+def _require_own_way(origin: str, beginning: _Beginning) -> None:
+    """Raises Refused where the new job would wait for children of the other, which have one parent only."""
+    state, spawned = beginning.state, beginning.state.spawned
+    if not state.children:
+        return
+    shown = ", ".join(state.children[:3]) + (", ..." if len(state.children) > 3 else "")
+    message = f"after interaction {beginning.last.sequence} {origin} waits for jobs of its own: {shown}"
+    before = spawned.sequence - 1 if spawned and spawned.sequence > 1 else 1
+    fix = f"fork before they were made: --at {before}, or after their work was gathered"
+    raise Refused(message, where="--at", fix=fix)
+
+
+def _make(
+    project: Project,
+    origin: JobDir,
+    name: str,
+    beginning: _Beginning,
+    flow: bytes | None,
+    note: str | None,
+) -> Forked:
+    state, last = beginning.state, beginning.last
+    asked = _asked(origin, name)
+    note = project.redacted(note) if note else None
+    if project.jobs_dir.is_relative_to(project.home):
+        project_home.ensure(project.home)
+    with JobDir.creating(project.jobs_dir, name) as job:
+        workspace = project.workspace(job)
+        if beginning.checkpoint is None:
+            workspace.populate(None)
+        else:
+            forking.populate(workspace, origin.git_dir, beginning.commits, beginning.checkpoint)
+        replace_file(job.spec_file, asked.encode("utf-8"))
+        if flow is not None:
+            replace_file(job.workflow_file, flow)
+        end = history_copy.begin(job.history_file, _first(origin, last.sequence))
+        if end.sequence != last.sequence or end.hash != last.checksum:
+            raise Refused(f"{origin.id} was changed while it was read", fix="run the command again")
+        entry = _entry(project, origin, job, name, beginning, note)
+        done = job.append(end, [dump(entry)])
+        state = fold.apply(state, interaction_of(done.entries[0]))
+        job.write_state(dump_state(state, done.position))
+    return Forked(project.job(name), origin.id, last.sequence, state, tuple(_notes(origin, beginning, name)))
+
+
+def _asked(origin: JobDir, name: str) -> str:
+    """job.yaml of the new job: as that of the other one stands today, under its own name, and nobody's child."""
+    specs.read(origin, draft=True)
+    text = documents.text(origin.spec_file)
+    said = documents.parse(text, origin.spec_file.name).data
+    changes: dict[tuple[str, ...], object | None] = {("id",): name} if "id" in said else {}
+    changes |= {(name,): None for name in OF_A_CHILD if name in said}
+    try:
+        return documents.edited(text, origin.spec_file.name, changes) if changes else text
+    except InvalidFile:
+        own = {key: value for key, value in said.items() if key not in ("id", *OF_A_CHILD)}
+        return documents.dumped({"id": name, **own})
+
+
+def _entry(
+    project: Project,
+    origin: JobDir,
+    job: JobDir,
+    name: str,
+    beginning: _Beginning,
+    note: str | None,
+) -> Interaction:
+    """The `fork` interaction. Of a child it says anew what is asked: the new job does no part of another."""
+    state, spec, last = beginning.state, beginning.spec, beginning.last
+    command: JsonObject = {"from": origin.id, "at": last.sequence, "head": last.checksum}
+    after = steward.decide(Kind.FORK, state.place(), command, spec)
+    return Interaction(
+        sequence=last.sequence + 1,
+        timestamp=project.clock.timestamp(),
+        rules=LATEST,
+        kind=Kind.FORK,
+        actor=Actor.STEWARD,
+        state_before=state.status,
+        state_after=after.status,
+        workspace_path=str(project.jobs_dir / name / job.workspace.name),
+        step=after.step,
+        checkpoint_before=beginning.checkpoint,
+        checkpoint_after=beginning.checkpoint,
+        steward=Steward(name=project.steward, note=note),
+        command={**command, **({"note": note} if note else {})},
+        spec=spec.model_copy(update=dict.fromkeys(OF_A_CHILD)) if spec.parent else None,
+        after=after,
+    )
+
+
+def _notes(origin: JobDir, beginning: _Beginning, made: str) -> Iterator[str]:
+    """What the new job does not begin with, or begins with though nobody may expect it."""
+    state, used = beginning.state, beginning.state.usage
+    if used.current_action_count:
+        yield f"what was used up to there counts for the new job as well: 'logist job status --job {made}' shows it"
+    if beginning.spec.parent:
+        yield f"it does no part of {beginning.spec.parent} any more, which waits for {origin.id} alone"
+    if state.status is Status.SUCCESS and state.merge == "merged":
+        yield "the work up to there is merged already"
+    if (origin.inflight / "1.request").exists():
+        yield f"what an agent was asked for {origin.id} and is not recorded is not in it: its next step asks anew"
+    if beginning.checkpoint is None:
+        yield "no checkpoint was made up to there: its workspace is empty"

@@ -1,0 +1,268 @@
+"""Recorded jobs to read, wherever they lie: job directories, history files, folders of them, globs."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+from logist.core.history.incremental_fold import restep_to
+from logist.core.model import Interaction, JsonObject
+from logist.core.text import patterns
+from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageError
+from logist.jobs.archive import foreign_histories
+from logist.jobs.base.session import interaction_of
+from logist.store import IN_THE_MAKING, JobDir, history, segments
+from logist.store.entries import CLOSING, lines, read_header
+from logist.store.files import TEMPORARY
+
+Entry = TypeVar("Entry", Interaction, JsonObject)
+
+HISTORY = "jobHistory.json"
+NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""How the rules fail over a history that was written by hand, or by a defect."""
+_RESTEP = b'"kind":"restep"'
+NOT_ENTERED = frozenset({".git", "node_modules", "__pycache__"})
+"""Directories in which no jobs are looked for. What lies below a job is its own, and is not looked at either."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """One recorded history; nothing is read before it is asked for."""
+
+    name: str
+    """As a person would name it: the path below what was asked for."""
+    path: Path
+    """The history file."""
+
+    @classmethod
+    def of(cls, job: JobDir) -> Archive:
+        """The history of a job, named by its id."""
+        return cls(job.id, job.history_file)
+
+    @property
+    def job(self) -> JobDir:
+        """The directory it lies in, as a job to read."""
+        return JobDir(self.path.parent, self.path.parent.name)
+
+    @cached_property
+    def _rebuilding(self) -> foreign_histories.Rebuilding:
+        """Of a history of another shape: what its readings found out."""
+        return foreign_histories.Rebuilding(self.path)
+
+    def interactions(self) -> Iterator[Interaction]:
+        """The whole history in order, one in memory at a time. Raises Damaged at the first bad one."""
+        if foreign_histories.is_foreign(self.path):
+            yield from self._rebuilding.interactions()
+        else:
+            yield from map(interaction_of, self.entries())
+
+    def entries(self) -> Iterator[JsonObject]:
+        """The same as JSON, which is read much faster: as it lies on disk, but for what had to be rebuilt."""
+        if foreign_histories.is_foreign(self.path):
+            yield from self._rebuilding.entries()
+            return
+        if self.path.name == HISTORY:
+            yield from self.job.entries()
+            return
+        yield from history.whole(self.path)
+
+    def notes(self) -> Iterator[str]:
+        """What had to be rebuilt to read it, in words; nothing where Logist wrote it as it is."""
+        return iter(self._rebuilding.notes() if foreign_histories.is_foreign(self.path) else ())
+
+    def is_cut_off(self) -> bool:
+        """Whether something is missing at its end, be it only the closing: then there may have been more."""
+        if foreign_histories.is_foreign(self.path):
+            return False  # read whole, or not at all
+        with history.opened(self.path) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - len(CLOSING)))
+            return file.read() != CLOSING
+
+    def require_whole(self, count: int) -> None:
+        """Raises Damaged where there may have been more than `count` interactions. Beside a state.json, which knows
+        the last one, none is lost."""
+        if self.is_cut_off() and not os.path.lexists(self.job.state_file):
+            message = f"its end is cut off: there may have been more than {count} interactions"
+            raise Damaged(message, where=str(self.path), fix="restore it from a backup")
+
+    def heard(self, entries: Iterable[Entry], each: Callable[[], None]) -> Iterator[Entry]:
+        """The same entries, all of them or Damaged; `each` hears of every one."""
+        count = 0
+        for entry in entries:
+            count += 1
+            each()
+            yield entry
+        self.require_whole(count)
+
+    def restep_targets(self) -> set[int]:
+        """The interactions that a restep goes back before. Of the live file only the lines that can be one are
+        parsed, and nothing is verified: whoever reads the history whole says what is wrong with it."""
+        if foreign_histories.is_foreign(self.path):
+            return self._rebuilding.restep_targets()
+        with history.opened(self.path) as file:
+            header = read_header(file, self.path)
+            found = {to for entry in segments.before(self.path, header) for to in restep_to(entry)}
+            file.seek(header.size)
+            return found.union(to for line in lines(file) if _RESTEP in line for to in _target(line))
+
+
+def _target(line: bytes) -> Iterator[int]:
+    try:
+        entry = json.loads(line.removeprefix(b","))
+    except (ValueError, RecursionError):
+        return
+    if isinstance(entry, dict):
+        yield from restep_to(entry)
+
+
+@dataclass
+class Attempt:
+    """What kept a history from being read to its end."""
+
+    error: LogistError | None = None
+
+
+@contextmanager
+def attempt(archive: Archive, seen: Callable[[], int] = lambda: 0) -> Iterator[Attempt]:
+    """Reads one of many histories: what is wrong with it stops no other. Who asks to stop is heard.
+
+    `seen` tells how many interactions were read.
+    """
+    tried = Attempt()
+    try:
+        yield tried
+    except Stopped:
+        raise
+    except LogistError as error:
+        tried.error = no_history(archive.path) or error
+    except (OSError, RecursionError) as error:
+        tried.error = Damaged(f"it can't be read: {error}", where=str(archive.path))
+    except NONSENSE as error:
+        where = f", at interaction {seen()}" if seen() else ""
+        message = f"what it says makes no sense to the rules{where}: {error!r}"
+        tried.error = Damaged(message, where=str(archive.path), fix="was it edited by hand?")
+
+
+def no_history(path: Path) -> Damaged | None:
+    """What is wrong with a file that does not even begin as a history does; None for those that do, damaged ones too."""
+    try:
+        with history.opened(path) as file:
+            begin = file.read(1)
+        if begin in (b"", b"[", b"{") or path.name == HISTORY or foreign_histories.is_foreign(path):
+            return None
+    except (LogistError, OSError):
+        return None
+    fix = (
+        "a history is a jobHistory.json, a list of interactions, or an object that holds it as `interactions`"
+    )
+    return Damaged("this is no history", where=str(path), fix=fix)
+
+
+def digest(path: Path) -> str:
+    """sha256 of a history file as it lies; of a rotated one, of its live file."""
+    whole = hashlib.sha256()
+    with history.opened(path) as file:
+        while piece := file.read(1 << 20):
+            whole.update(piece)
+    return whole.hexdigest()
+
+
+def exit_code(errors: Iterable[LogistError]) -> int:
+    """10 if a history is damaged; else the code of the first that could not be read; 0 where all were."""
+    codes = [error.exit_code for error in errors]
+    return Damaged.exit_code if Damaged.exit_code in codes else next(iter(codes), 0)
+
+
+def one(path: Path) -> Archive:
+    """The history that is this file, or lies in this directory. Raises UsageError when there is none."""
+    file = path / HISTORY if path.is_dir() else segments.history_of(path)
+    if not file.is_file():
+        raise UsageError(f"no {HISTORY} in {path}", fix=f"name a job directory or its {HISTORY}")
+    return Archive(str(path), file.absolute())
+
+
+def find(paths: Iterable[str]) -> Iterator[Archive]:
+    """The histories that `paths` name, each once, in the order of the paths and then of the names.
+
+    Raises UsageError for a path that names none.
+    """
+    seen: set[str] = set()
+    for path in paths:
+        found = False
+        for name in _named(path):
+            for archive in _below(name):
+                found = True
+                key = os.path.realpath(archive.path)
+                if key not in seen:
+                    seen.add(key)
+                    yield archive
+        if not found:
+            fix = "name a job directory, its jobHistory.json, or a folder that holds such"
+            raise UsageError(f"no history at {path}", where="PATH", fix=fix)
+
+
+def _named(path: str) -> list[str]:
+    if os.path.lexists(path):
+        return [path]
+    if "**" in path.split(os.sep):
+        return sorted(_anywhere(path))
+    return sorted(glob.glob(path, include_hidden=True))
+
+
+def _anywhere(pattern: str) -> Iterator[str]:
+    """What a pattern with `**` matches outside of jobs; no link is followed, for one may lead to itself."""
+    parts = pattern.split(os.sep)
+    fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    base = os.sep.join(parts[:fixed]) or (os.sep if fixed else os.curdir)
+    wanted = patterns.excluding(["/" + "/".join(parts[fixed:])])
+    for folder, folders, files in os.walk(base, onerror=_not_listed):
+        _enter(folders, files)
+        for name in (*folders, *files):
+            path = os.path.join(folder, name)
+            if wanted.verdict(os.path.relpath(path, base), directory=name in folders):
+                yield os.path.normpath(path)
+
+
+def _below(name: str) -> Iterator[Archive]:
+    if not os.path.isdir(name):
+        name = str(segments.history_of(Path(name)))
+        if os.path.isfile(name):
+            yield _archive(name, name)
+        return
+    for folder, folders, files in os.walk(name, onerror=_not_listed):
+        if HISTORY in files:
+            yield _archive(folder, os.path.join(folder, HISTORY))
+        _enter(folders, files)
+        for each in folders:
+            linked = os.path.join(folder, each, HISTORY)
+            if os.path.islink(os.path.dirname(linked)) and os.path.isfile(linked):
+                yield _archive(os.path.dirname(linked), linked)
+
+
+def _archive(name: str, file: str) -> Archive:
+    """A person or a build may link to a history: it is read where it lies."""
+    return Archive(name, Path(os.path.realpath(file)))
+
+
+def _enter(folders: list[str], files: list[str]) -> None:
+    """Leaves the directories that are looked into, in order; below a job there are none."""
+    folders[:] = [] if HISTORY in files else sorted(each for each in folders if _is_entered(each))
+
+
+def _is_entered(name: str) -> bool:
+    is_left = name.startswith(".") and name.endswith(TEMPORARY)  # of an export that was killed
+    return name not in NOT_ENTERED and not name.startswith(IN_THE_MAKING) and not is_left
+
+
+def _not_listed(error: OSError) -> NoReturn:
+    """A folder that can't be listed may hold histories: to pass it over would be to say that there are none."""
+    fix = "check who owns it, and its permissions"
+    raise StorageError(f"can't list it: {error.strerror}", where=str(error.filename), fix=fix) from error

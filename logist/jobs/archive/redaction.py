@@ -1,0 +1,168 @@
+"""What leaves a project: interactions without what is private, and checked for what must not be there.
+
+A history is read twice: `survey` finds what is private in it, `cleaned` takes that out of one interaction after the
+other. Fixtures and data sets are both made so, and are refused for the same reasons.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from logist.core import share
+from logist.core.history.runs import is_fork
+from logist.core.model import JsonObject
+from logist.core.share import Private, Replacing
+from logist.errors import Damaged, Refused, ReplayDiffers
+from logist.jobs.archive.job_fixture import transition
+from logist.jobs.base.project import Project
+from logist.jobs.doctor import leaked_secrets
+from logist.store import files
+
+JOB_DIR = "${JOB_DIR}"
+"""Stands for the directory of the job."""
+ROUNDS = 3
+"""How often an interaction is looked through: what was taken out may have stood between the parts of a secret."""
+TOLD = 10
+"""Places of secrets that are named one by one."""
+SAME = ("status", "actions", "finish", "redactions")
+"""Of a response: what has to be as it was, to the letter."""
+
+
+@dataclass
+class Survey:
+    """What a first reading tells of a history."""
+
+    count: int = 0
+    head: str = ""
+    forked: int = 0
+    """The last interaction that made this job a fork: those before it are another job's. 0: there is none."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Directories the job lay in."""
+    named: set[str] = field(default_factory=set)
+    """Hashes of entries that other entries name."""
+
+
+@dataclass
+class Leaks:
+    """Where secrets were found in what would be written, in words; nothing of the secrets themselves."""
+
+    told: list[str] = field(default_factory=list)
+    more: int = 0
+
+    def keep(self, leak: str) -> None:
+        """Takes one more."""
+        if len(self.told) < TOLD:
+            self.told.append(leak)
+        else:
+            self.more += 1
+
+    def require_none(self, fix: str) -> None:
+        """Refused if there are any; where they are is told."""
+        if not self.told:
+            return
+        more = f", and {self.more} more places" if self.more else ""
+        error = Refused(
+            f"a secret is in what would be written: {self.told[0]}{more}; nothing was written", fix=fix
+        )
+        error.details = tuple(Refused(f"also in {leak}") for leak in self.told[1:])
+        raise error
+
+
+def private_values(project: Project) -> Private:
+    """Who and what a redacted result must not name, as far as the machine and the config tell."""
+    patterns = [re.compile(pattern) for pattern in project.settings.redact.patterns]
+    private = Private(leaked_secrets.known(project), patterns, [os.uname().nodename])
+    private.user(project.steward)
+    private.text(project.environment.child().get("HOME", ""))  # its owner may act under another name
+    return private
+
+
+def survey(name: str, history: Path, entries: Iterable[JsonObject], private: Private | None) -> Survey:
+    """The first reading of the job `name`; `private` gets what is in it. Damaged for a history that does not verify
+    or is empty."""
+    found = Survey()
+    if private is not None:
+        private.line(name)
+    for place in (str(history.parent), os.path.realpath(history.parent)):
+        found.places[place] = JOB_DIR
+    for entry in entries:
+        found.count, found.head = entry["sequence"], entry.get("checksum") or ""
+        if is_fork(entry):
+            found.forked = found.count
+        lay, exchange = entry.get("workspace_path"), entry.get("exchange")
+        if isinstance(lay, str) and lay.endswith("/workspace") and lay.count("/") > 2:
+            found.places[lay.removesuffix("/workspace")] = JOB_DIR
+        if isinstance(exchange, str):
+            found.named.add(exchange)
+        if private is not None:
+            _look(entry, private)
+    if not found.count:
+        raise Damaged("the history is empty", where=str(history), fix="restore it from a backup")
+    return found
+
+
+def _look(entry: JsonObject, private: Private) -> None:
+    private.line(files.dump_json(entry).decode())
+    for each in share.texts(entry):
+        private.text(each.text)
+    steward = entry.get("steward")
+    if isinstance(steward, dict) and isinstance(steward.get("name"), str):
+        private.user(steward["name"])
+
+
+def cleaned(
+    entry: JsonObject,
+    replacing: Replacing,
+    secrets: dict[str, str],
+    hashes: dict[str, str],
+    written: Callable[[JsonObject], tuple[JsonObject, bytes]],
+) -> tuple[JsonObject, bytes, list[str]]:
+    """An interaction, or a part of one, as it is shared; its line, which `written` makes; where secrets still are."""
+    made = share.changed(entry, replacing, hashes)
+    for _ in range(ROUNDS if replacing.redacts else 1):
+        complete, line = written(made)
+        leaks = list(_leaks(complete, line, replacing, secrets))
+        if not leaks:
+            break
+        made = share.changed(made, replacing, {})
+    _require_same(entry, complete)
+    return complete, line, [f"interaction {entry['sequence']}, {leak}" for leak in leaks]
+
+
+def cleaned_name(name: str, replacing: Replacing, secrets: dict[str, str]) -> tuple[str, list[str]]:
+    """The id of a job as it is shared, and the secrets that are still in it."""
+    replacing.look(name)
+    shared = replacing.text(name)
+    found = _leaks({"job": shared}, shared.encode(), replacing, secrets)
+    return shared, [f"the id of the job: {leak.partition(': ')[2]}" for leak in found]
+
+
+def _leaks(entry: JsonObject, line: bytes, replacing: Replacing, secrets: dict[str, str]) -> Iterator[str]:
+    for place, kind in share.leaks(entry, line.decode(), secrets):
+        yield f"{place}: {kind}"
+    for place in share.unmatched(entry, replacing):
+        yield f"{place}: what redact.patterns finds"
+
+
+def _require_same(entry: JsonObject, made: JsonObject) -> None:
+    """ReplayDiffers unless the job moves as it did, and the answer was the same in all that decides."""
+    number = entry["sequence"]
+    why = "a secret or a name is a word of the history's own"
+    if transition(entry) != transition(made):
+        raise differs(number, "the state", why)
+    was, now = entry.get("response") or {}, made.get("response") or {}
+    for name in SAME:
+        if was.get(name) != now.get(name):
+            raise differs(number, f"response.{name}", why)
+    if len(was.get("evidence_files") or ()) != len(now.get("evidence_files") or ()):
+        raise differs(number, "response.evidence_files", "two names became one")
+
+
+def differs(number: int, where: str, why: str) -> ReplayDiffers:
+    """The error for an interaction that would not be shared as it was."""
+    message = f"interaction {number}: {where} would not be what it was; nothing was written ({why})"
+    return ReplayDiffers(message, fix="export it without --redact, or change redact.patterns")

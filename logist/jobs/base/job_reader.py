@@ -1,0 +1,251 @@
+"""Reading a job: its history, and whether its files verify. Nothing here writes or locks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from logist.core.history import newer_versions
+from logist.core.history.incremental_fold import Folding, restep_to
+from logist.core.model import Change, Interaction, JsonObject, State
+from logist.core.text.ids import is_commit
+from logist.errors import Damaged, InvalidFile, LogistError, UsageError
+from logist.jobs.base import specs, truncation
+from logist.jobs.base.project import Project
+from logist.jobs.base.session import STORED_ONLY, dump_state, interaction_of
+from logist.jobs.base.truncation import Forks, History
+from logist.store import JobDir, Position, Problem
+from logist.store.verification import Proof
+from logist.workspace.checkpoint import packs
+
+SHOWN = 5
+"""Checkpoints that are named one by one when they are missing."""
+EDITS = 1000
+"""Changes of the workspace that are listed."""
+MADE_ANEW = "the next change makes it anew"
+READINGS = 3
+"""How often a job is read at which a command is at work."""
+AT_ONCE = 10_000
+"""Checkpoints that are looked for in one reading of the pack indexes; so many are in memory."""
+
+
+def interactions(job: JobDir) -> Iterator[Interaction]:
+    """The whole history, checked line by line. Raises Damaged at the first bad entry."""
+    return (interaction_of(entry) for entry in job.entries())
+
+
+def interaction(job: JobDir, sequence: int) -> Interaction:
+    """One entry; UsageError when there is none with this number."""
+    for entry in interactions(job):
+        if entry.sequence == sequence:
+            return entry
+    fix = f"'logist job history --job {job.id}' shows them"
+    raise UsageError(f"no interaction {sequence} in {job.id}", fix=fix)
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What differs between the last checkpoint that the history names and the workspace: a person may edit files."""
+
+    checkpoint: str
+    changes: tuple[Change, ...]
+    """Sorted by path, without caches; of many the first."""
+    omitted: int = 0
+    """How many more there are."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What is wrong with a job's files, and what is only worth knowing."""
+
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+    proof: Proof = field(default=Proof(), compare=False)
+    """How far the history is proven; not part of the verdict."""
+    edits: Edits | None = field(default=None, compare=False)
+    """Not part of the verdict either; None where the workspace was not compared: something is wrong, or a command is at work on the job."""
+
+
+def verify(project: Project, job: JobDir, *, forks: Forks | None = None, read_all: bool = False) -> Verified:
+    """All that is wrong with a job's files; reads the history once or twice, an entry at a time.
+
+    Hash chain, numbering and files; that the fold of the history gives state.json; that git has the checkpoints that
+    the history names; that nothing knows of more interactions (see truncation); what was edited in the workspace.
+    Each only where all before is well. `read_all`: every file of the workspace is read, also where its times say that
+    it is unchanged. `forks`: those of the project, for who verifies many jobs.
+    """
+    for _ in range(READINGS):
+        before = _stamp(job)
+        found = _verify(project, job, forks or Forks(project.jobs_dir), read_all=read_all)
+        if not found.problems or _stamp(job) == before:
+            break  # else a command has recorded something meanwhile, which other files knew of sooner
+    return found
+
+
+def _stamp(job: JobDir) -> tuple[int, ...] | None:
+    """What changes whenever something is appended to the history."""
+    try:
+        status = os.lstat(job.history_file)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _verify(project: Project, job: JobDir, forks: Forks, *, read_all: bool) -> Verified:
+    seen = _Seen(project.workspace(job).git.git_dir)
+    proof = job.examine(seen.look)
+    notes = list(_spec_notes(job))
+    if proof.problems:
+        return Verified(proof.problems, tuple(notes), proof)
+    state, differing = _compare_state(job, proof.position, seen.targets, notes)
+    problems = (*differing, *seen.lost_checkpoints())
+    if problems or state is None or proof.position is None:
+        return Verified(problems, tuple(notes), proof)
+    history = History(state, str(proof.position.hash), seen.children)
+    edits = None
+    try:
+        problems = tuple(truncation.find_signs(project, job, history, forks))
+        if problems:
+            notes = [note for note in notes if not note.endswith(MADE_ANEW)]
+        edits = _compare_workspace(project, job, state, notes, read_all=read_all)
+    except LogistError as error:
+        problems = (*problems, Problem(error.message))
+    return Verified(problems, tuple(notes), proof, edits)
+
+
+def _compare_workspace(
+    project: Project, job: JobDir, state: State, notes: list[str], *, read_all: bool
+) -> Edits | None:
+    """What was changed since the last checkpoint. Raises Damaged, StorageError where that, or the workspace, is lost."""
+    if state.checkpoint is None:
+        return None
+    if not truncation.has_git(project, job):
+        notes.append("the workspace and its checkpoints were not looked at: git is not installed")
+        return None
+    holder = job.holder()
+    if holder is not None:
+        notes.append(f"the workspace was not compared with the last checkpoint: {holder} is at work on it")
+        return None
+    if os.path.lexists(job.inflight) or os.path.lexists(job.restoring):
+        notes.append(
+            "the workspace may hold changes of a command that was killed; the next step settles that"
+        )
+    changes, omitted = project.workspace(job).edits(state.checkpoint, EDITS, read_all=read_all)
+    shown = (change.model_copy(update={"path": project.redacted(change.path)}) for change in changes)
+    return Edits(state.checkpoint, tuple(shown), omitted)
+
+
+class _Seen:
+    """What the first reading of a history is to remember."""
+
+    def __init__(self, git_dir: Path) -> None:
+        self.targets: set[int] = set()
+        """Interactions that a restep went back before."""
+        self.children: set[str] = set()
+        """Jobs that were made for this one."""
+        self._git_dir = git_dir
+        self._named: dict[str, int] = {}
+        self._lost: dict[str, int] = {}
+
+    def look(self, entry: JsonObject) -> None:
+        """Takes the next entry."""
+        self.targets.update(restep_to(entry))
+        self.children.update(truncation.children_of(entry))
+        observed = entry.get("observed")
+        found = observed.get("found") if isinstance(observed, dict) else None
+        for commit in (entry.get("checkpoint_before"), entry.get("checkpoint_after"), found):
+            if isinstance(commit, str) and is_commit(commit):
+                self._named.setdefault(commit, entry["sequence"])
+        if len(self._named) >= AT_ONCE:
+            self._find()
+
+    def lost_checkpoints(self) -> tuple[Problem, ...]:
+        """The commits that entries name and that git does not have, each with the first that names it."""
+        self._find()
+        first = sorted((number, commit) for commit, number in self._lost.items())[:SHOWN]
+        lost = [Problem(f"its checkpoint {commit} is not in git", number) for number, commit in first]
+        more = len(self._lost) - len(first)
+        return (*lost, *([Problem(f"{more} more checkpoints are not in git")] if more else []))
+
+    def _find(self) -> None:
+        for commit in packs.lacking(self._git_dir, set(self._named)):
+            self._lost.setdefault(commit, self._named[commit])
+        self._named.clear()
+
+
+def _compare_state(
+    job: JobDir, end: Position | None, targets: set[int], notes: list[str]
+) -> tuple[State | None, list[Problem]]:
+    """The state that the history gives, and where state.json, which verifies, differs from it.
+
+    Where it need not be the same, that is noted.
+    """
+    newer_ones: list[str] = []
+    try:
+        state = folded(interactions(job), targets, newer_ones)
+        recorded = job.read_state()
+    except Damaged as error:
+        return None, [Problem(error.message)]
+    notes += newer_ones[:SHOWN]
+    if state is None or end is None:
+        return None, [Problem("the history is empty")]
+    if recorded is None or recorded.get("head") != _head(end):
+        what = "missing" if recorded is None else "behind the history"
+        notes.append(f"state.json is {what}; {MADE_ANEW}")
+    elif newer_ones or newer_versions.is_newer(recorded):
+        notes.append("state.json was not compared with the history: a newer Logist wrote it")
+    else:
+        return state, list(_differences(recorded, dump_state(state, end)))
+    return state, []
+
+
+def _head(end: Position) -> JsonObject:
+    return {"sequence": end.sequence, "hash": end.hash, "offset": end.offset}
+
+
+def _differences(recorded: JsonObject, expected: JsonObject) -> Iterator[Problem]:
+    completed = complete(recorded)
+    for name, value in expected.items():
+        if not newer_versions.holds(completed.get(name), value):
+            yield Problem(f"state.json: {name} is {_short(recorded.get(name))}, not {_short(value)}")
+
+
+def complete(recorded: JsonObject) -> JsonObject:
+    """A state.json with the fields that came to Logist after it was written: each stands at its default."""
+    own = {name: value for name, value in recorded.items() if name not in STORED_ONLY}
+    try:
+        return recorded | State.model_validate(own).model_dump(mode="json", exclude={"head"})
+    except ValidationError:  # the values are compared as they are, and some will differ
+        return recorded
+
+
+def folded(entries: Iterable[Interaction], targets: set[int], warned: list[str]) -> State | None:
+    """fold.fold with one interaction in memory, and the states that a restep went back to.
+
+    `warned` gets what a newer Logist wrote.
+    """
+    folding = Folding(targets)
+    for entry in entries:
+        warned += newer_versions.warnings([entry])
+        folding.take(entry)
+    return folding.state
+
+
+def _spec_notes(job: JobDir) -> Iterator[str]:
+    """Why job.yaml can't be used. A person may edit it, and the history has what was asked: no damage."""
+    said: list[str] = []
+    try:
+        specs.read(job, draft=True, say=said.append)
+    except InvalidFile as error:
+        said.append(error.message)
+    yield from (f"job.yaml: {each}" for each in said)
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return text if len(text) <= 80 else text[:77] + "..."

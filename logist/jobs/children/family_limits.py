@@ -1,0 +1,141 @@
+"""Calls of jobs that share limits: each reserves what it may cost at worst before anything is sent.
+
+One lock covers all jobs that share a limit, and the request on disk is the reservation. If only calls that are out
+are in the way, the job waits for them. If the limit is used up, the job whose limit it is halts, and with it all
+jobs that share it.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from logist.agents.courier import shared_limits
+from logist.core.machine import limits, steward
+from logist.core.machine.limits import Halt
+from logist.core.model import (
+    Actor,
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    State,
+    Status,
+)
+from logist.core.money import totals
+from logist.core.prompt.prompt import Given
+from logist.core.step.step import StepPlan
+from logist.errors import Busy, Stopped
+from logist.jobs.base import family
+from logist.jobs.base.session import Session, changing
+from logist.jobs.children import gather
+from logist.jobs.turn import agent_calls, next_request, unfinished_turns
+from logist.jobs.turn.next_request import Turn
+from logist.jobs.turn.unfinished_turns import Kept
+from logist.workspace import Workspace
+
+LOOK_SECONDS = 0.2
+"""How often who waits for calls of other jobs looks whether there is room."""
+HALT_SECONDS = 10.0
+"""How long a command that is at work on the job above is waited for."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A call that fits into all limits, and what has been done for it."""
+
+    spec: EffectiveSpec
+    plan: StepPlan
+    envelope: JsonObject
+    kept: Kept | None
+    """The turns to go on from; a courier reserves for each of those that follow, and the run is reserved before."""
+    begun: bool
+    """Its request is on disk: what it may cost is reserved."""
+
+
+def prepare(
+    session: Session, turn: Turn, workspace: Workspace, checkpoint: str, setup: JsonObject
+) -> Prepared | Halt:
+    """The next call, with its worst case reserved where other jobs share a limit; or the limit in its way.
+
+    Waits for calls of other jobs that are out. Raises Busy if only a call is in the way whose outcome is not
+    recorded yet. `setup` is what is to be recorded of the setup of the workspace.
+    """
+    given = next_request.gathered(session, turn, workspace)
+    has_said_so = False
+    while True:
+        prepared = _prepared(session, turn, given, checkpoint, setup)
+        if isinstance(prepared, Prepared) or not (prepared.calls_out or prepared.unsettled):
+            return prepared
+        if prepared.unsettled:
+            message = f"{prepared.job} has a job whose last call is not recorded yet ({prepared.reason})"
+            raise Busy(message, fix="'logist run' records it")
+        if not has_said_so:
+            session.project.say(f"waiting for calls of other jobs of {prepared.job} ({prepared.reason})")
+            has_said_so = True
+        _wait(session, turn.spec, prepared)
+
+
+def _prepared(
+    session: Session, turn: Turn, given: Given, checkpoint: str, setup: JsonObject
+) -> Prepared | Halt:
+    project, spec = session.project, turn.spec
+    above, job_id = spec.limits_above, session.job.id
+    with shared_limits.reserving(project.jobs_dir, job_id, above, lambda: _stop(session)) as shared:
+        # A setup, or the wait for other calls, may have taken long: by now nobody may want this one.
+        family.require_wanted(project, session.state, job_id)
+        plan = next_request.plan(session, turn, given, shared, setup)
+        if isinstance(plan, Halt):
+            return plan
+        envelope = agent_calls.envelope(session, spec, plan, checkpoint, shared)
+        kept = None if project.script is not None else unfinished_turns.kept(session, spec, plan, checkpoint)
+        if begun := bool(shared):
+            _stop(session)
+            session.job.begin_exchange(1, envelope)
+    return Prepared(spec, plan, envelope, kept, begun)
+
+
+def _wait(session: Session, spec: EffectiveSpec, halt: Halt) -> None:
+    """Until calls that were out have left room, or what is in the way is something else."""
+    project, job_id = session.project, session.job.id
+    now: Halt | None = halt
+    while now is not None and now.calls_out:
+        _stop(session)
+        threading.Event().wait(LOOK_SECONDS)
+        shared = shared_limits.shared_by(project.jobs_dir, job_id, spec.limits_above)
+        now = limits.halted_above(shared, halt.needed, halt.runs)
+
+
+def _stop(session: Session) -> None:
+    if session.project.stopping():
+        raise Stopped("stopped before anything was sent", exit_code=session.project.stopping())
+
+
+def halt_above(session: Session, halt: Halt) -> State | None:
+    """Halts the job whose limit is used up, and books what its jobs have used; None where there is room again.
+
+    Raises SetAside or Unwanted if it does not wait for this job any more, Busy if another command holds it.
+    """
+    project = session.project
+    with changing(project, halt.job, "job step", wait=HALT_SECONDS) as above:
+        if above.state.status is Status.WAITING:
+            spec, changed = above.changed_spec()
+            used = gather.used_since(above)
+            entry = _halting(above, spec, halt, used)
+            if entries := [*changed, *([entry] if entry else [])]:
+                above.record(*entries)
+            return above.state if entry else None
+    family.require_wanted(project, session.state, session.job.id)
+    return None
+
+
+def _halting(above: Session, spec: EffectiveSpec, halt: Halt, used: gather.Used) -> Interaction | None:
+    """The interaction that halts a job because of what its jobs have used; None where no limit of it is reached."""
+    usage = totals.total([above.state.usage, used.totals])
+    reached = limits.halted(spec, usage, halt.needed, halt.runs)
+    if reached is None:
+        return None
+    command = {**reached.recorded(), **used.command}
+    after = steward.decide(Kind.HALT, above.state.place(), command, spec)
+    reason = f"{reached.reason}; this counts all its jobs"
+    return above.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=reason, command=command, usage=used.usage)

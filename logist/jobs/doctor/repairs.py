@@ -1,0 +1,316 @@
+"""What `doctor --fix` does: only what is safe, under the job's lock, and with a backup of all it touches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from logist import documents
+from logist.config.environment import IGNORED
+from logist.core.history import newer_versions
+from logist.core.history.incremental_fold import restep_to
+from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Limits, Workflow
+from logist.errors import Busy, Damaged, LogistError, Refused
+from logist.jobs.base import job_reader, specs, truncation
+from logist.jobs.base.project import Project
+from logist.jobs.base.session import dump_state, interaction_of
+from logist.jobs.base.truncation import Forks, History
+from logist.jobs.doctor import job_health
+from logist.jobs.doctor.backup import Backup
+from logist.jobs.doctor.file_layout import check_name
+from logist.jobs.doctor.finding import DONE, FIX, Cure, Finding, Remedy, warning
+from logist.store import JobDir, files, history, lock, verification
+
+ROUNDS = 4
+"""Looks at a job: repairing one thing may show the next."""
+
+
+class Fixed(NamedTuple):
+    """One thing that was repaired."""
+
+    check: str
+    message: str
+
+
+class Mended(NamedTuple):
+    """What a run did, and what it could not do."""
+
+    fixed: list[Fixed]
+    left: list[Finding]
+
+
+def mend_job(
+    project: Project, job: JobDir, backup: Backup, *, deep: bool, forks: Forks | None = None
+) -> Mended:
+    """Repairs what of a job can be repaired safely; nothing at all while another process is at work on it."""
+    done = Mended([], [])
+    curable = [found for found in job_health.look(project, job, deep=deep, forks=forks) if found.remedy]
+    if not curable:
+        return done
+    try:
+        with _locked(project, job):
+            # Locking it has repaired this one: who holds the lock has signed the file.
+            signed = [found for found in curable if found.remedy and found.remedy.cure is Cure.SIGN]
+            done.fixed.extend(Fixed(found.check, f"{found.message}: {DONE[Cure.SIGN]}") for found in signed)
+            _mend_in_rounds(project, job, backup, done, deep=deep)
+    except Busy as error:
+        done.left.append(
+            warning(check_name(job), f"not repaired: {error.message}", f"when it is done: {FIX}")
+        )
+    except LogistError as error:
+        done.left.append(_not_mended(check_name(job), error))
+    return done
+
+
+def mend_place(project: Project, findings: Iterable[Finding], backup: Backup) -> Mended:
+    """Repairs what lies beside the jobs. There is no lock for that: each cure is safe without one."""
+    done = Mended([], [])
+    for found in findings:
+        if found.remedy:
+            _apply(done, found, lambda remedy: _CURES[remedy.cure](project, None, remedy, backup))
+    return done
+
+
+@contextmanager
+def _locked(project: Project, job: JobDir) -> Iterator[None]:
+    """The job's lock, without what JobDir.lock sweeps away: that is to be kept."""
+    held = lock.acquire(job.path, command="logist doctor --fix", since=project.clock.timestamp())
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def _mend_in_rounds(project: Project, job: JobDir, backup: Backup, done: Mended, *, deep: bool) -> None:
+    tried: set[Remedy] = set()
+    for _ in range(ROUNDS):
+        found = job_health.look(project, job, deep=deep, held=True)
+        todo = [each for each in found if each.remedy and each.remedy not in tried]
+        if not todo:
+            return
+        for each in todo:
+            assert each.remedy
+            tried.add(each.remedy)
+            _apply(done, each, lambda remedy: _CURES[remedy.cure](project, job, remedy, backup))
+
+
+def _apply(done: Mended, found: Finding, cure: Callable[[Remedy], None]) -> None:
+    assert found.remedy
+    try:
+        cure(found.remedy)
+    except (LogistError, OSError) as error:
+        done.left.append(_not_mended(found.check, error, f"{found.message}: "))
+    else:
+        done.fixed.append(Fixed(found.check, f"{found.message}: {DONE[found.remedy.cure]}"))
+
+
+def _not_mended(check: str, error: LogistError | OSError, what: str = "") -> Finding:
+    if isinstance(error, LogistError):
+        return warning(check, f"{what}not repaired: {error.message}", error.fix)
+    return warning(check, f"{what}not repaired: {error.strerror} ({error.filename})", None)
+
+
+def _take_away(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    for path in filter(os.path.lexists, remedy.paths):
+        backup.take(path)
+
+
+def _take_abandoned(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    """A job whose maker was killed. Who makes one holds its lock, and one that is moved away can't appear."""
+    for path in remedy.paths:
+        with lock.claimed(path) as is_abandoned:
+            if not is_abandoned:
+                raise Busy("a command is at work on it", where=str(path), fix=FIX)
+            backup.take(path)
+
+
+def _narrow(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    for path in remedy.paths:
+        with files.storage(path):
+            fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                backup.note(f"mode of {path} was {os.fstat(fd).st_mode & 0o7777:04o}")
+                os.chmod(f"/proc/self/fd/{fd}", 0o700 if path.is_dir() else 0o600)
+            finally:
+                os.close(fd)
+
+
+def _make(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    for path in remedy.paths:
+        backup.note(f"making the directory {path}")
+        files.ensure_directory(path)
+
+
+def _cut(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    """The end of a history made whole: an append of nothing, which keeps what it cuts in logs/."""
+    assert job
+    backup.copy(job.history_file)
+    loaded = job.load()
+    job.append(loaded.position, [], loaded.torn)
+
+
+def _rebuild(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    """state.json from a history that verifies whole; Damaged where it does not, or may have lost its end."""
+    assert job
+    targets: set[int] = set()
+    children: set[str] = set()
+
+    def look(entry: JsonObject) -> None:
+        targets.update(restep_to(entry))
+        children.update(truncation.children_of(entry))
+
+    found = verification.examine(job.history_file, look)
+    if found.faults or found.position is None:
+        fix = f"logist job verify --job {job.id}"
+        raise Damaged("state.json is left as it is, for the history does not verify", fix=fix)
+    _refuse_to_forget(job, found.position.sequence)
+    warned: list[str] = []
+    state = job_reader.folded(_history(job), targets, warned)
+    if state is None or warned:
+        raise Refused(
+            "state.json is left as it is, for a newer Logist wrote the history", fix=newer_versions.FIX
+        )
+    _require_whole(project, job, History(state, str(found.position.hash), children))
+    if job.state_file.is_file() and not job.state_file.is_symlink():
+        backup.copy(job.state_file)
+    elif os.path.lexists(job.state_file):
+        backup.take(job.state_file)
+    else:
+        backup.note(f"making {job.state_file} again")
+    job.write_state(dump_state(state, found.position))
+
+
+def _refuse_to_forget(job: JobDir, last: int) -> None:
+    """Raises for a state that knows more than the history: what is missing there would be forgotten."""
+    if job.state_file.is_symlink() or not job.state_file.is_file():
+        return
+    try:
+        recorded = job.read_state() or {}
+    except Damaged:
+        return
+    if newer_versions.is_newer(recorded):
+        raise Refused("state.json is left as it is, for a newer Logist wrote it", fix=newer_versions.FIX)
+    head = recorded.get("head")
+    seen = head.get("sequence") if isinstance(head, dict) else None
+    if isinstance(seen, int) and seen > last:
+        message = f"state.json has seen interaction {seen}, and the history ends with {last}"
+        raise Damaged(message, fix="put jobHistory.json back from a backup")
+
+
+def _require_whole(project: Project, job: JobDir, history: History) -> None:
+    """Raises Damaged for a history without its end: a state made from it would vouch for what is left."""
+    for sign in truncation.find_signs(project, job, history, Forks(project.jobs_dir)):
+        raise Damaged(sign.message, fix="put jobHistory.json back from a backup")
+
+
+def _history(job: JobDir) -> Iterator[Interaction]:
+    """Every entry, whatever state.json is."""
+    yield from map(interaction_of, history.whole(job.history_file))
+
+
+def _respell(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    """job.yaml as the history has it; its comments are lost."""
+    assert job
+    recorded: EffectiveSpec | None = None
+    for entry in _history(job):
+        recorded = entry.spec or recorded
+    if recorded is None:
+        raise Damaged("the history does not say what was asked", fix="write job.yaml again")
+    told = in_short(project, as_asked(recorded), recorded.workflow)
+    backup.note(f"making {job.spec_file} again")
+    files.replace_file(job.spec_file, documents.dumped({"id": job.id, **told}).encode("utf-8"))
+    specs.read(job, draft=True)
+
+
+def _freeze(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    """The workflow as the history has it."""
+    assert job
+    flow = next((entry.spec.workflow for entry in _history(job) if entry.spec and entry.spec.workflow), None)
+    if flow is None:
+        raise Damaged("the history has no workflow", fix=f"move {job.workflow_file} away")
+    if os.path.lexists(job.workflow_file):
+        backup.take(job.workflow_file)
+    backup.note(f"making {job.workflow_file} again")
+    specs.freeze(job, flow)
+
+
+def in_short(project: Project, told: JsonObject, flow: Workflow | None) -> JsonObject:
+    """The same spec without what its defaults say as well."""
+    wanted = specs.effective(project, JobSpec.model_validate(told), flow)
+    for key in (key for key in list(told) if key != "workflow"):  # it is what is asked, and no default
+        less = {other: value for other, value in told.items() if other != key}
+        if specs.effective(project, JobSpec.model_validate(less), flow) == wanted:
+            told = less
+    return told
+
+
+def as_asked(spec: EffectiveSpec) -> JsonObject:
+    """The job.yaml that leads to this spec again."""
+    asked = JobSpec.model_validate(
+        {
+            "title": spec.title,
+            "prompt": spec.prompt or None,
+            "description": spec.description,
+            "acceptance_criteria": list(spec.acceptance_criteria) or None,
+            "task_type": spec.task_type,
+            "tags": list(spec.tags),
+            "files": list(spec.files),
+            "review": spec.review,
+            "approval": Approval(spec.approval),
+            "limits": _own_limits(spec),
+            "rank": spec.rank,
+            "role": spec.doer if spec.doer_source == "job" else None,
+            "review_role": spec.reviewer if spec.reviewer_source == "job" else None,
+            "workflow": spec.workflow.name if spec.workflow else None,
+            "input": spec.input,
+            "parent": spec.parent,
+            "review_mode": spec.review_mode or "normal",
+            "auto_merge": bool(spec.auto_merge),
+            "shares_limits": spec.shares_limits,
+        }
+    )
+    return asked.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+
+
+def _own_limits(spec: EffectiveSpec) -> JsonObject:
+    """The limits that a job.yaml sets. A child that shares its parent's has none but those of an item of its step."""
+    if not spec.shares_limits:
+        return spec.limits.model_dump(include=set(Limits.model_fields))
+    steps = spec.workflow.steps if spec.workflow else ()
+    own = steps[0].item_limits if len(steps) == 1 else None
+    return own.model_dump(include=set(Limits.model_fields), exclude_none=True) if own else {}
+
+
+def _refill(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    """A workspace that is gone, as the last checkpoint holds it: there is nothing it could overwrite."""
+    assert job
+    state = job.load().state or {}
+    checkpoint = state.get("checkpoint")
+    if not isinstance(checkpoint, str):
+        raise Damaged("no checkpoint to fill the workspace from", fix="logist doctor --fix")
+    backup.note(f"making {job.workspace} again from {checkpoint}")
+    project.workspace(job).restore(checkpoint)
+
+
+def _ignore(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+    for path in remedy.paths:
+        backup.note(f"making {path}")
+        files.replace_file(path, IGNORED.encode(), 0o644)
+
+
+_Cure = Callable[[Project, JobDir | None, Remedy, Backup], None]
+
+_CURES: dict[Cure, _Cure] = {
+    Cure.TAKE_AWAY: _take_away,
+    Cure.ABANDONED: _take_abandoned,
+    Cure.NARROW: _narrow,
+    Cure.MAKE: _make,
+    Cure.CUT: _cut,
+    Cure.REBUILD: _rebuild,
+    Cure.RESPELL: _respell,
+    Cure.FREEZE: _freeze,
+    Cure.REFILL: _refill,
+    Cure.IGNORE: _ignore,
+}

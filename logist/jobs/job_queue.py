@@ -1,0 +1,285 @@
+"""Running jobs until nothing is ready: one job, or the queue in rank order, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from logist.core.machine import advice, steward
+from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status, StuckKind
+from logist.errors import Busy, LogistError
+from logist.jobs.base import family
+from logist.jobs.base.project import Project
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import load, read_current_state
+from logist.jobs.step_job import do_step, provider_is_out
+from logist.jobs.steward.steward_decisions import decide
+from logist.jobs.turn.next_request import Choice
+from logist.store import JobDir, list_jobs
+
+READY = frozenset({Status.PENDING, Status.REVIEW_REQUIRED})
+HOLDING = {
+    Status.STUCK: "its steward",
+    Status.APPROVAL_REQUIRED: "approval",
+    Status.WAITING: "other jobs",
+    **dict.fromkeys(HALTED, "a higher limit"),
+}
+"""States that a job does not leave without a person, or other jobs, and what it waits for there."""
+FIRST_OF = (1, 10, 5, 2, 6, 3, 7, 4, 11, 8)
+"""The exit code of a run over many jobs is the first of these that any job ended with, else 0.
+
+What is broken comes first, then what a person has to decide; last what only has to be put off or looked at.
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one job of a run ended: its last result, or the error that stopped it."""
+
+    job_id: str
+    result: Result | None
+    error: LogistError | None
+
+    @property
+    def exit_code(self) -> int:
+        if self.error is not None:
+            return self.error.exit_code
+        return self.result.exit_code if self.result else 0
+
+
+@dataclass(frozen=True)
+class HeldUp:
+    """A job that does not go on without a person."""
+
+    job_id: str
+    status: Status | None
+    """None where its files can't be read."""
+    exit_code: int
+    waits: str
+    """What it waits for, and who has to act."""
+    next_command: str | None
+
+
+def run_job(
+    project: Project,
+    job_id: str,
+    on_step: Callable[[Result], None],
+    *,
+    family_too: bool = True,
+    strict: bool = False,
+) -> Result:
+    """Steps one job until it waits for a person, ends, or its provider is out.
+
+    `family_too`: the jobs that it gives a step to are run as well, several at a time; else it rests there.
+    """
+    while True:
+        result = do_step(project, job_id, Choice(command="run", strict=strict))
+        on_step(result)
+        if provider_is_out(result) or project.stopping():
+            return result
+        if result.state.status is Status.WAITING:
+            if not family_too:
+                return result
+            codes = _run_children(project, result, on_step)
+            if codes is not None and load(project, project.job(job_id)).state.status not in HALTED:
+                waits = family.waits(family.children_of(project, result.state))
+                return replace(result, exit_code=exit_code(codes), notes=(waits,))
+        elif result.state.status not in READY or not result.entries:
+            return result
+
+
+def _run_children(project: Project, waiting: Result, on_step: Callable[[Result], None]) -> list[int] | None:
+    """Runs the jobs that a job waits for, and theirs. None once all have settled, else the exit codes of all."""
+    state, codes = waiting.state, []
+    if not all(child.settled for child in family.children_of(project, state)):
+        most, above = project.settings.max_concurrent_agents, waiting.job_id
+        for ended in run_queue(
+            project, most, on_step, only=lambda job_id: family.is_below(project, job_id, above)
+        ):
+            codes.append(ended.exit_code)
+            if ended.error is not None:
+                project.say(f"{ended.job_id}: {ended.error}")
+    if all(child.settled for child in family.children_of(project, state)):
+        return None
+    return [*codes, family.exit_code(project, state)]
+
+
+def ready_jobs(project: Project) -> list[str]:
+    """The ids of the jobs an agent could work on now, by rank, then age, then id.
+
+    A job whose state can't be read is listed too, so that its run tells what is wrong. One whose parent is at a
+    limit is not: `held_up` has the parent.
+    """
+    ranked = []
+    halted: dict[str, bool] = {}
+    for job_id in list_jobs(project.jobs_dir):
+        job = JobDir(project.jobs_dir / job_id, job_id)
+        try:
+            state = read_current_state(job)
+        except LogistError:
+            state = {"status": Status.PENDING}
+        waits = state.get("status") == Status.WAITING and _can_gather(project, state)
+        merges = state.get("merge") == "due" and state.get("status") == Status.SUCCESS
+        ready = str(state.get("status")) in READY and not _is_halted_above(project, state, halted)
+        if ready or waits or merges or job.inflight.exists():
+            rank = state.get("rank")
+            ranked.append((rank if isinstance(rank, int) else 0, str(state.get("created_at")), job_id))
+    return [job_id for _, _, job_id in sorted(ranked)]
+
+
+def held_up(project: Project, ended: Container[str] = ()) -> list[HeldUp]:
+    """The jobs that a run leaves waiting for a person, by id: STUCK, at a limit, for approval, or damaged.
+
+    Not those that wait only for agents, those that are set aside, nor the children of others. `ended`: jobs whose end
+    this run has reported. Nothing is written.
+    """
+    return [
+        held
+        for job_id in list_jobs(project.jobs_dir)
+        if job_id not in ended and (held := _held_up(project, job_id))
+    ]
+
+
+def _held_up(project: Project, job_id: str) -> HeldUp | None:
+    try:
+        job = project.job(job_id)
+        recorded = read_current_state(job)
+        above = recorded.get("parent")
+        status = recorded.get("status")
+        if status not in HOLDING or (above and (project.jobs_dir / str(above)).exists()):
+            return None
+        state = load(project, job).state
+        if state.status is Status.WAITING or (state.status in HALTED and state.children):
+            return _waiting_for_jobs(project, job_id, state)
+        why = f": {state.reason}" if state.reason else ""
+        waits = f"{state.status}, waits for {HOLDING[state.status]}{why}"
+        code = advice.exit_code(state.status)
+        return (
+            HeldUp(job_id, state.status, code, waits, steward.next_command(state, job_id)) if code else None
+        )
+    except LogistError as error:
+        return HeldUp(job_id, None, error.exit_code, error.message, error.fix)
+
+
+def _waiting_for_jobs(project: Project, job_id: str, state: State) -> HeldUp | None:
+    """Of a job that waits for others; None where those only wait for agents."""
+    halted = state.status in HALTED
+    code = advice.exit_code(state.status) if halted else family.exit_code(project, state)
+    why = f"{state.status}: {state.reason}; " if halted else ""
+    waits = why + family.waits(family.children_of(project, state))
+    return HeldUp(job_id, state.status, code, waits, f"logist job status --job {job_id}") if code else None
+
+
+def _is_halted_above(project: Project, state: JsonObject, known: dict[str, bool]) -> bool:
+    """Whether a job above is at a limit; `known` keeps what was looked up."""
+    above = state.get("parent")
+    if not isinstance(above, str):
+        return False
+    if above not in known:
+        known[above] = False  # a circle of parents ends here
+        with suppress(LogistError):  # without its parent, a job goes its own way
+            parent = read_current_state(project.job(above))
+            is_halted = str(parent.get("status")) in HALTED
+            known[above] = is_halted or _is_halted_above(project, parent, known)
+    return known[above]
+
+
+def _can_gather(project: Project, state: JsonObject) -> bool:
+    """Whether nothing is missing any more of what a job waits for; a child that is not there is made by its step."""
+    return all(_is_over(project, str(child)) for child in state.get("children") or [])
+
+
+def _is_over(project: Project, job_id: str) -> bool:
+    try:
+        state = read_current_state(project.job(job_id))
+    except LogistError:
+        return True  # the parent's step makes it, or says what is wrong
+    stuck = state.get("stuck") or {}
+    return state.get("status") in TERMINAL or stuck.get("kind") == StuckKind.ATTEMPTS
+
+
+def run_queue(
+    project: Project,
+    parallel: int,
+    on_step: Callable[[Result], None],
+    *,
+    leave: Container[str] = (),
+    only: Callable[[str], bool] = lambda job_id: True,
+) -> Iterator[Ended]:
+    """Runs every ready job once to its rest, at most `parallel` at a time, in rank order.
+
+    Goes on until none is ready, jobs that were made meanwhile included; those in `leave` are passed over. A job
+    that waits for others goes on when they are done. `only`: which of them.
+    """
+    begun: set[str] = set()
+    running: dict[Future[Ended], str] = {}
+    with ThreadPoolExecutor(max_workers=parallel) as pool:
+        while True:
+            busy = begun.union(running.values())
+            for job_id in _next_jobs(project, parallel - len(running), busy, leave, only):
+                begun.add(job_id)
+                running[pool.submit(_run_one, project, job_id, on_step)] = job_id
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                ended = _ended(future, running.pop(future))
+                begun.discard(_parent_of(ended))
+                yield ended
+
+
+def _parent_of(ended: Ended) -> str:
+    """The job that may go on now, "" for none."""
+    return (ended.result.state.parent if ended.result else None) or ""
+
+
+def _next_jobs(
+    project: Project, room: int, begun: set[str], leave: Container[str], only: Callable[[str], bool]
+) -> list[str]:
+    if project.stopping() or room <= 0:
+        return []
+    wanted = (job_id for job_id in ready_jobs(project) if only(job_id))
+    return list(islice((job_id for job_id in wanted if job_id not in begun and job_id not in leave), room))
+
+
+def _run_one(project: Project, job_id: str, on_step: Callable[[Result], None]) -> Ended:
+    quiet = replace(project, say=lambda text: project.say(f"{job_id}: {text}"))
+    try:
+        return Ended(job_id, run_job(quiet, job_id, on_step, family_too=False), None)
+    except family.Unwanted as error:
+        return Ended(job_id, decide(quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True), None)
+    except (Busy, family.SetAside) as error:
+        project.say(f"{job_id}: passed over, {error.message}")
+        return Ended(job_id, None, None)
+
+
+def _ended(future: Future[Ended], job_id: str) -> Ended:
+    """How the job ended; a surprise is an error of this job, and stops no other."""
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, LogistError):
+        return Ended(job_id, None, error)
+    if not isinstance(error, Exception):
+        raise error
+    return Ended(job_id, None, LogistError(f"{type(error).__name__}: {error}"))
+
+
+def is_left_behind(project: Project, ended: Ended) -> bool:
+    """Whether a job was a child that its parent goes on without: how it stands is no concern of the run."""
+    parent = ended.result.state.parent if ended.result else None
+    if parent is None:
+        return False
+    try:
+        state = read_current_state(project.job(parent))
+    except LogistError:
+        return False
+    return ended.job_id not in (state.get("children") or [])
+
+
+def exit_code(codes: list[int]) -> int:
+    """The first present of FIRST_OF, else 0."""
+    return next((code for code in FIRST_OF if code in codes), 0)

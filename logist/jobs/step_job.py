@@ -1,0 +1,316 @@
+"""`job step` and `job poststep`: read, plan, ask, conclude, write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from logist.agents.protocol import LITELLM
+from logist.core.answer import exit_command
+from logist.core.history import fold
+from logist.core.machine import limits, steward
+from logist.core.machine.limits import Halt
+from logist.core.machine.machine import exit_code
+from logist.core.machine.steward import next_command
+from logist.core.model import (
+    Actor,
+    EffectiveSpec,
+    ErrorKind,
+    Interaction,
+    JsonObject,
+    Kind,
+    Reply,
+    Status,
+    Steward,
+    Usage,
+)
+from logist.core.step import step
+from logist.core.step.step import Idle, StepPlan
+from logist.errors import Busy, Refused
+from logist.jobs.base import family
+from logist.jobs.base.project import Project
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import Session, changing, load
+from logist.jobs.children import family_limits, gather, spawn
+from logist.jobs.children.family_limits import Prepared
+from logist.jobs.setup import workspace_setup
+from logist.jobs.steward import job_merge, steward_decisions
+from logist.jobs.turn import (
+    agent_calls,
+    answer_recording,
+    doubtful_payments,
+    next_request,
+    observation,
+    unfinished_turns,
+)
+from logist.jobs.turn.next_request import Choice
+from logist.jobs.turn.observation import Answered as Judged
+
+PROVIDER = 6
+MOST_TRIES = 3
+"""How often a step looks again at limits that were changed while it looked."""
+AT_A_LIMIT = exit_code(Status.HALTED_COST)
+NOTHING = Usage()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer that is given instead of asked for."""
+
+    text: str
+    broken: bool = False
+    """It was not UTF-8, so it can't be a valid exit command."""
+    charge: Usage = NOTHING
+
+
+def do_step(project: Project, job_id: str, choice: Choice) -> Result:
+    """One step. Raises Refused for a job that takes none, Busy for one at which others are at work."""
+    result = job_merge.merge_due(project, _stepped(project, job_id, choice))
+    steward_decisions.dismiss(project, gather.left_over(result.entries), f"{job_id} goes on without it")
+    return result
+
+
+def _stepped(project: Project, job_id: str, choice: Choice) -> Result:
+    project.trust.require_to_run()  # before anything is written or paid for
+    with changing(
+        project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
+    ) as session:
+        unsent = answer_recording.is_unsent(session)
+        settled = answer_recording.settle(session, goes_on=partial(_is_todays, session, choice))
+        if settled:
+            note = "concluded what an earlier step had left in flight; nothing new was asked"
+            return _result(session, settled, (note,))
+        if session.lock is not None and session.lock.waited_for_courier and not unsent:
+            return _result(session, [], ("another command concluded the step that was under way",))
+        return _step(session, choice)
+
+
+def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
+    """Whether a half-done answer would be asked for today as it was: the same spec, role, model, agent and rights."""
+    spec, changed = session.changed_spec()
+    phase = step.turn(session.state)
+    if changed or phase is None or asked["phase"] != phase:
+        return False
+    family.require_wanted(session.project, session.state, session.job.id)
+    said = (asked["request"].get("command") or {}).get("options") or {}
+    choice = replace(choice, role=choice.role or asked["role"], model=choice.model or said.get("model"))
+    turn = next_request.turn_of(session, spec, phase, choice)
+    next_request.require_sandbox(session.project, turn)
+    tools = next_request.tools(session.project, turn)
+    if EffectiveSpec.model_validate(asked["spec"]) != spec:  # as values: an older version wrote fewer fields
+        return False
+    today = {
+        "agent": turn.agent,
+        "role": turn.role.name,
+        "model": turn.model.model_dump(mode="json"),
+        "work": agent_calls.work(session, turn.agent, turn.role, tools),
+    }
+    return all(asked.get(name) == value for name, value in today.items())
+
+
+def _step(session: Session, choice: Choice, tries: int = 1) -> Result:
+    if session.state.merge == "due":
+        return _result(session, [], ())
+    next_request.refuse_ended(session)
+    family.require_wanted(session.project, session.state, session.job.id)
+    if session.state.status is Status.WAITING:
+        return _gather(session)
+    if session.state.spawns and session.state.status is Status.PENDING:
+        return _give_away(session, choice, tries)
+    waits, phase = step.idle(session.state), step.turn(session.state)
+    if waits or phase is None:
+        assert waits is not None
+        return _result(session, [], (_waiting(waits),))
+    spec, changed = session.changed_spec()
+    # Before anything is written: a role, model, price or script that won't do is told, and that is all.
+    turn = next_request.turn_of(session, spec, phase, choice)
+    next_request.require_sandbox(session.project, turn)
+    if changed:
+        session.record(*changed)
+    setup: JsonObject = {}
+    if limits.halted(spec, session.state.usage) is None:
+        setup = workspace_setup.prepare_for_step(session, network=next_request.may_use_network(turn)).record
+    workspace = session.project.workspace(session.job)
+    kept = workspace.checkpoint(f"before interaction {session.state.revision + 1}")
+    prepared = family_limits.prepare(session, turn, workspace, kept.commit, setup)
+    if isinstance(prepared, Halt):
+        return _halted(session, spec, prepared, choice, tries)
+    return _result(session, [_ask(session, prepared)], ())
+
+
+def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, tries: int) -> Result:
+    """Halts the job whose limit it is: this one, or one above it, whose other jobs stop too."""
+    if not halt.job:
+        return _result(session, [_halt(session, spec, halt)], ())
+    above = family_limits.halt_above(session, halt)
+    if above is None and tries == MOST_TRIES:
+        raise Busy(
+            f"the limits of {halt.job} change while its jobs are at work",
+            fix=f"logist job step --job {session.job.id}",
+        )
+    if above is None:  # there is room again: its limit was raised meanwhile
+        return _step(session, choice, tries + 1)
+    note = f"{halt.job} is {above.status}: {above.reason}"
+    return replace(_result(session, [], (note,)), exit_code=exit_code(above.status))
+
+
+def _give_away(session: Session, choice: Choice, tries: int) -> Result:
+    """The step is done by other jobs, which are made here and run by themselves."""
+    spec, changed = session.changed_spec()
+    if changed:
+        session.record(*changed)
+    stands = spawn.halt(session, spec)
+    if stands is not None:
+        return _halted(session, spec, stands, choice, tries)
+    recorded = spawn.spawn(session, spec, strict=choice.strict)
+    kin = family.children_of(session.project, session.state)
+    return _result(session, recorded, (family.waits(kin),) if kin else ())
+
+
+def _gather(session: Session) -> Result:
+    """Makes the children that are missing, and gathers what they did once all have settled."""
+    spawn.make(session)
+    kin = family.children_of(session.project, session.state)
+    if not all(child.settled for child in kin):
+        return _result(session, [], (family.waits(kin),))
+    spec, changed = session.changed_spec()
+    if changed:
+        session.record(*changed)
+    recorded = gather.collect(session, spec, kin)
+    return _result(session, recorded, tuple(filter(None, [recorded[-1].reason])))
+
+
+def _ask(session: Session, prepared: Prepared) -> Interaction:
+    project, spec, asked, plan = session.project, prepared.spec, prepared.envelope, prepared.plan
+    if project.script is not None:
+        observation.watch(session, asked)
+        return answer_recording.conclude(session, Judged(spec, asked, agent_calls.in_place(session, asked)))
+    with_ = "" if plan.agent == LITELLM else f" by {plan.agent}"
+    project.say(f"asking {plan.role.name}{with_} ({plan.model.provider_model})")
+    if prepared.kept is None:
+        agent_calls.by_courier(session, asked, begun=prepared.begun)
+    else:
+        project.say(f"going on after turn {len(prepared.kept.turns)}, which was answered before the doubt")
+        agent_calls.by_courier(session, unfinished_turns.go_on(session, prepared.kept, asked), begun=True)
+    return answer_recording.harvest(session)
+
+
+def _halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interaction:
+    command = halt.recorded()
+    after = steward.decide(Kind.HALT, session.state.place(), command, spec)
+    entry = session.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=halt.reason, command=command)
+    return session.record(entry)[0]
+
+
+def poststep(
+    project: Project, job_id: str, answer: Answer, choice: Choice, *, dry_run: bool = False
+) -> Result:
+    """The same as a step, with an answer that is given. A dry run writes nothing."""
+    if dry_run:
+        session = load(project, project.job(job_id))
+        if reason := answer_recording.unsettled(session):
+            look = session.job.holder() is not None
+            raise Refused(reason, fix=f"logist job {'status' if look else 'step'} --job {job_id}")
+        return _supplied(session, answer, choice, dry_run=True)
+    return job_merge.merge_due(project, _poststepped(project, job_id, answer, choice))
+
+
+def _poststepped(project: Project, job_id: str, answer: Answer, choice: Choice) -> Result:
+    project.trust.require_to_run()  # it may run checks
+    with changing(project, job_id, "job poststep", wait=choice.wait, wait_for_courier=True) as session:
+        unsent = answer_recording.is_unsent(session)
+        settled = answer_recording.settle(session)
+        if settled:
+            note = "concluded what an earlier step had left in flight; the given answer was not used"
+            return _result(session, settled, (note,))
+        if session.lock is not None and session.lock.waited_for_courier and not unsent:
+            note = "another command concluded the step that was under way; the given answer was not used"
+            return _result(session, [], (note,))
+        return _supplied(session, answer, choice)
+
+
+def _supplied(session: Session, answer: Answer, choice: Choice, *, dry_run: bool = False) -> Result:
+    next_request.refuse_ended(session)
+    phase = step.owed_by(session.state)
+    if phase is None:
+        fix = next_command(session.state, session.job.id)
+        raise Refused(f"can't take an answer: the job is {session.state.status}", fix=fix)
+    spec, changed = session.changed_spec()
+    step.standing(spec, session.state, session.job.id)
+    turn = next_request.turn_of(session, spec, phase, choice, sent=False)
+    workspace = session.project.workspace(session.job)
+    checkpoint = session.state.checkpoint or ""
+    if not dry_run:
+        if changed:
+            session.record(*changed)
+        checkpoint = workspace.checkpoint("before an answer was given").commit
+    plan = next_request.plan(session, turn, next_request.gathered(session, turn, workspace))
+    assert isinstance(plan, StepPlan)
+    asked = agent_calls.envelope(session, spec, plan, checkpoint)
+    asked["steward"] = Steward(name=session.project.steward).model_dump(mode="json")
+    answered = Judged(spec, asked, _reply(session.project, answer))
+    if dry_run:
+        return _dry(session, answered)
+    # Who says what the answer has cost knows better than the booking of what was in doubt.
+    command = doubtful_payments.released(session) if answer.charge.source == "steward" else {}
+    return _result(
+        session, [answer_recording.conclude(session, answered, simulated=True, command=command)], ()
+    )
+
+
+def _reply(project: Project, answer: Answer) -> Reply:
+    text, redactions = project.redact(exit_command.clean(answer.text)[0])
+    finish = "broken_encoding" if answer.broken else None
+    return Reply(text=text, usage=answer.charge, finish=finish, redactions=redactions)
+
+
+def _dry(session: Session, answered: Judged) -> Result:
+    project = session.project
+    workspace = project.workspace(session.job)
+    seen = observation.observe(session, workspace, answered, None, None)
+    outcome = step.conclude(answered.spec, session.state, answered.reply, seen, project.schema)
+    entry = session.entry(
+        Kind.ASK,
+        outcome.place,
+        actor=Actor.AGENT,
+        attempt=answered.envelope["attempt"],
+        reason=outcome.reason,
+        route=outcome.route,
+        response=outcome.response,
+        observed=seen,
+        simulated=True,
+    )
+    state = fold.apply(session.state, entry)
+    note = "dry run: nothing was written"
+    return Result(
+        session.job.id, state, (entry,), (note,), exit_code=exit_code(state.status), before=session.state
+    )
+
+
+def _waiting(waits: Idle) -> str:
+    return f"{waits.status}: {waits.reason}" if waits.reason else str(waits.status)
+
+
+def _result(session: Session, entries: list[Interaction], notes: tuple[str, ...]) -> Result:
+    state = session.state
+    warnings = [warning for entry in entries for warning in entry.response.warnings]
+    warnings += [f"not restorable: {name}" for entry in entries for name in _lost(entry)]
+    code = exit_code(state.status)
+    if state.status is Status.WAITING:
+        code = family.exit_code(session.project, state)
+    error = entries[-1].response.error if entries else None
+    if code == 0 and error is not None:
+        code = AT_A_LIMIT if error.kind is ErrorKind.SHARED_LIMIT else PROVIDER
+    return Result(session.job.id, state, tuple(entries), notes, tuple(warnings), code)
+
+
+def _lost(entry: Interaction) -> list[str]:
+    """What no checkpoint holds; caches go without saying."""
+    names = entry.observed.not_restorable if entry.observed else []
+    return [name for name in names if not name.endswith("(cache)")]
+
+
+def provider_is_out(result: Result) -> bool:
+    """Whether asking again at once would fail in the same way."""
+    error = result.entries[-1].response.error if result.entries else None
+    return error is not None and error.kind in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)

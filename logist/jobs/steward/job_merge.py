@@ -1,0 +1,292 @@
+"""`job merge`: the work of a job that has succeeded into the repository it came from, by a person or by itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from shlex import quote
+
+from logist.config.settings import merges_alone
+from logist.core.history import merge_policy as waiting
+from logist.core.machine import machine, steward
+from logist.core.model import (
+    Actor,
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    Status,
+    StuckKind,
+)
+from logist.errors import LogistError, Refused, Stopped, UsageError
+from logist.jobs.base import source_repository, specs
+from logist.jobs.base.project import Project
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import Session, changing, load
+from logist.jobs.turn import answer_recording
+from logist.workspace import merge as publishing
+from logist.workspace.merge import Person, Published, Target, Work
+
+PATIENCE_SECONDS = 60.0
+"""How long a merge waits for that of another job into the same repository."""
+NAMED = 100
+"""Files that the history names."""
+SETTINGS = frozenset({".logist", ".coven"})
+"""Directories that say how work is done, reviewed and merged: what changes them is for a person to let in."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge came to, and where the job stands then."""
+
+    result: Result
+    published: Published
+
+
+def merge(
+    project: Project,
+    job_id: str,
+    *,
+    mode: str = "merge",
+    patch: bool = False,
+    repository: Path | None = None,
+    wait: float = 0.0,
+    by_itself: bool = False,
+) -> Merged:
+    """Merges the work of a job, makes only its branch, or looks what a merge would do (see publishing.MODES).
+
+    `repository`: another one than the job began from, such as a clone of it. Work that does not fit makes the job
+    STUCK where it is merged `by_itself`; a person is refused, and nothing is recorded. Raises Refused.
+    """
+    if mode == "look":
+        session = load(project, project.job(job_id))
+        target = _target(session, repository)
+        return Merged(_result(session, []), publishing.publish(_work(session), target, mode, patch=patch))
+    if by_itself:
+        project.trust.require_to_merge()
+    with changing(project, job_id, "job merge", wait=wait) as session:
+        settled = answer_recording.settle_first(session, then_refuse=True)
+        if by_itself:
+            _require_wanted_here(session)
+            _leave_settings(session)
+        with publishing.locked(
+            _target(session, repository), PATIENCE_SECONDS, lambda: _look(project)
+        ) as target:
+            found = publishing.publish(_work(session), target, mode, patch=patch)
+        if found.how == "conflict" and not by_itself:
+            raise _no_fit(found, target)
+        recorded = settled if mode == "branch" else [*settled, *_record(session, found, by_itself=by_itself)]
+        return Merged(_result(session, recorded), found)
+
+
+def merge_due(project: Project, result: Result) -> Result:
+    """The result of a command, and of the merge that it has made due. Where that can't be done now, it stays due.
+
+    Work that would be merged by itself, but was not accepted as a whole, is left to a person.
+    """
+    if result.entries and waiting.held(result.state):
+        warning = waiting.HELD.format(job=result.job_id)
+        return replace(result, warnings=(*result.warnings, warning))
+    if result.state.merge != "due" or result.state.status is not Status.SUCCESS:
+        return result
+    try:
+        made = merge(project, result.job_id, by_itself=True)
+    except Stopped:
+        raise
+    except LogistError as error:
+        warning = f"not merged yet: {error}"
+        return replace(result, warnings=(*result.warnings, warning), exit_code=error.exit_code)
+    merged, found = made.result, made.published
+    return replace(
+        merged,
+        entries=(*result.entries, *merged.entries),
+        notes=(*result.notes, *merged.notes),
+        warnings=(*result.warnings, *merged.warnings, *_left_out(found)),
+        exit_code=machine.exit_code(merged.state.status),
+    )
+
+
+def _left_out(found: Published) -> tuple[str, ...]:
+    return (f"left out of the merge: {', '.join(found.left_out)}",) if found.left_out else ()
+
+
+def _look(project: Project) -> None:
+    if project.stopping():
+        raise Stopped("stopped waiting for the repository", exit_code=project.stopping())
+
+
+def _target(session: Session, repository: Path | None) -> Target:
+    """Where the work goes. Raises Refused where it may not, or where there is nothing to merge into."""
+    state, job_id = session.state, session.job.id
+    if state.parent is not None:
+        fix = f"logist job merge --job {state.parent} when that has succeeded"
+        raise Refused(f"its work goes into the one of {state.parent}", where=job_id, fix=fix)
+    waits = state.stuck is not None and state.stuck.kind is StuckKind.MERGE
+    if state.status is not Status.SUCCESS and not waits:
+        fix = steward.next_command(state, job_id)
+        raise Refused(f"can't merge: the job is {state.status}", fix=fix)
+    place = repository or _repository(session)
+    if place is None:
+        fix = f"if its work belongs to one: logist job merge --job {job_id} --repo DIR"
+        raise Refused("the job did not begin from a repository", where=job_id, fix=fix)
+    option = f" --repo {quote(str(repository))}" if repository else ""
+    by_branch = f"logist job merge --job {job_id}{option} --branch, then: git -C {quote(str(place))} merge logist/{job_id}"
+    return publishing.find(place, session.project.environment.git_config_files(), by_branch=by_branch)
+
+
+def _require_wanted_here(session: Session) -> None:
+    """Raises Refused for what only the job's own files want merged by itself: they may come from elsewhere.
+
+    Today's config has to want it, or the job's file; and then it was made here, for the repository that it leads to.
+    """
+    project, job, state = session.project, session.job, session.state
+    spec = specs.read(job)
+    fix = f"look at it, then merge it: logist job merge --job {job.id} --repo DIR"
+    if not merges_alone(project.settings, spec.auto_merge, spec.review_mode):
+        raise Refused("today's config and job.yaml do not want it merged by itself", where=job.id, fix=fix)
+    made = next((entry for entry in session.history() if entry.kind is Kind.CREATE), None)
+    if made is None or not _same_place(made.workspace_path, job.workspace):
+        raise Refused(
+            "it was made in another place, so its files may come from elsewhere", where=job.id, fix=fix
+        )
+    source = source_repository.repository_of(project, spec)
+    if source is None or not _same_place(state.source, source):
+        message = f"its history names {state.source}, and today it leads to {source or 'no repository'}"
+        raise Refused(message, where=job.id, fix=fix)
+
+
+def _same_place(recorded: str | None, now: Path) -> bool:
+    return recorded is not None and os.path.realpath(recorded) == os.path.realpath(now)
+
+
+def _leave_settings(session: Session) -> None:
+    """Raises Refused for work that changes by what the next one is judged."""
+    state = session.state
+    if not state.start_checkpoint or not state.checkpoint:
+        return
+    workspace = session.project.workspace(session.job)
+    changed, _ = workspace.changes(state.start_checkpoint, state.checkpoint, limit=sys.maxsize)
+    named = [change.path for change in changed if SETTINGS & set(change.path.split("/"))]
+    if named:
+        message = (
+            f"it changes what Logist itself goes by, and that is for you to look at: {', '.join(named[:5])}"
+        )
+        fix = f"logist job merge --job {session.job.id} --dry-run --diff, then: logist job merge --job {session.job.id}"
+        raise Refused(message, fix=fix)
+
+
+def _repository(session: Session) -> Path | None:
+    """The one that the history names, or the one the spec leads to where that was moved, or never named."""
+    named = session.state.source
+    if named is not None and Path(named).is_dir():
+        return Path(named)
+    try:
+        return source_repository.repository_of(session.project, specs.read(session.job))
+    except UsageError:
+        return None
+
+
+def _work(session: Session) -> Work:
+    state, project = session.state, session.project
+    history = session.history()
+    done = [entry for entry in history if entry.kind is not Kind.MERGE]
+    return Work(
+        job_id=session.job.id,
+        title=project.redacted(state.title),
+        git=project.workspace(session.job).git,
+        base=state.start_checkpoint or "",
+        commit=state.checkpoint or "",
+        previous=_previous(history),
+        recorded=tuple(_commits(history)),
+        author=_steward(project.steward),
+        seconds=_seconds(done[-1].timestamp),
+        now=int(project.clock.now().timestamp()),
+        jobs_dir=project.jobs_dir,
+    )
+
+
+def _previous(history: Sequence[Interaction]) -> str | None:
+    return next(_commits(history), None)
+
+
+def _commits(history: Sequence[Interaction]) -> Iterator[str]:
+    """Those by which work of the job went in, the last one first."""
+    merges = (entry.command for entry in reversed(history) if entry.kind is Kind.MERGE)
+    return (str(told["commit"]) for told in merges if told.get("commit") and not told.get("conflicts"))
+
+
+def _steward(name: str) -> Person:
+    plain = " ".join(re.sub(r"[<>\x00-\x1f]", "", name).split()) or "steward"
+    return Person(plain, f"{re.sub(r'[^A-Za-z0-9._-]+', '-', plain)}@localhost")
+
+
+def _seconds(timestamp: str) -> int:
+    return int(datetime.fromisoformat(timestamp).timestamp())
+
+
+def _no_fit(found: Published, target: Target) -> Refused:
+    fix = f"{target.by_branch}; or make the files fit, and merge again"
+    return Refused(_lack(found), where=str(found.place), fix=fix)
+
+
+def _lack(found: Published) -> str:
+    return f"the work does not fit to {found.into} in: {', '.join(found.conflicts[:NAMED])}"
+
+
+def _record(session: Session, found: Published, *, by_itself: bool) -> list[Interaction]:
+    state = session.state
+    nothing_new = found.how in ("already", "nothing") and state.merge == "merged"
+    if nothing_new and state.status is Status.SUCCESS:
+        return []
+    command = _told(found)
+    spec = EffectiveSpec(title=state.title, limits=state.limits)
+    after = steward.decide(Kind.MERGE, state.place(), command, spec, job=session.job.id)
+    actor = Actor.SYSTEM if by_itself else Actor.STEWARD
+    entry = session.entry(Kind.MERGE, after, actor=actor, reason=told(found), command=command)
+    return session.record(entry)
+
+
+def _told(found: Published) -> JsonObject:
+    """What the history keeps of a merge."""
+    files = [change.path for change in found.files]
+    optional: JsonObject = {
+        "commit": found.commit,
+        "before": found.before,
+        "after": found.after,
+        "files": files[:NAMED],
+        "left_out": list(found.left_out),
+        "conflicts": list(found.conflicts[:NAMED]),
+        "lack": _lack(found) if found.conflicts else None,
+        "revert": found.revert,
+    }
+    return {
+        "merge": found.how,
+        "repository": str(found.place),
+        "into": found.into,
+        "branch": found.branch,
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+def told(found: Published, *, would: bool = False) -> str:
+    """What a merge came to, in words."""
+    files = f"{len(found.files)} file{'s' * (len(found.files) != 1)}"
+    there = f"{found.into} of {found.place}"
+    begin = "would be " if would else ""
+    return {
+        "fast_forward": f"{begin}merged into {there}: {files}, fast-forward",
+        "merge": f"{begin}merged into {there}: {files}, with a merge commit",
+        "already": f"{there} has it already",
+        "nothing": "nothing was changed, so there is nothing to merge",
+        "branch": f"{files} on the branch {found.branch} of {found.place}; {found.into} is as it was",
+        "conflict": _lack(found) if found.conflicts else "",
+    }[found.how]
+
+
+def _result(session: Session, recorded: Sequence[Interaction]) -> Result:
+    return Result(session.job.id, session.state, tuple(recorded))

@@ -1,0 +1,278 @@
+"""What stewards decide: activate, approve, reject, resubmit, suspend, resume, cancel, fail, restep, rerun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from logist.core.answer import plans
+from logist.core.history import fold, workflow_state
+from logist.core.machine import steward
+from logist.core.machine.routing import Routed
+from logist.core.model import (
+    EffectiveSpec,
+    Interaction,
+    JsonObject,
+    Kind,
+    Place,
+    Plan,
+    Request,
+    State,
+    Status,
+    StuckKind,
+    Usage,
+)
+from logist.core.template import data
+from logist.errors import LogistError, Refused, UsageError
+from logist.jobs.base import family, specs
+from logist.jobs.base.project import Project
+from logist.jobs.base.result import Result
+from logist.jobs.base.session import Session, changing
+from logist.jobs.children import gather
+from logist.jobs.steward import agent_stop, job_merge
+from logist.jobs.turn import answer_recording, doubtful_payments
+
+NOTHING = Usage()
+ENDS = frozenset({Kind.CANCEL, Kind.FAIL})
+"""Kinds after which nobody wants the work of the children."""
+MOST_AT_ONCE = 16
+"""Children that are ended at the same time."""
+ENDING = frozenset({Kind.SUSPEND, Kind.CANCEL, Kind.FAIL})
+"""Kinds that need nothing from job.yaml, so that a broken one can't keep a job from being stopped."""
+
+
+def decide(
+    project: Project,
+    job_id: str,
+    kind: Kind,
+    *,
+    note: str | None = None,
+    command: JsonObject | None = None,
+    wait: float = 0.0,
+    ends_agent: bool = False,
+) -> Result:
+    """Records a steward's decision.
+
+    `ends_agent`: an agent at work on the job is ended first, and what is known of its answer recorded;
+    without it, Busy. Raises Refused when the state forbids it, or when an answer that was in flight had
+    to be recorded first: nobody decides on what they have not seen.
+    """
+    note = project.redacted(note) if note else None
+    asked = {**specs.redacted_values(project, command or {}), **({"note": note} if note else {})}
+    if ends_agent:
+        agent_stop.end_agent(project, job_id)
+        wait = max(wait, agent_stop.LEAVE_SECONDS)
+    with changing(project, job_id, f"job {kind}", wait=wait) as session:
+        settled = answer_recording.settle_first(
+            session, then_refuse=kind not in ENDING, at_any_price=kind in ENDING
+        )
+        if steward.overrides(kind, asked) and not (note or "").strip():
+            raise UsageError("a review is overridden only for a reason", where="--override", fix="say why")
+        if kind is Kind.APPROVE and "output" in asked and session.state.workflow is None:
+            fix = "approve without --output"
+            raise UsageError("no step comes after this one to read an output", where="--output", fix=fix)
+        if asked.get("doubt") == doubtful_payments.RETRY:
+            asked.update(doubtful_payments.released(session))
+        spec, changed = _spec(session, kind)
+        used = gather.used_since(session) if kind in workflow_state.BOOKS else gather.Used()
+        asked.update(used.command)
+        if kind is Kind.APPROVE and "output" in asked:
+            asked.update(data.recorded(spec, session.state.step, asked["output"]))
+        routed = steward.routed(kind, session.state, asked, spec)
+        plan = session.state.plan
+        if kind is Kind.APPROVE and (carrier := _carrier(session.state, spec, asked, routed)):
+            asked["carried_out_by"] = carrier
+        sent_back = steward.sent_back(session.state)
+        after = steward.decide(
+            kind, session.state.place(), asked, spec, routed=routed, sent_back=sent_back, job=job_id
+        )
+        entry = session.entry(
+            kind,
+            after,
+            note=note,
+            command=asked,
+            reason=_why(after, note),
+            route=routed.route if routed else [],
+            usage=used.usage,
+            step=session.state.step if kind is Kind.APPROVE else after.step,  # the step that is approved
+        )
+        waited_for = session.state.children
+        recorded = session.record(*changed, entry)
+        kept = () if kind in ENDS else session.state.children
+    unwanted = [child for child in waited_for if child not in kept]
+    dismiss(project, unwanted, f"{job_id} does not wait for it any more: {kind}")
+    notes = (_ends_with_plan(job_id, recorded[-1]),) if _is_left(plan, session.state) else ()
+    return job_merge.merge_due(project, Result(job_id, session.state, (*settled, *recorded), notes))
+
+
+def _carrier(state: State, spec: EffectiveSpec, asked: JsonObject, routed: Routed | None) -> str | None:
+    """Who carries out the plan that an approval is of; None if it is of no plan, or another step follows."""
+    if state.awaiting not in plans.AWAITED and not steward.overrides(Kind.APPROVE, asked):
+        return None
+    if routed is not None and (routed.onward.step is not None or routed.onward.fault):
+        return None
+    plan = state.plan
+    if plan is None:
+        return None
+    return plans.carrier(plan.role, approved=plan.approved, doer=fold.doer(spec, state)[0])
+
+
+def _is_left(plan: Plan | None, state: State) -> bool:
+    """Whether the job has ended with a plan that was not carried out."""
+    left = plan is not None and not plan.approved and plans.is_plan(plan.output)
+    return left and state.status is Status.SUCCESS
+
+
+def _ends_with_plan(job_id: str, approval: Interaction) -> str:
+    ways = f"logist job restep --job {job_id} --to {approval.sequence}, then: logist job role --job {job_id} Actor"
+    return f"the job ends with the plan, which is not carried out; to have it carried out: {ways}, and approve it again"
+
+
+def dismiss(project: Project, children: Sequence[str], note: str) -> None:
+    """Ends the jobs whose work nobody wants now; one that can't be ended is told, and refuses to go on by itself.
+
+    Those that somebody is at work on are ended at the same time: each may take its seconds.
+    """
+    busy = [child for child in children if _is_busy(project, child)]
+    for child in children:
+        if child not in busy:
+            _dismiss(project, child, note)
+    if busy:
+        with ThreadPoolExecutor(max_workers=min(len(busy), MOST_AT_ONCE)) as pool:
+            list(pool.map(lambda child: _dismiss(project, child, note), busy))
+
+
+def _is_busy(project: Project, job_id: str) -> bool:
+    try:
+        return project.job(job_id).holder() is not None
+    except LogistError:
+        return False
+
+
+def _dismiss(project: Project, job_id: str, note: str) -> None:
+    try:
+        decide(project, job_id, Kind.CANCEL, note=note, ends_agent=True)
+    except Refused:
+        pass  # it has ended already
+    except LogistError as error:
+        project.say(f"warning: {job_id} could not be canceled: {error}")
+
+
+def _why(after: Place, note: str | None) -> str:
+    """Why the job stands there, where the steward's own words do not say it all."""
+    lost = after.stuck is not None and after.stuck.kind is StuckKind.NO_BRANCH
+    return after.stuck.reason if after.stuck and lost else note or ""
+
+
+def _spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Interaction]]:
+    if kind in ENDING:
+        return EffectiveSpec(title=session.state.title, limits=session.state.limits), []
+    return session.changed_spec()
+
+
+def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -> Result:
+    """Puts state and workspace back to what interaction `to` found, edits by hand included.
+
+    What was used stays used. The workspace stays as it is where no agent has worked since.
+    """
+    with changing(project, job_id, "job restep") as session:
+        answer_recording.settle_first(session, then_refuse=True)
+        if not 2 <= to <= session.state.revision:
+            raise UsageError(
+                f"no interaction {to} to go back before", where="--to", fix=f"2 to {session.state.revision}"
+            )
+        history = session.history()
+        back = fold.state_before(history, to)
+        _require_own_children(session, back, to)
+        used = gather.used_since(session)
+        command = {"to": to, **used.command}
+        request = {"action": "restep", "job_id": job_id, "options": {"resume": to}}
+        waited_for = set(session.state.children) - set(back.children)
+        commit = fold.find_checkpoint_before(history, to, back.checkpoint)
+        result = _return(session, Kind.RESTEP, command, request, commit, note, back, used.usage)
+    dismiss(project, sorted(waited_for), f"{job_id} went back to before interaction {to}")
+    return result
+
+
+def _require_own_children(session: Session, back: State, to: int) -> None:
+    """Raises Refused where a fork, or an import, would wait for the children of the job that its past is of."""
+    if not family.is_waiting(back):
+        return
+    forked, spawned = session.state.forked, back.spawned
+    inherited = forked is not None and to <= forked.at
+    imported = spawned is None or not spawned.checkpoint  # a history that was imported names none
+    if inherited or imported:
+        other = forked.job if forked is not None and inherited else "another job"
+        message = f"before interaction {to} it was {other} that waited for jobs of its own"
+        again = f"logist job restep --job {session.job.id} --to {spawned.sequence if spawned else 2}"
+        fix = f"to have them made anew for this job: {again}"
+        raise Refused(message, where="--to", fix=fix)
+
+
+def rerun(
+    project: Project, job_id: str, *, clean: bool = True, keep_files: bool = False, note: str | None = None
+) -> Result:
+    """Starts the job over: nothing used, workspace as it was at the start.
+
+    `clean` False leaves the workspace as it is; `keep_files` copies the artefacts to `attachments/` first.
+    """
+    with changing(project, job_id, "job rerun") as session:
+        answer_recording.settle_first(session, then_refuse=True)
+        options: JsonObject = {"clean_git": clean, "keep_files": keep_files}
+        request = {"action": "rerun", "job_id": job_id, "options": options}
+        start = session.state.start_checkpoint if clean else None
+        waited_for = session.state.children
+        used = gather.used_since(session)
+        command = {**options, **used.command}
+        result = _return(session, Kind.RERUN, command, request, start, note, None, used.usage)
+    dismiss(project, waited_for, f"{job_id} was started over")
+    return result
+
+
+def _return(
+    session: Session,
+    kind: Kind,
+    command: JsonObject,
+    request: JsonObject,
+    commit: str | None,
+    note: str | None,
+    back: State | None,
+    usage: Usage = NOTHING,
+) -> Result:
+    """Keeps what is there as a checkpoint, restores `commit`, then records."""
+    spec, changed = session.changed_spec()
+    routed = steward.routed(kind, session.state, command, spec)
+    here, earlier = session.state.place(), back.place() if back else None
+    after = steward.decide(kind, here, command, spec, earlier, routed, job=session.job.id)
+    note = session.project.redacted(note) if note else None
+    workspace = session.project.workspace(session.job)
+    kept = workspace.checkpoint(f"before {kind}").commit
+    if command.get("keep_files"):
+        _keep(session)
+    if commit:
+        session.job.begin_restore(session.state.revision + len(changed) + 1, kept)
+        workspace.restore(commit)
+    entry = session.entry(
+        kind,
+        after,
+        note=note,
+        command={**command, **({"note": note} if note else {})},
+        reason=_why(after, note),
+        route=routed.route if routed else [],
+        request=Request(command=request),
+        usage=usage,
+        checkpoint_before=kept,
+        checkpoint_after=commit or kept,
+    )
+    recorded = session.record(*changed, entry, back=back)
+    session.job.end_restore()
+    return Result(session.job.id, session.state, tuple(recorded))
+
+
+def _keep(session: Session) -> None:
+    """Copies the artefacts out of the workspace before it is put back."""
+    folder = session.job.attachments / f"rerun-{session.state.revision + 1}"
+    workspace = session.project.workspace(session.job)
+    for path in session.state.artefacts:
+        if workspace.evidence(path).exists:
+            workspace.copy_file(path, folder / path)

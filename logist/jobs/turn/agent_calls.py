@@ -1,0 +1,169 @@
+"""Asking an agent: in place when it costs nothing, else through the courier."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+
+from logist.agents.courier import ask_files, ending
+from logist.agents.courier import process as courier
+from logist.agents.own_process import has_ended
+from logist.agents.protocol import LITELLM
+from logist.core.machine import limits
+from logist.core.machine.limits import Shared
+from logist.core.model import (
+    EffectiveSpec,
+    JsonObject,
+    Phase,
+    Reply,
+    Role,
+)
+from logist.core.permissions.tools import Tool
+from logist.core.step.step import StepPlan
+from logist.errors import Stopped
+from logist.jobs.base.project import Project
+from logist.jobs.base.session import Session
+from logist.jobs.setup import workspace_code
+
+POLL_SECONDS = 0.5
+IN_PLACE = ("scripted", "given")
+"""Agents that no courier is sent for."""
+INTERRUPTED = 130
+"""What `project.stopping()` says after Ctrl-C."""
+LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
+"""Couriers nobody waits for any more; kept, for a Popen that is dropped complains of its child."""
+
+
+def envelope(
+    session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str, shared: Sequence[Shared] = ()
+) -> JsonObject:
+    """What goes to disk before anything is spent: enough to conclude without planning again.
+
+    `shared`: the limits of jobs above, which a courier looks up again before each of its exchanges.
+    """
+    settings = session.project.settings
+    reserved, allowance = plan.reserved_microcents, None
+    if reserved is not None:
+        allowance = limits.left(spec, session.state.usage)
+    if reserved is not None and plan.agent not in (LITELLM, *IN_PLACE):
+        room = limits.left(spec, session.state.usage, shared)
+        allowance = limits.program_allowance(room, shared, settings.max_concurrent_agents, reserved)
+        reserved = allowance
+    return {
+        "sequence": session.state.revision + 1,
+        "after": session.position.hash,
+        "started": session.project.clock.timestamp(),
+        "agent": plan.agent,
+        "phase": plan.phase.value,
+        "role": plan.role.name,
+        "output_schema": plan.role.output_schema if plan.phase is Phase.DOER else None,
+        "step": session.state.step,
+        "attempt": plan.attempt,
+        "checkpoint_before": checkpoint,
+        "request": plan.request.model_dump(mode="json", exclude_none=True),
+        "model": plan.model.model_dump(mode="json"),
+        "temperature": plan.role.temperature,
+        "max_output_tokens": plan.max_output_tokens,
+        "deadline_seconds": settings.agent_timeout_minutes * 60,
+        "max_tries": settings.retries.max_tries,
+        "backoff_seconds": settings.retries.backoff_seconds,
+        "reserved_microcents": reserved,
+        "allowance_microcents": allowance,
+        "shares_limits_of": spec.limits_above,
+        "min_output_tokens": settings.min_output_tokens,
+        "index": session.state.asked,
+        "visit": (session.state.asked_at or {}).get(session.state.step, 0),
+        "work": work(session, plan.agent, plan.role, plan.tools),
+        "spec": spec.model_dump(mode="json"),
+    }
+
+
+def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> JsonObject:
+    """What the agent may do in the workspace (agents.protocol.Work)."""
+    settings = session.project.settings
+    described = settings.agents.get(agent)
+    runs = agent not in IN_PLACE and (agent != LITELLM or role.permissions.can_execute_commands)
+    code = workspace_code.code_of(session.project, session.job, session.state).data() if runs else {}
+    return {
+        **({"code": code} if code else {}),
+        "permissions": role.permissions.names(),
+        "network": role.network or agent != LITELLM,
+        "tools": [tool.name for tool in tools],
+        "approved": session.state.allowed_tools or [],
+        "rules": settings.tools.model_dump(mode="json"),
+        "sandbox": settings.sandbox.model_dump(mode="json"),
+        "marker": marker(session),
+        "program": described.model_dump(mode="json") if described else None,
+    }
+
+
+def marker(session: Session) -> str:
+    """What is in the environment of all that is started for the next interaction of a job."""
+    head = (session.position.hash or "").removeprefix("sha256:")[:16]
+    return f"{session.job.id}-{session.state.revision + 1}-{head}"
+
+
+def in_place(session: Session, asked: JsonObject) -> Reply:
+    """Asks the scripted agent; it costs nothing, so nothing is written before it has answered."""
+    script = session.project.script
+    assert script is not None
+    clock = session.project.clock
+    began = clock.monotonic()
+    reply = script.ask(ask_files.ask_from(asked), session.job.workspace)
+    text, redactions = session.project.redact(reply.text)
+    error = reply.error
+    if error:
+        error = error.model_copy(update={"message": session.project.redacted(error.message)})
+    seconds = round(reply.usage.seconds or clock.monotonic() - began, 3)
+    usage = reply.usage.model_copy(update={"seconds": seconds})
+    return reply.model_copy(
+        update={
+            "text": text,
+            "finish": session.project.redacted(reply.finish) if reply.finish else None,
+            "redactions": reply.redactions + redactions,
+            "usage": usage,
+            "error": error,
+        }
+    )
+
+
+def by_courier(session: Session, asked: JsonObject, *, begun: bool = False) -> None:
+    """Sends the courier and waits for it. `begun`: the request is on disk, or one that was killed had begun.
+
+    Ctrl-C asks it to end, and returns when it has: what is known then is on disk. SIGTERM leaves it
+    at work, and the next command harvests: Stopped. Stopped too before anything was sent.
+    """
+    project, job = session.project, session.job
+    project.trust.require_to_run()  # also where a command other than a step goes on with what was half done
+    if project.stopping():
+        raise Stopped("stopped before anything was sent", exit_code=project.stopping())
+    project.workspace(job).disarm()
+    if not begun:
+        job.begin_exchange(1, asked)
+    assert session.lock is not None
+    name = asked["model"].get("api_key_env")
+    key = project.environment.key(name) if name else None
+    private = {"api_key": key, "secrets": list(project.secrets)}
+    process = courier.launch(job, session.lock, asked, private, project.environment.child())
+    while not has_ended(process, POLL_SECONDS):
+        if project.stopping() == INTERRUPTED:
+            _interrupt(project, process)
+        elif project.stopping():
+            LEFT_AT_WORK.append(process)
+            raise _still_at_work(project, job.id)
+
+
+def _interrupt(project: Project, process: subprocess.Popen[bytes]) -> None:
+    """Asks our courier to end; one that does not is killed."""
+    project.say(
+        "stopping: the agent is asked to end, and what is known is recorded; Ctrl-C again ends at once"
+    )
+    process.terminate()
+    if not has_ended(process, ending.LEAVE_SECONDS):
+        process.kill()
+        process.wait()
+
+
+def _still_at_work(project: Project, job_id: str) -> Stopped:
+    fix = f"'logist job step --job {job_id}' waits for its answer and records it"
+    return Stopped("stopped waiting; the agent is still at work", exit_code=project.stopping(), fix=fix)

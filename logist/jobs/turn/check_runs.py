@@ -1,0 +1,184 @@
+"""The checks that are commands: run in the workspace as the agent left it, which is then as it was before.
+
+Until their results are recorded, a crash takes back what they have changed, and they are run again: what an agent has
+answered is on disk, so nothing is paid twice. What they leave in caches stays, as no checkpoint holds it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+
+from logist.agents.outside_code import OutsideCode
+from logist.agents.protocol import Work
+from logist.agents.sandbox import Ended
+from logist.core import review
+from logist.core.model import Check, JsonObject
+from logist.core.step import step
+from logist.errors import SetupFailed, Stopped
+from logist.jobs.base import specs
+from logist.jobs.base.session import Session
+from logist.jobs.setup import commands, workspace_code, workspace_setup
+from logist.jobs.setup.workspace_setup import Prepared
+from logist.jobs.turn import agent_calls
+from logist.jobs.turn.observation import Answered
+from logist.workspace import Workspace
+
+TAIL_BYTES = 32_768
+"""Of each output of a command that are looked at; it may write as much as it likes."""
+SHOWN = 4000
+"""Characters of the end of its output that are recorded."""
+SECONDS_OF_MINUTE = 60
+SCRIPTED = "scripted"
+STOPPING = "the job was being ended"
+OUTSIDE = "packages installed from outside of the workspace"
+NOT_THE_WORKSPACE = "it would run your checkout of the repository, not the workspace"
+_ISOLATED = re.compile(r"-[bBdiOPqRsSuvx]*[IE][a-zA-Z]*")
+
+
+def run(
+    session: Session,
+    workspace: Workspace,
+    answered: Answered,
+    found: str,
+    *,
+    unchecked: bool = False,
+    touched: bool = False,
+) -> list[JsonObject]:
+    """The results of the checks that are due after this answer; none for an answer that completes nothing.
+
+    `found` is the checkpoint of the workspace as the agent left it. The way back to it stays noted (`end_restore`)
+    until the results are recorded. `unchecked`: the job is being ended or set aside, and nobody waits for checks; so
+    they do not hold. `touched`: see `observing.touched`. Raises Stopped when a person asks for that: nothing is recorded then.
+    """
+    asked = answered.envelope
+    schema = session.project.schema
+    due = step.checks_due(
+        answered.spec, session.state, asked["phase"], answered.reply, schema, touched=touched
+    )
+    if unchecked:
+        return [not_run(name, check, STOPPING) for name, check in due.items()]
+    if not due:
+        return []
+    session.project.trust.require_to_run()  # what was answered is on disk, and is judged once the user allows it
+    # Of an agent in place a crash leaves no trace of the ask: its changes go with it.
+    in_place = asked.get("agent") == SCRIPTED and not session.job.exchanges()
+    back = asked["checkpoint_before"] if in_place else found
+    session.job.begin_restore(session.state.revision + 1, back)
+    network = _may_use_network(asked)
+    try:
+        prepared = workspace_setup.prepare_for_checks(session, found, network=network)
+    except SetupFailed as error:
+        if not error.by_agent:
+            raise
+        output = {"output": error.output[-SHOWN:]} if error.output else {}
+        first, *others = [not_run(name, check, error.message) for name, check in due.items()]
+        return [{**first, **output}, *others]
+    workspace = session.project.workspace(session.job)  # what the setup made is no work of the agent
+    today = specs.checks(session.project.settings)
+    results = []
+    for name, check in due.items():
+        now = today.get(name)
+        if now is None or not review.runs_command(now):
+            results.append(not_run(name, check, "the config has no command for it any more"))
+            continue
+        if (
+            results
+        ):  # the one before may have run code of the agent, which can change the environment's programs
+            prepared = workspace_setup.prepare_again(session, prepared, found, network=network)
+        session.project.say(f"running the check {name}")
+        check = check.model_copy(update={"command": now.command})
+        results.append(_result(session, name, check, now, prepared))
+        workspace.restore(found, clearing=True)
+    return results
+
+
+def _may_use_network(asked: JsonObject) -> bool:
+    return bool((asked.get("work") or {}).get("network"))
+
+
+def not_run(name: str, check: Check, reason: str) -> JsonObject:
+    """A check that says nothing, and so does not hold."""
+    return {"check": name, "severity": check.severity, "outcome": "not_run", "reason": reason}
+
+
+def _result(session: Session, name: str, check: Check, now: Check, prepared: Prepared) -> JsonObject:
+    project = session.project
+    assert check.command
+    minutes = now.timeout_minutes or project.settings.review.check_timeout_minutes
+    seconds = minutes * SECONDS_OF_MINUTE
+    words = _words(check.command)
+    code = workspace_code.find_code(
+        project, session.job, session.state, prepared.code, words, isolated=_ignores_path(words)
+    )
+    with commands.private_place(session) as place:
+        work = Work(sandbox=project.settings.sandbox, marker=agent_calls.marker(session), code=code.paths)
+        confinement = place.confinement(work)
+        if instead := workspace_code.reachable(code.instead, confinement):
+            for each in instead:
+                project.say(f"check {name}: {_why_not_the_workspace(each)}")
+            return not_run(name, check, f"{NOT_THE_WORKSPACE}: {workspace_code.named(instead)}")
+        done = commands.run_command(
+            session, check.command, place, confinement, seconds=seconds, tail=TAIL_BYTES
+        )
+    if project.stopping() or (done.ended and done.ended.how == "stopped"):
+        fix = f"'logist job step --job {session.job.id}' runs it again; what was answered is not asked again"
+        raise Stopped(f"stopped while the check {name} was run", exit_code=project.stopping() or 130, fix=fix)
+    shown = project.redacted(commands.shown(check.command))
+    result: JsonObject = {"check": name, "severity": check.severity, "command": shown}
+    if done.ended is None:
+        return {**result, "outcome": "not_run", "reason": done.error}
+    result |= _ended(done.ended, seconds)
+    outside = f"{OUTSIDE}: {workspace_code.named(code.outside)}" if code.outside else ""
+    if reasons := [each for each in (result.get("reason"), outside, prepared.note) if each]:
+        result["reason"] = "; ".join(reasons)
+    output = done.output(SHOWN)
+    return {**result, **({"output": output} if output else {})}
+
+
+def _why_not_the_workspace(code: OutsideCode) -> str:
+    if code.missing:
+        return f"the workspace has no {code.missing}, so tools use the one in {code.place}"
+    return f"{code} is installed from {code.place}"
+
+
+def _words(command: str | tuple[str, ...]) -> list[str]:
+    """The words of a command, and those of the lines that it hands to a shell: each may be a program."""
+    words: list[str] = []
+    for part in [command] if isinstance(command, str) else command:
+        lexer = shlex.shlex(part, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        try:
+            words += lexer
+        except ValueError:
+            words += part.split()
+    return words
+
+
+def _ignores_path(words: Sequence[str]) -> bool:
+    """Whether a Python among them ignores PYTHONPATH: it has the option -I or -E."""
+    started = False
+    for word in words:
+        if os.path.basename(word).startswith("python"):
+            started = True
+        elif started and _ISOLATED.fullmatch(word):
+            return True
+        else:
+            started = started and word.startswith("-") and word not in ("-c", "-m")
+    return False
+
+
+def _ended(ended: Ended, seconds: float) -> JsonObject:
+    outcome = "passed" if ended.how == "exited" and ended.status == 0 else "failed"
+    if ended.how == "timeout":
+        outcome = "timeout"
+    reason = commands.reason(ended, seconds)
+    return {
+        "outcome": outcome,
+        **({"exit_code": ended.status} if ended.status is not None else {}),
+        **({"reason": reason} if reason else {}),
+        "seconds": ended.seconds,
+    }

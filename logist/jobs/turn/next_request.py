@@ -1,0 +1,351 @@
+"""What the next step would send: `job preview`, and the first half of `job step`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+from logist import __version__
+from logist.agents import sandbox
+from logist.agents.courier import shared_limits
+from logist.agents.programs import finding
+from logist.agents.protocol import LITELLM
+from logist.config.sections import ContextRules
+from logist.core.answer import exit_command
+from logist.core.history import fold
+from logist.core.machine.limits import Halt, Shared
+from logist.core.model import (
+    TERMINAL,
+    EffectiveSpec,
+    ExitAction,
+    JsonObject,
+    Model,
+    Phase,
+    Role,
+    State,
+)
+from logist.core.permissions.tools import Tool, offered
+from logist.core.prompt import prompt
+from logist.core.prompt.prompt import FileText
+from logist.core.relevance import Task, kinds
+from logist.core.replay.drift_causes import schema_hash
+from logist.core.replay.replay_checks import CHOSEN
+from logist.core.step import step, step_instructions
+from logist.core.step.step import Bounds, Idle, StepPlan
+from logist.core.text import patterns
+from logist.errors import InvalidFile, Refused
+from logist.jobs.base import specs
+from logist.jobs.base.project import Project
+from logist.jobs.base.session import Session, load
+from logist.jobs.turn import answer_recording, surroundings
+from logist.workspace import Workspace
+from logist.workspace.files.agent_files import shown
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a person may choose for one step."""
+
+    role: str | None = None
+    model: str | None = None
+    wait: float = 0.0
+    command: str = "step"
+    strict: bool = False
+    """What a template names and nothing gives is an error, and nothing is asked."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Whose turn it is, and what is called: all that can be wrong before the workspace is looked at."""
+
+    spec: EffectiveSpec
+    phase: Phase
+    role: Role
+    model: Model
+    choice: Choice
+    agent: str
+    """Who is asked: `litellm`, `scripted:PATH`, or an agent program."""
+    sent: bool
+    """False: the answer is there already, so no model is needed, and no limit applies."""
+    why: str = ""
+    """Why it is this role: `task_type is bug`."""
+
+
+def refuse_ended(session: Session) -> None:
+    """Raises Refused for a job that has ended."""
+    status, job_id = session.state.status, session.job.id
+    if status in TERMINAL:
+        fix = f"logist job rerun --job {job_id}, or: logist job restep --job {job_id} --to N"
+        raise Refused(f"the job has ended: {status}", fix=fix)
+
+
+def turn_of(
+    session: Session, spec: EffectiveSpec, phase: Phase, choice: Choice, *, sent: bool = True
+) -> Turn:
+    """Raises InvalidFile for a role, model, price or script that won't do, UsageError for an unknown role."""
+    project = session.project
+    role, why = _role(project, spec, phase, choice, session.state)
+    if phase is Phase.DOER:
+        role = role.at_attempt(session.state.attempts + 1)
+    name = choice.model or role.llm_model
+    if not sent:
+        given = Model(name=name, provider_model=f"given/{name}")
+        return Turn(spec, phase, role, given, choice, "given", sent, why)
+    model = project.model(name)
+    agent = project.agent_of(role)
+    if project.script is None and agent != LITELLM:
+        finding.program(agent, project.settings.agents)  # an unknown one is told before anything is written
+    if project.script is None and model.input_price is None and not project.settings.allow_unknown_price:
+        raise _unknown_price(name)
+    return Turn(spec, phase, role, model, choice, agent, sent, why)
+
+
+def may_use_network(turn: Turn) -> bool:
+    """Whether whoever is asked has it, as `asking.work` says."""
+    return turn.role.network or turn.agent != LITELLM
+
+
+def require_sandbox(project: Project, turn: Turn) -> None:
+    """Raises Refused where the config wants a sandbox and none works here; says so where it only would like one."""
+    mode = project.settings.sandbox.mode
+    runs = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
+    if project.script is not None or not runs:
+        return
+    sandbox.require_linux()
+    if mode == "off" or sandbox.means().kind != "none":
+        return
+    why = "; ".join(sandbox.means().details)
+    fix = "apt install bubblewrap; 'logist doctor' shows what works"
+    if mode == "required":
+        raise Refused(f"no sandbox works here, and the config requires one: {why}", fix=fix)
+    project.say(f"warning: no sandbox works here, so what the agent runs can do what you can ({fix})")
+
+
+def _role(
+    project: Project, spec: EffectiveSpec, phase: Phase, choice: Choice, state: State
+) -> tuple[Role, str]:
+    """The role that was chosen, else the one that got stuck, else the one whose turn it is; and why."""
+    default, source = (fold.doer if phase is Phase.DOER else fold.reviewer)(spec, state)
+    stuck = state.stuck.role if state.stuck else None
+    if choice.role:
+        why = "--role names it"
+    elif stuck:
+        why = "it got stuck"
+    else:
+        why = "it reviews (review.role)" if source == "config" else specs.because(source)
+    return project.roles.get(choice.role or stuck or default), why
+
+
+def _unknown_price(name: str) -> InvalidFile:
+    return InvalidFile(
+        f"the price of model {name!r} is unknown, so a cost limit can't be kept",
+        where=f"models.{name}",
+        fix="set input_price and output_price (dollars per million tokens), or allow_unknown_price: true",
+    )
+
+
+def plan(
+    session: Session,
+    turn: Turn,
+    given: prompt.Given,
+    shared: Sequence[Shared] = (),
+    setup: JsonObject | None = None,
+) -> StepPlan | Halt:
+    """The exact request, with what the workspace has for it (`gathered`); or the limit in its way.
+
+    `shared`: the limits of jobs above that hold too. `setup` is what is to be recorded of the setup of the workspace.
+    """
+    project = session.project
+    planned = step.plan(
+        turn.spec,
+        session.state,
+        turn.role,
+        turn.model,
+        given,
+        Bounds(
+            min_output_tokens=project.settings.min_output_tokens,
+            redact=project.redact,
+            prompt_tokens=project.settings.context.budget_tokens,
+        ),
+        phase=turn.phase,
+        free=not turn.sent or project.script is not None,
+        sent=turn.sent,
+        tools=tools(session.project, turn),
+        agent=turn.agent.partition(":")[0],
+        shared=shared,
+    )
+    if isinstance(planned, Halt):
+        return planned
+    template_warnings(project, planned.warnings, strict=turn.choice.strict)
+    metadata = {**planned.request.metadata, "logist": __version__, "schema": schema_hash(project.schema)}
+    if turn.choice.role:
+        metadata[CHOSEN] = True
+    if setup:
+        metadata["setup"] = setup
+    request = planned.request.model_copy(
+        update={"command": _command(session, turn.choice), "metadata": metadata}
+    )
+    return replace(planned, request=request, why=turn.why)
+
+
+def template_warnings(project: Project, warnings: Sequence[str], *, strict: bool) -> None:
+    """Tells what of a template could not be filled; InvalidFile if it has to be whole."""
+    if warnings and strict:
+        fix = "fix the workflow or the role, or what the step before gives; without --strict it stays as written"
+        raise InvalidFile("; ".join(warnings), where="template", fix=fix)
+    for warning in warnings:
+        project.say(f"warning: {warning}")
+
+
+def tools(project: Project, turn: Turn) -> list[Tool]:
+    """What a model is offered; programs have tools of their own."""
+    if turn.agent != LITELLM:
+        return []
+    return offered(turn.role.permissions, project.settings.tools.disabled)
+
+
+def _command(session: Session, choice: Choice) -> JsonObject:
+    """The `request` of llm-chat-schema.json."""
+    options = {"model": choice.model} if choice.model else {}
+    return {"action": choice.command, "job_id": session.job.id, "options": options}
+
+
+def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given:
+    """What the prompt takes from the workspace and from around the job: no more than the role asks for."""
+    state, rules = session.state, session.project.settings.context
+    excluded = _excluded(rules)
+    files, room = _files(turn, state, workspace, excluded, rules)
+    given = prompt.Given(
+        files=files,
+        instructions=rules.custom_instructions or "",
+        job=session.job.id,
+        answer=_last_answer(session, turn),
+    )
+    if turn.role.context_requirements is None:
+        listing = workspace.listing(rules.listing_limit, excluded)
+        unlisted = not listing.paths and bool(workspace.listing(1).paths)
+        given = replace(given, listing=listing.paths, listing_omitted=listing.omitted, unlisted=unlisted)
+    else:
+        given = _surrounded(given, session, turn, workspace, room)
+    return _changed(given, turn, state, workspace, excluded, rules)
+
+
+def _last_answer(session: Session, turn: Turn) -> str:
+    """What a doer wrote that ended with RETRY, for the attempt after it."""
+    last = session.state.last
+    if turn.phase is not Phase.DOER or last is None or last.phase is not Phase.DOER:
+        return ""
+    if last.action is not ExitAction.RETRY or step_instructions.is_in_sections(turn.spec, session.state.step):
+        return ""  # an answer in sections has no other words than those of its summary and output
+    texts = (
+        str(entry.get("response", {}).get("raw_response") or "")
+        for entry in session.job.entries()
+        if entry.get("sequence") == last.sequence
+    )
+    return exit_command.text_before(next(texts, ""))
+
+
+def _excluded(rules: ContextRules) -> Callable[[str], bool]:
+    """Whether no prompt shows a path; each directory is judged once."""
+    excluded = patterns.excluding(rules.excluded_paths)
+    above = cache(partial(excluded.covers, directory=True))
+
+    def covers(path: str) -> bool:
+        directory = path.rpartition("/")[0]
+        return bool(directory and above(directory)) or bool(excluded.verdict(path))
+
+    return covers
+
+
+def _files(
+    turn: Turn, state: State, workspace: Workspace, excluded: Callable[[str], bool], rules: ContextRules
+) -> tuple[list[FileText], int]:
+    """The files that the job names and the evidence of the last answer, and how many bytes are left for others."""
+    named = turn.spec.files
+    evidence = state.last.evidence_files if state.last else []
+    files, room = [], rules.max_total_bytes
+    hidden = workspace.withheld([path for path in evidence if path not in named], state.start_checkpoint)
+    hidden |= {
+        path: "not shown: context.excluded_paths" for path in evidence if path not in named and excluded(path)
+    }
+    for path in dict.fromkeys([*named, *evidence]):
+        if path in hidden:
+            files.append(FileText(shown(path), None, hidden[path]))
+            continue
+        file = workspace.read_file(path, min(rules.max_file_bytes, room))
+        files.append(file)
+        room -= len((file.text or "").encode("utf-8"))
+    return files, room
+
+
+def _surrounded(
+    given: prompt.Given, session: Session, turn: Turn, workspace: Workspace, room: int
+) -> prompt.Given:
+    """The same with the parts that the role asks for; the others are not even looked at."""
+    project, state, job_id = session.project, session.state, session.job.id
+    rules, asked = project.settings.context, turn.role.context_requirements or ()
+    parts: dict[str, Any] = {}
+    if "prior_attempts" in asked:  # the last answer is told anyway
+        told = 1 if state.last else 0
+        parts["attempts"] = surroundings.attempts(
+            surroundings.runs(session.job), project.redacted, limit=rules.prior_attempts_limit, told=told
+        )
+    if "session_context" in asked or "related_tasks" in asked:
+        seen = surroundings.look(project)
+        if "session_context" in asked:
+            parts["others"] = surroundings.others(project, job_id, seen)
+        if "related_tasks" in asked:
+            parts["related"] = surroundings.related(project, turn.spec, job_id, seen)
+    if "repo_structure" in asked or "relevant_files" in asked:
+        survey = workspace.survey(rules.excluded_paths, state.start_checkpoint)
+        if "repo_structure" in asked:
+            parts |= {"structure": workspace.structure(survey), "unlisted": survey.unlisted}
+        if "relevant_files" in asked:
+            parts["relevant"] = workspace.relevant(
+                survey,
+                Task.of(turn.spec, step_instructions.step_text(turn.spec, state)),
+                limit=rules.relevant_files_limit,
+                max_file_bytes=rules.max_file_bytes,
+                max_total_bytes=room,
+                known={file.path for file in given.files},
+            )
+    return replace(given, **parts)
+
+
+def _changed(
+    given: prompt.Given,
+    turn: Turn,
+    state: State,
+    workspace: Workspace,
+    excluded: Callable[[str], bool],
+    rules: ContextRules,
+) -> prompt.Given:
+    """The same, for a reviewer with what the doer has changed."""
+    if not state.start_checkpoint or turn.phase is not Phase.REVIEWER:
+        return given
+    changes, omitted = workspace.changes(state.start_checkpoint, None, rules.listing_limit)
+    diff, whole = "", True
+    if state.checkpoint:
+        start, now, most = state.start_checkpoint, state.checkpoint, rules.max_file_bytes
+        diff, whole = workspace.patch(start, now, most, lambda path: excluded(path) or kinds.of(path).secret)
+    partial = bool(omitted) or not whole
+    return replace(given, changes=changes, changes_omitted=omitted, diff=diff, partial=partial)
+
+
+def preview(project: Project, job_id: str, choice: Choice) -> tuple[State, StepPlan | Halt | Idle]:
+    """What `step` would send now; writes nothing and takes no lock."""
+    session = load(project, project.job(job_id))
+    refuse_ended(session)
+    if reason := answer_recording.unsettled(session):
+        return session.state, Idle(session.state.status, reason)
+    waits, phase = step.idle(session.state), step.turn(session.state)
+    if waits or phase is None:
+        assert waits is not None
+        return session.state, waits
+    spec = specs.asked(project, session.job, say=project.say)
+    turn = turn_of(session, spec, phase, choice)
+    shared = shared_limits.shared_by(project.jobs_dir, job_id, spec.limits_above)
+    given = gathered(session, turn, project.workspace(session.job))
+    return session.state, plan(session, turn, given, shared)

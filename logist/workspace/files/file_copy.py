@@ -1,0 +1,63 @@
+"""Taking a file out of a workspace: opened as safely as evidence, and durable where it is put."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from logist.errors import UsageError
+from logist.workspace.files import agent_files, safe_open
+
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def copy_file(workspace: Path, path: str, target: Path) -> None:
+    """Copies a regular file of one name to `target` (0600), in directories that are made where missing (0700).
+
+    All or nothing: what is at `target` is replaced by the whole copy. Raises UsageError for a path that is no
+    such file, OSError where the copy cannot be written.
+    """
+    with ExitStack() as held:
+        try:
+            descriptor, size = held.enter_context(agent_files.opened(workspace, path))
+        except OSError as error:
+            raise UsageError(
+                f"`{agent_files.shown(path)}` is not a readable regular file of the workspace",
+                where=str(workspace),
+                fix="name a file by its path in the workspace",
+            ) from error
+        _make_directories(target.parent)
+        _write(target, safe_open.exactly(descriptor, size))
+
+
+def _make_directories(folder: Path) -> None:
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(each, 0o700)
+            os.chmod(each, 0o700)  # whatever the umask is
+        with safe_open.root(each.parent) as parent:
+            os.fsync(parent)
+
+
+def _write(target: Path, pieces: Iterator[bytes]) -> None:
+    temporary = f".logist-{os.urandom(6).hex()}.new"
+    with safe_open.root(target.parent) as parent:
+        descriptor = os.open(temporary, NEW, 0o600, dir_fd=parent)
+        try:
+            with open(descriptor, "wb") as file:
+                os.fchmod(descriptor, 0o600)
+                file.writelines(pieces)
+                file.flush()
+                os.fsync(descriptor)
+            os.rename(temporary, target.name, src_dir_fd=parent, dst_dir_fd=parent)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=parent)
+            raise
+        os.fsync(parent)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from logist.cli.options import here, job_id, utf8
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import job_id, utf8
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic
 from logist.cli.stops import stopping
@@ -27,7 +28,7 @@ def open_job(
 ) -> JobDir:
     """The job a reading command is about; needs no config that validates, and no role."""
     chosen = job_id(environment, argument, option)
-    return JobDir.open(environment.jobs_dir(jobs_dir, Path(here())), chosen)
+    return JobDir.open(environment.jobs_dir(jobs_dir, Path(get_current_directory())), chosen)
 
 
 def clock() -> Clock:
@@ -37,7 +38,7 @@ def clock() -> Clock:
 
 def project(environment: Environment, jobs_dir: str | None = None, agent: str | None = None) -> Project:
     """The project around the current directory. Raises InvalidFile for a config that does not validate."""
-    cwd = Path(here())
+    cwd = Path(get_current_directory())
     jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
     require_local(Path(jobs))
     home = environment.find_home(cwd).path
@@ -60,7 +61,7 @@ def project(environment: Environment, jobs_dir: str | None = None, agent: str | 
 
 def outside_project(environment: Environment, jobs_dir: str | None, job: str) -> tuple[Diagnostic, ...]:
     """A note for who made a job where no project is: where it is, and how to have it in a project."""
-    home, source = environment.find_home(Path(here()))
+    home, source = environment.find_home(Path(get_current_directory()))
     if source != "user" or jobs_dir or environment.has_jobs_dir():
         return ()
     message = (
@@ -72,7 +73,7 @@ def outside_project(environment: Environment, jobs_dir: str | None, job: str) ->
 
 def trust_of(environment: Environment, loaded: Loaded, roles: Roles) -> Trust:
     """What the project around the current directory claims; nothing for a home of one's own."""
-    home, source = environment.find_home(Path(here()))
+    home, source = environment.find_home(Path(get_current_directory()))
     user = environment.user_config_dir()
     if source != "project":
         return Trust(user, home)
@@ -105,7 +106,9 @@ def _own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
 
 def loaded_settings(environment: Environment) -> Loaded:
     """The settings here, each with its source; InvalidFile for a file that does not validate."""
-    return load_settings(environment.find_home(Path(here())).path, environment.user_config_dir())
+    return load_settings(
+        environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
+    )
 
 
 def unused_keys(loaded: Loaded) -> tuple[Diagnostic, ...]:
@@ -140,7 +143,7 @@ def known_workflows(environment: Environment) -> tuple[Path, ...]:
 
 
 def _layers(environment: Environment) -> tuple[Path, ...]:
-    return layers(environment.find_home(Path(here())).path, environment.user_config_dir())
+    return layers(environment.find_home(Path(get_current_directory())).path, environment.user_config_dir())
 
 
 def _agent(chosen: str | None, settings: Settings) -> str:

@@ -1,4 +1,4 @@
-"""The options that commands share, and the current job. Imports nothing but click and the environment."""
+"""The options that commands share. Imports nothing but click and the environment."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from typing import Any, TypeVar
 
 import click
 
+from logist.cli.current_job import find_selected_job, get_current_directory
 from logist.cli.shell_values import complete_agent, complete_directory, complete_job
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
-from logist.regular_files import read_regular
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-CURRENT = "current_job"
-"""File in the home directory that `logist job select` writes."""
-_LONGEST_CHOICE = 300
-"""Bytes of it; an id has fewer."""
 
 
 class Amount(click.FloatRange):
@@ -68,7 +63,7 @@ def _require_jobs_dir(ctx: click.Context, param: click.Parameter, value: str | N
     environment.named_jobs_dir = value
     if not (value or environment.has_jobs_dir()):
         return value
-    path = environment.jobs_dir_name(value, here())
+    path = environment.jobs_dir_name(value, get_current_directory())
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -154,23 +149,10 @@ def job_id(environment: Environment, argument: str | None, option: str | None) -
     """The job a command is about: argument, --job, LOGIST_JOB_ID, then the selected one."""
     if argument and option and argument != option:
         raise UsageError(f"two jobs named: {argument} and {option}", where="--job", fix="name one")
-    chosen = argument or option or environment.job_id() or selected(environment)
+    chosen = argument or option or environment.job_id() or find_selected_job(environment)
     if not chosen:
         raise UsageError("no job named", fix="name one, or: logist job select JOB")
     return chosen
-
-
-def selected(environment: Environment) -> str | None:
-    """The id that `logist job select` chose, if any."""
-    return read_selected(environment.home_name(here())[0])
-
-
-def read_selected(home: str) -> str | None:
-    """The id in the file `current_job` of that home directory; None if there is none that reads."""
-    try:
-        return read_regular(os.path.join(home, CURRENT), _LONGEST_CHOICE).decode().strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def utf8(text: str, what: str, fix: str) -> str:
@@ -193,13 +175,3 @@ def yaml_value(text: str) -> Any:
         return text
     plain = isinstance(value, str) and text[:1] not in ("'", '"')
     return text if plain else value
-
-
-def here() -> str:
-    """The current directory; UsageError when it was removed under the person's feet."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError as error:
-        raise UsageError(
-            "the current directory does not exist any more", fix="cd to one that does"
-        ) from error

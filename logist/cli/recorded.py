@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logist.cli.options import here
+from logist.cli.current_job import get_current_directory
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -22,7 +22,7 @@ def recorded(environment: Environment, paths: Sequence[str], jobs_dir: str | Non
 
     if paths and jobs_dir:
         raise UsageError("name paths or --jobs-dir, not both", where="--jobs-dir")
-    jobs = environment.jobs_dir(jobs_dir, Path(here()))
+    jobs = environment.jobs_dir(jobs_dir, Path(get_current_directory()))
     if paths:
         try:
             return list(find(paths))
@@ -30,7 +30,7 @@ def recorded(environment: Environment, paths: Sequence[str], jobs_dir: str | Non
             named = [name for name in paths if not os.path.lexists(name) and name in list_jobs(jobs)]
             if not named:
                 raise
-            fix = f"the job of that name is {os.path.relpath(jobs / named[0], here())}"
+            fix = f"the job of that name is {os.path.relpath(jobs / named[0], get_current_directory())}"
             raise UsageError(f"no history at {named[0]}", where=error.where, fix=fix) from None
     ids = list(list_jobs(jobs))
     if not ids:
@@ -43,7 +43,7 @@ def one_recorded(environment: Environment, name: str, jobs_dir: str | None) -> A
     """The history of the job with that id, else the one at that path. UsageError where there is neither."""
     from logist.jobs.archive.recorded_jobs import one
 
-    job = _job(environment.jobs_dir(jobs_dir, Path(here())), name)
+    job = _job(environment.jobs_dir(jobs_dir, Path(get_current_directory())), name)
     if job is not None:
         return job
     if not os.path.lexists(name):
@@ -58,7 +58,7 @@ def recorded_jobs(environment: Environment, names: Sequence[str], jobs_dir: str 
 
     if not names:
         return recorded(environment, (), jobs_dir)
-    jobs = environment.jobs_dir(jobs_dir, Path(here()))
+    jobs = environment.jobs_dir(jobs_dir, Path(get_current_directory()))
     found: dict[str, Archive] = {}
     for name in names:
         job = _job(jobs, name)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from logist.cli.current_job import find_selected_job, get_current_directory
 from logist.config.environment import Environment, beside
 from logist.regular_files import read_regular
 from logist.store.listing import glances, job_ids
@@ -274,29 +275,25 @@ def _interactions(
 
 def _job_file(ctx: click.Context, name: str) -> bytes:
     """The content of a file of the job that the command is about. OSError where there is none."""
-    from logist.cli.options import selected
-
     environment = Environment.read()
     # While an option lacks its value, click has parsed no argument: the words are still in `args`.
     argument = ctx.params.get("job_argument") or next(iter(ctx.args), None)
-    chosen = argument or ctx.params.get("job_option") or environment.job_id() or selected(environment)
+    chosen = (
+        argument or ctx.params.get("job_option") or environment.job_id() or find_selected_job(environment)
+    )
     if not chosen:
         raise FileNotFoundError
     return read_regular(os.path.join(_jobs_dir(ctx), chosen, name))
 
 
 def _jobs_dir(ctx: click.Context) -> str:
-    from logist.cli.options import here
-
-    return Environment.read().jobs_dir_name(ctx.params.get("jobs_dir"), here())
+    return Environment.read().jobs_dir_name(ctx.params.get("jobs_dir"), get_current_directory())
 
 
 def _layers() -> list[str]:
     """The user's and the project's directories, as plain strings: making paths takes long."""
-    from logist.cli.options import here
-
     environment = Environment.read()
-    home = environment.home_name(here())[0]
+    home = environment.home_name(get_current_directory())[0]
     return [str(environment.user_config_dir()), *filter(None, [beside(home)]), home]
 
 

@@ -12,7 +12,7 @@ from shlex import quote
 
 from logist.cli import context
 from logist.cli.checkup import asked
-from logist.cli.options import CURRENT, here, read_selected
+from logist.cli.current_job import SELECTED_JOB_FILE, get_current_directory, read_selected_job
 from logist.config.environment import Environment, Home
 from logist.config.settings import UNCHECKED_MERGES, Loaded, load_settings, merges_unchecked, named_roles
 from logist.core.text.ids import is_job_id
@@ -32,7 +32,7 @@ LEFT = timedelta(hours=1)
 
 def look(environment: Environment, project: Project) -> Iterator[Finding]:
     """Every finding about what lies around the jobs."""
-    home = environment.find_home(Path(here()))
+    home = environment.find_home(Path(get_current_directory()))
     yield _directory("home", home.path, f"found by {home.source}")
     yield _directory("jobs", project.jobs_dir, "")
     yield from _disk(project.jobs_dir)
@@ -173,14 +173,18 @@ def _not_ignored(home: Path) -> Iterator[Finding]:
 
 
 def _selected(project: Project) -> Iterator[Finding]:
-    file = project.home / CURRENT
+    file = project.home / SELECTED_JOB_FILE
     if not os.path.lexists(file) or not project.jobs_dir.is_dir():
         return
-    chosen = read_selected(str(project.home)) or ""
+    chosen = read_selected_job(str(project.home)) or ""
     places = (project.jobs_dir, project.home / "jobs")
     if is_job_id(chosen) and any((place / chosen).is_dir() for place in places):
         return
-    what = f"the selected job {chosen} is not there" if is_job_id(chosen) else f"{CURRENT} names no job"
+    what = (
+        f"the selected job {chosen} is not there"
+        if is_job_id(chosen)
+        else f"{SELECTED_JOB_FILE} names no job"
+    )
     yield curable(warning("selected", what, None), Cure.TAKE_AWAY, file)
 
 

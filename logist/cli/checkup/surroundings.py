@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from logist.cli import context
-from logist.cli.options import here, utf8
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import utf8
 from logist.cli.show import render
 from logist.config.environment import Environment
 from logist.config.settings import Settings, load_settings
@@ -21,7 +22,7 @@ def surroundings(environment: Environment, jobs_dir: str | None, *, strict: bool
 
     `strict`: InvalidFile for such a config. No program that it names is started, so nobody has to trust it.
     """
-    cwd = Path(here())
+    cwd = Path(get_current_directory())
     jobs = utf8(environment.jobs_dir_name(jobs_dir, str(cwd)), "the directory of the jobs", "--jobs-dir DIR")
     home = environment.find_home(cwd).path
     return Project(

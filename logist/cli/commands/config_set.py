@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from logist.cli.options import here, json_option, utf8, yaml_value
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import json_option, utf8, yaml_value
 from logist.cli.shell_values import complete_setting
 from logist.cli.show.output import Diagnostic, Line, Output, Span, warnings
 from logist.config.environment import Environment
@@ -82,7 +83,7 @@ def _config_file(environment: Environment, *, user: bool) -> ConfigFile:
     own = environment.user_config_dir()
     if user:
         return ConfigFile(own, own, needs_trust=False)
-    home = environment.find_home(Path(here()))
+    home = environment.find_home(Path(get_current_directory()))
     if home.source == "user":
         fix = "logist init makes one here; --user changes your own config"
         raise UsageError("there is no project here", fix=fix)

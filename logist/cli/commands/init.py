@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import here, json_option
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import json_option
 from logist.cli.show.output import Output
 from logist.config.environment import IGNORED, PROJECT_DIRECTORY, Environment, beside
 from logist.store import require_local
@@ -37,8 +38,8 @@ CONFIG = """\
 @click.pass_obj
 def init(environment: Environment) -> Output:
     """Make a .logist directory here: settings, roles, jobs. What is there already stays as it is."""
-    home = Path(here()) / PROJECT_DIRECTORY
-    require_local(Path(environment.chosen_jobs_dir(None, here()) or home))
+    home = Path(get_current_directory()) / PROJECT_DIRECTORY
+    require_local(Path(environment.chosen_jobs_dir(None, get_current_directory()) or home))
     made = [name for name in ("", "roles", "jobs") if _make(home / name)]
     files = {".gitignore": IGNORED, "config.yaml": CONFIG}
     made += [name for name, text in files.items() if _write(home / name, text)]

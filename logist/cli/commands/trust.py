@@ -6,7 +6,8 @@ import json
 
 import click
 
-from logist.cli.options import here, json_option
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import json_option
 from logist.cli.show import render
 from logist.cli.show.output import Output, warnings
 from logist.config.environment import Environment
@@ -32,7 +33,7 @@ def trust(environment: Environment, yes: bool, revoke: bool) -> Output:
     from logist.config.settings import UNCHECKED_MERGES, merges_unchecked
     from logist.config.trust import Trust
 
-    home, user = environment.find_home(Path(here())).path, environment.user_config_dir()
+    home, user = environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
     if revoke:
         Trust(user, home).revoke()  # also where the config does not validate
         return Output(

@@ -267,3 +267,9 @@ def dump_state(state: State, position: Position) -> JsonObject:
     head = {"sequence": position.sequence, "hash": position.hash, "offset": position.offset}
     dumped = state.model_dump(mode="json", exclude={"head"})
     return {"version": dumped.pop("version"), "revision": dumped.pop("revision"), "head": head, **dumped}
+
+
+def make_process_marker(session: Session) -> str:
+    """A value that every process started for the next interaction has in its environment, so that none is missed later."""
+    head = (session.position.hash or "").removeprefix("sha256:")[:16]
+    return f"{session.job.id}-{session.state.revision + 1}-{head}"

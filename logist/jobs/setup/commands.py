@@ -16,8 +16,7 @@ from logist.agents.sandbox import Confinement, Ended
 from logist.agents.workplace import RUN, Place
 from logist.core.answer import exit_command
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import Session
-from logist.jobs.turn import agent_calls
+from logist.jobs.base.session import Session, make_process_marker
 from logist.workspace.files import removal
 
 SHELL = "/bin/sh"
@@ -61,7 +60,7 @@ def run_command(
         replace(confinement, tail_bytes=tail),
         place.scratch,
         seconds=seconds,
-        marker=agent_calls.marker(session),
+        marker=make_process_marker(session),
         environment=project.environment.child(),
         stop=lambda: bool(project.stopping()),
     )
@@ -104,7 +103,7 @@ def private_place(session: Session) -> Iterator[Place]:
 
 def sweep(session: Session) -> None:
     """Ends what a Logist that was killed has left at work, and removes what it left beside the workspace."""
-    sandbox.sweep(agent_calls.marker(session))
+    sandbox.sweep(make_process_marker(session))
     removal.remove(session.job.inflight / RUN / SCRATCH)
 
 

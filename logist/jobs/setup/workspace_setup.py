@@ -28,11 +28,10 @@ from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
 from logist.core.text.lock_files import choose_lock_files
 from logist.errors import LogistError, SetupFailed, Stopped
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import Session, read_current_state
+from logist.jobs.base.session import Session, make_process_marker, read_current_state
 from logist.jobs.setup import commands
 from logist.jobs.setup.setup_cache import Copy, SetupCache
 from logist.jobs.setup.workspace_code import NODE_PROGRAMS, prepared_paths
-from logist.jobs.turn import agent_calls
 from logist.store import JobDir, replace_file
 from logist.workspace import Workspace
 from logist.workspace.prepared import Stamp, place_of
@@ -355,7 +354,7 @@ class _Setup:
         work = Work(
             network=True,
             sandbox=self.project.settings.sandbox,
-            marker=agent_calls.marker(self.session),
+            marker=make_process_marker(self.session),
             code=code,
         )
         variables = {

@@ -22,7 +22,7 @@ from logist.core.permissions.tools import Tool
 from logist.core.step.step import StepPlan
 from logist.errors import Stopped
 from logist.jobs.base.project import Project
-from logist.jobs.base.session import Session
+from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import workspace_code
 
 POLL_SECONDS = 0.5
@@ -92,15 +92,9 @@ def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> Jso
         "approved": session.state.allowed_tools or [],
         "rules": settings.tools.model_dump(mode="json"),
         "sandbox": settings.sandbox.model_dump(mode="json"),
-        "marker": marker(session),
+        "marker": make_process_marker(session),
         "program": described.model_dump(mode="json") if described else None,
     }
-
-
-def marker(session: Session) -> str:
-    """What is in the environment of all that is started for the next interaction of a job."""
-    head = (session.position.hash or "").removeprefix("sha256:")[:16]
-    return f"{session.job.id}-{session.state.revision + 1}-{head}"
 
 
 def in_place(session: Session, asked: JsonObject) -> Reply:

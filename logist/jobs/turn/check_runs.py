@@ -19,10 +19,9 @@ from logist.core.model import Check, JsonObject
 from logist.core.step import step
 from logist.errors import SetupFailed, Stopped
 from logist.jobs.base import specs
-from logist.jobs.base.session import Session
+from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import commands, workspace_code, workspace_setup
 from logist.jobs.setup.workspace_setup import Prepared
-from logist.jobs.turn import agent_calls
 from logist.jobs.turn.observation import Answered
 from logist.workspace import Workspace
 
@@ -114,7 +113,7 @@ def _result(session: Session, name: str, check: Check, now: Check, prepared: Pre
         project, session.job, session.state, prepared.code, words, isolated=_ignores_path(words)
     )
     with commands.private_place(session) as place:
-        work = Work(sandbox=project.settings.sandbox, marker=agent_calls.marker(session), code=code.paths)
+        work = Work(sandbox=project.settings.sandbox, marker=make_process_marker(session), code=code.paths)
         confinement = place.confinement(work)
         if instead := workspace_code.reachable(code.instead, confinement):
             for each in instead:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import here, jobs_dir_option, json_flag
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import jobs_dir_option, json_flag
 from logist.cli.shell_values import complete_directory, complete_file, complete_job, complete_job_or_file
 from logist.cli.show.output import Line, Output, Span, notes, warnings
 from logist.config.environment import Environment
@@ -126,7 +127,10 @@ def _fixture(
 
     if not fixture:
         raise UsageError("it has no name", where="--fixture", fix="--fixture DIR")
-    job, folder = open_job(environment, job_argument, job_option, jobs_dir), Path(here(), fixture)
+    job, folder = (
+        open_job(environment, job_argument, job_option, jobs_dir),
+        Path(get_current_directory(), fixture),
+    )
     done = write(project(environment, jobs_dir), job, folder, redacted=redact, force=force)
     made = done.manifest
     data = {

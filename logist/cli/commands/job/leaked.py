@@ -8,7 +8,7 @@ from typing import Any
 
 from logist.cli.checkup.surroundings import surroundings
 from logist.cli.context import open_job
-from logist.cli.options import here
+from logist.cli.current_job import get_current_directory
 from logist.cli.show.output import Diagnostic, Output
 from logist.config.environment import Environment
 from logist.errors import StorageError
@@ -40,7 +40,7 @@ def _jobs(
 ) -> list[JobDir]:
     if named is not None:
         return [open_job(environment, *named, jobs_dir)]
-    place = environment.jobs_dir(jobs_dir, Path(here()))
+    place = environment.jobs_dir(jobs_dir, Path(get_current_directory()))
     return [JobDir.open(place, job_id) for job_id in list_jobs(place)]
 
 

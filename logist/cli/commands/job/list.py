@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from logist.cli.options import here, jobs_dir_option, listing_options
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import jobs_dir_option, listing_options
 from logist.cli.shell_values import complete_assignee, complete_tag
 from logist.cli.show import glance
 from logist.cli.show.output import Diagnostic, Output, Table, warnings
@@ -56,7 +57,7 @@ def list_(
     waits at a manual step is its assignee, if the step names one. RUNNING and REVIEWING are PENDING
     and REVIEW_REQUIRED with an agent at work; ? is a job whose state can't be read.
     """
-    folder = environment.jobs_dir_name(jobs_dir, here())
+    folder = environment.jobs_dir_name(jobs_dir, get_current_directory())
     rows, problems = _read(folder)
     wanted = {*statuses, "STUCK"} if stuck else set(statuses)
     if wanted:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import CURRENT, here, job_id, jobs_dir_option, json_option
+from logist.cli.current_job import SELECTED_JOB_FILE, get_current_directory
+from logist.cli.options import job_id, jobs_dir_option, json_option
 from logist.cli.shell_values import complete_job
 from logist.cli.show.output import Output, Span, notes
 from logist.config.environment import Environment
@@ -37,9 +38,9 @@ def _choose(environment: Environment, chosen: str, jobs_dir: str | None) -> Outp
     from logist.store import replace_file
 
     open_job(environment, chosen, None, jobs_dir)
-    place = environment.find_home(Path(here())).path
+    place = environment.find_home(Path(get_current_directory())).path
     project_home.ensure(place)
-    replace_file(place / CURRENT, f"{chosen}\n".encode())
+    replace_file(place / SELECTED_JOB_FILE, f"{chosen}\n".encode())
     named = environment.job_id()
     hidden = [f"LOGIST_JOB_ID is set, and comes first: {named}"] if named and named != chosen else []
     return Output({"job": chosen}, ((Span(chosen, "bold"), " is the current job"),), notes(hidden))
@@ -48,5 +49,5 @@ def _choose(environment: Environment, chosen: str, jobs_dir: str | None) -> Outp
 def _clear(environment: Environment) -> Output:
     from pathlib import Path
 
-    (environment.find_home(Path(here())).path / CURRENT).unlink(missing_ok=True)
+    (environment.find_home(Path(get_current_directory())).path / SELECTED_JOB_FILE).unlink(missing_ok=True)
     return Output({"job": None}, ("no job is selected any more",))

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from logist.cli.options import here, job_id, job_options
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import job_id, job_options
 from logist.cli.show import glance
 from logist.cli.show.output import Command, Diagnostic, Line, Output, Span, warnings
 from logist.config.environment import Environment
@@ -47,7 +48,7 @@ def status(
 ) -> Output:
     """Show where a job stands, what it has used, and the command that answers it."""
     chosen = job_id(environment, job_argument, job_option)
-    folder = os.path.join(environment.jobs_dir_name(jobs_dir, here()), chosen)
+    folder = os.path.join(environment.jobs_dir_name(jobs_dir, get_current_directory()), chosen)
     state = settled(folder) if is_job_id(chosen) else None
     if state is not None:
         try:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from logist.cli.options import here, json_option, utf8
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import json_option, utf8
 from logist.cli.shell_values import complete_directory, complete_role
 from logist.cli.show.output import Output, notes
 from logist.config.environment import Environment
@@ -59,7 +60,7 @@ def new(
     require_name(utf8(name, "the name", "name another"))
     if description is not None and not description.strip():
         raise UsageError("the description is empty", where="--description")
-    folder = environment.find_home(Path(here())).path / "roles"
+    folder = environment.find_home(Path(get_current_directory())).path / "roles"
     if to is not None:
         folder = Path(utf8(to, "the directory", "name another"))
     roles = known_roles(environment)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import here, json_option, utf8
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import json_option, utf8
 from logist.cli.shell_values import complete_role_or_file
 from logist.cli.show.output import Diagnostic, Output
 from logist.config.environment import Environment
@@ -106,7 +107,7 @@ def _models(environment: Environment, roles: Roles) -> Iterator[Problem]:
     from logist.roles import Problem
 
     try:
-        home = environment.find_home(Path(here())).path
+        home = environment.find_home(Path(get_current_directory())).path
         settings = load_settings(home, environment.user_config_dir()).settings
     except InvalidFile as error:
         yield Problem(

@@ -9,7 +9,8 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from logist.cli.context import known_roles, known_workflows
-from logist.cli.options import here, utf8
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import utf8
 from logist.cli.show.output import Diagnostic
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
@@ -113,5 +114,5 @@ def place(path: Path, problem: Problem) -> str:
 
 def near(path: Path | str) -> str:
     """The path as one would write it here: from this directory on, if it is below."""
-    below = os.path.relpath(path, here())
+    below = os.path.relpath(path, get_current_directory())
     return str(path) if below.startswith(os.pardir) else below

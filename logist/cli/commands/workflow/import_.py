@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import here, json_option, utf8
+from logist.cli.current_job import get_current_directory
+from logist.cli.options import json_option, utf8
 from logist.cli.shell_values import complete_directory, complete_file
 from logist.cli.show.output import Diagnostic, Output
 from logist.config.environment import Environment
@@ -73,7 +74,7 @@ def _named(name: str) -> str:
 
 def _folder(environment: Environment, to: str | None) -> Path:
     if to is None:
-        return environment.find_home(Path(here())).path / "workflows"
+        return environment.find_home(Path(get_current_directory())).path / "workflows"
     return Path(utf8(to, "the directory", "name another"))
 
 

@@ -1,0 +1,37 @@
+"""The job that `logist job select` chose, and the directory a command is run in. Imports little."""
+
+from __future__ import annotations
+
+import os
+
+from logist.config.environment import Environment
+from logist.errors import UsageError
+from logist.regular_files import read_regular
+
+SELECTED_JOB_FILE = "current_job"
+"""File in the home directory that `logist job select` writes."""
+_MAX_FILE_BYTES = 300
+"""Bytes of it; an id has fewer."""
+
+
+def find_selected_job(environment: Environment) -> str | None:
+    """The id that `logist job select` chose, if any."""
+    return read_selected_job(environment.home_name(get_current_directory())[0])
+
+
+def read_selected_job(home: str) -> str | None:
+    """The id in the file `current_job` of that home directory; None if there is none that reads."""
+    try:
+        return read_regular(os.path.join(home, SELECTED_JOB_FILE), _MAX_FILE_BYTES).decode().strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def get_current_directory() -> str:
+    """The current directory; UsageError when it was removed under the person's feet."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise UsageError(
+            "the current directory does not exist any more", fix="cd to one that does"
+        ) from error

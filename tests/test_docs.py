@@ -123,3 +123,42 @@ def test_the_tour_of_the_readme_is_what_happens(cli: support.RunLogist, tmp_path
         elif words[0] == "echo":
             assert expected == [str(code)]
     assert ran > 8
+
+
+NAMED_FUNCTION = re.compile(r"`([a-z_/]+\.py): ([A-Za-z_]+)`")
+NAMED_FILE = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|toml|md))[:`]")
+
+
+def find_source_file(name: str) -> Path | None:
+    """A file that a page names from the root, from the package, or by its end where that is clear."""
+    for base in (ROOT, ROOT / "logist"):
+        if (base / name).is_file():
+            return base / name
+    ending = [
+        path for path in (ROOT / "logist").rglob(name.rpartition("/")[2]) if str(path).endswith(f"/{name}")
+    ]
+    return next(iter([*ending, *(ROOT / "tests").rglob(name)]), None)
+
+
+@pytest.mark.parametrize("name", ["architecture.md", "contributing.md"])
+def test_the_files_and_functions_that_a_page_for_maintainers_names_exist(name: str) -> None:
+    text = page(name)
+    files = set(NAMED_FILE.findall(text))
+    assert files
+    assert sorted(each for each in files if find_source_file(each) is None) == []
+    missing = []
+    for file, function in NAMED_FUNCTION.findall(text):
+        source = find_source_file(file)
+        if source is None or not re.search(
+            rf"^(?:async )?(?:def|class) {function}\b|^\s+def {function}\b|^{function}\b",
+            source.read_text("utf-8"),
+            re.M,
+        ):
+            missing.append(f"{file}: {function}")
+    assert missing == []
+
+
+def test_the_map_names_every_package_and_folder() -> None:
+    text = page("architecture.md")
+    folders = [path.parent for path in (ROOT / "logist").glob("*/*/__init__.py")]
+    assert [str(each.relative_to(ROOT)) for each in folders if f"{each.name}/" not in text] == []

@@ -94,7 +94,7 @@ def _children_named(entry: JsonObject) -> Iterator[JsonObject]:
 def find_signs(project: Project, job: JobDir, history: History, forks: Forks) -> Iterator[Problem]:
     """Whatever knows of an interaction that the history lacks, each with the highest number it knows of.
 
-    Read after the history; while a command is at work on the job, that may be why (see looking.verify).
+    Read after the history; while a command is at work on the job, that may be why (see job_reader.verify).
     """
     # Before an interaction is recorded, its files are written: a command that was killed leaves those of one more.
     most = history.last + 1 if _may_be_cut_off(job, history) else history.last

@@ -41,7 +41,7 @@ def look(
     """What is to say about a job; one `ok` finding if all is well.
 
     Reads ends of files only, and with `deep` everything. `held`: the caller holds the job's lock. While
-    another does, what is under way is not taken for a fault. `forks`: as in looking.verify.
+    another does, what is under way is not taken for a fault. `forks`: as in job_reader.verify.
     """
     if _is_closed_to_us(job):
         return [

@@ -50,7 +50,7 @@ def run(
 
     `found` is the checkpoint of the workspace as the agent left it. The way back to it stays noted (`end_restore`)
     until the results are recorded. `unchecked`: the job is being ended or set aside, and nobody waits for checks; so
-    they do not hold. `touched`: see `observing.touched`. Raises Stopped when a person asks for that: nothing is recorded then.
+    they do not hold. `touched`: see `observation.touched`. Raises Stopped when a person asks for that: nothing is recorded then.
     """
     asked = answered.envelope
     schema = session.project.schema

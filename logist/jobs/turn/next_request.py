@@ -103,7 +103,7 @@ def turn_of(
 
 
 def may_use_network(turn: Turn) -> bool:
-    """Whether whoever is asked has it, as `asking.work` says."""
+    """Whether whoever is asked has it, as `agent_calls.work` says."""
     return turn.role.network or turn.agent != LITELLM
 
 

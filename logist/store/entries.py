@@ -19,13 +19,12 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
+from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError
 from logist.regular_files import MOST
 from logist.store import files
-
-JsonObject = dict[str, Any]
 
 CLOSING = b"]}\n"
 LONGEST = MOST

@@ -9,7 +9,7 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from logist.errors import Damaged, StorageError, storage_advice
 from logist.regular_files import MOST, open_regular, read_regular
@@ -17,7 +17,6 @@ from logist.regular_files import MOST, open_regular, read_regular
 if TYPE_CHECKING:
     from pathlib import Path  # it costs more than all of this module
 
-JsonObject = dict[str, Any]
 
 TEMPORARY = ".new"
 """How the name of a half-written file ends; it begins with a dot."""

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged
 from logist.store import history
-
-JsonObject = dict[str, Any]
 
 LIST = "interactions"
 LONGEST = 64 << 20

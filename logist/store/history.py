@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
+from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError
 from logist.store import files, segments
 from logist.store.entries import (
@@ -30,8 +31,6 @@ from logist.store.entries import (
     seek_afresh,
     too_long,
 )
-
-JsonObject = dict[str, Any]
 
 NEVER = 0
 """Of `rotate_at`: one file holds the whole history, however long."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
+from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged
 from logist.store import files
 from logist.store.entries import CLOSING, Position, header_line, seal
-
-JsonObject = dict[str, Any]
 
 
 def begin(path: Path, entries: Iterable[JsonObject]) -> Position:

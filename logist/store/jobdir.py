@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
+from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.regular_files import MOST
 from logist.store import files, flushing, history, inflight, restore_record, verification
@@ -24,8 +25,6 @@ from logist.store.listing import REBUILD, has_seen_all, job_ids
 from logist.store.lock import Holder, Lock
 from logist.store.settled_state import checksum
 from logist.store.verification import Proof
-
-JsonObject = dict[str, Any]
 
 IN_THE_MAKING = ".new-"
 """How the name of a directory begins that becomes a job, or was left by a command that was killed."""

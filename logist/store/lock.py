@@ -14,13 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from logist.errors import Busy, StorageError, UsageError
 from logist.store import files
 from logist.store.filesystem import require_local
-
-JsonObject = dict[str, Any]
 
 SIGNATURES = "lock"  # the file in the job directory that its holders sign
 

@@ -16,8 +16,9 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
+from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError
 from logist.store import files
 from logist.store.entries import CLOSING, LONGEST, Header, Position, read_entry, read_header, restore
@@ -25,7 +26,6 @@ from logist.store.entries import CLOSING, LONGEST, Header, Position, read_entry,
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-JsonObject = dict[str, Any]
 
 NAME = re.compile(r"(.+)\.([1-9]\d{0,9})\.json\.gz")
 """How a segment is called: as its history, and its number."""

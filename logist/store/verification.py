@@ -6,8 +6,9 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
+from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused
 from logist.store.entries import (
     CLOSING,
@@ -25,8 +26,6 @@ from logist.store.entries import (
 )
 from logist.store.history import Problem, opened
 from logist.store.segments import Segment, above, detached, has_own_header, lacking, path_of
-
-JsonObject = dict[str, Any]
 
 NAMED = 20
 """Problems and stretches that are named one by one: a damaged history may hold a million."""

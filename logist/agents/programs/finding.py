@@ -21,7 +21,7 @@ from logist.agents.programs.opencode import Opencode
 from logist.agents.programs.protocol import Finished, Invocation, Program, Result, Run
 from logist.config.programs import ProgramEntry
 from logist.core.model import ErrorKind, TransportError
-from logist.core.model.base import JsonObject
+from logist.core.text.json_object import JsonObject
 from logist.documents import nearest
 from logist.errors import InvalidFile, LogistError
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from logist.core.history.runs import History, Run
-from logist.core.model.base import JsonObject
 from logist.core.model.words import Status
+from logist.core.text.json_object import JsonObject
 
 FORMAT = 1
 """The version of lines that this Logist writes."""

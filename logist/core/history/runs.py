@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from logist.core.history.statistics_words import Ended
-from logist.core.model.base import JsonObject
 from logist.core.model.words import Actor, ExitAction, Kind, Phase, Status
 from logist.core.money import amounts
+from logist.core.text.json_object import JsonObject
 
 LONGEST_NAME = 200
 LONGEST_REASON = 120

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from logist.core.history.runs import SIZES, History, Run, Used, is_fork, size
 from logist.core.history.statistics_words import IN_ORDER, Ended
-from logist.core.model.base import JsonObject
+from logist.core.text.json_object import JsonObject
 
 NOTHING = Used()
 

@@ -1,6 +1,6 @@
 """The nouns of Logist as frozen values, spelled as they stand in the files."""
 
-from logist.core.model.base import FORMAT, Frozen, JsonObject, Open, Recorded
+from logist.core.model.base import FORMAT, Frozen, Open, Recorded
 from logist.core.model.flow import END, MAX_DEPTH, MAX_ITEMS, Edge, Step, Workflow
 from logist.core.model.limits import ConfiguredLimits, ItemLimits, Limits, PartialLimits
 from logist.core.model.permissions import EVERYTHING, Permission, Permissions
@@ -50,6 +50,7 @@ from logist.core.model.words import (
     StuckKind,
     Word,
 )
+from logist.core.text.json_object import JsonObject
 
 __all__ = [
     "CHECKS",

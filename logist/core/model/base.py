@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
-
-JsonObject = dict[str, Any]
 
 FORMAT = 1
 """The version of state.json and of interactions that this Logist writes; it reads no other to the full."""

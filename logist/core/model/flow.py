@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from logist.core.model.base import JsonObject, Open, Recorded
+from logist.core.model.base import Open, Recorded
 from logist.core.model.limits import ItemLimits
 from logist.core.model.words import Execution, StepType
+from logist.core.text.json_object import JsonObject
 
 AgentRole = Annotated[str, StringConstraints(min_length=10, max_length=1024)]
 """Characters, not bytes."""

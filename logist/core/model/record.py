@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from logist.core.model.base import FORMAT, JsonObject, Open, Recorded
+from logist.core.model.base import FORMAT, Open, Recorded
 from logist.core.model.spec import EffectiveSpec
 from logist.core.model.words import Actor, ErrorKind, Kind, Phase, Status, StuckKind
+from logist.core.text.json_object import JsonObject
 
 
 class Usage(Recorded):

@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from logist.core.model.base import Frozen, JsonObject, Open, Recorded
+from logist.core.model.base import Frozen, Open, Recorded
 from logist.core.model.flow import Workflow
 from logist.core.model.limits import Limits, PartialLimits
 from logist.core.model.permissions import EVERYTHING, Permissions
 from logist.core.model.words import Approval
 from logist.core.text.ids import JOB_ID_PATTERN
+from logist.core.text.json_object import JsonObject
 
 Color = Literal["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
 Text = Annotated[str, StringConstraints(min_length=1)]

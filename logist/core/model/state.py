@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from logist.core.model.base import FORMAT, JsonObject, Open, Recorded
+from logist.core.model.base import FORMAT, Open, Recorded
 from logist.core.model.limits import Limits
 from logist.core.model.record import Place, Stuck, Totals
 from logist.core.model.spec import Doer
 from logist.core.model.words import ExitAction, Phase, Status
+from logist.core.text.json_object import JsonObject
 
 
 class Head(Recorded):

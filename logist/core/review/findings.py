@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-JsonObject = dict[str, Any]
+from logist.core.text.json_object import JsonObject
 
 PASSED, NOT_RUN = "passed", "not_run"
 WORDS = {

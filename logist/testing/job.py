@@ -15,6 +15,7 @@ from logist.config.environment import PROJECT_DIRECTORY, Environment, layers
 from logist.config.layering import merged
 from logist.config.settings import CONFIG_FILE, load_settings
 from logist.config.trust import Trust
+from logist.core.machine import kinds
 from logist.core.model import Interaction, JobSpec, Kind, State, Status
 from logist.errors import UsageError
 from logist.jobs import job_queue
@@ -38,13 +39,6 @@ BESIDE = frozenset({"files", "role", "usage", "finish"})
 """What may stand beside the fields of an exit command: an answer's, not the agent's words."""
 WHOLE = frozenset({"text", "exit", "error"})
 """What shows an answer as a script file has it."""
-DECISIONS = frozenset(
-    (
-        *(Kind.ACTIVATE, Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT),
-        *(Kind.SUSPEND, Kind.RESUME, Kind.CANCEL, Kind.FAIL),
-    )
-)
-"""What `decide` takes."""
 STEWARD = "tester"
 KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
 """What a job of a test sees of the environment; no key is among them."""
@@ -166,8 +160,10 @@ class LogistJob:
 
         `command` holds the options as the history records them.
         """
-        if kind not in DECISIONS:
-            raise UsageError(f"{kind!r} is no decision", where="decide", fix=", ".join(sorted(DECISIONS)))
+        if kind not in kinds.DECISIONS:
+            raise UsageError(
+                f"{kind!r} is no decision", where="decide", fix=", ".join(sorted(kinds.DECISIONS))
+            )
         with offline():
             return steward_decisions.decide(self.project, self.id, Kind(kind), note=note, command=command)
 

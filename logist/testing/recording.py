@@ -15,6 +15,7 @@ from logist.cli import context
 from logist.cli.show.render import clean
 from logist.config.environment import Environment
 from logist.core.history import fold
+from logist.core.machine import kinds
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind
 from logist.core.money.amounts import counted, dollars
 from logist.errors import LogistError
@@ -38,14 +39,6 @@ START = "workspace"
 """A folder beside the history: what the workspace holds at the start."""
 OWN = ("job.yaml", "state.json", "git")
 """What shows a job itself, and no fixture made of one."""
-DECIDED = frozenset(
-    (
-        *(Kind.ACTIVATE, Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT),
-        *(Kind.SUSPEND, Kind.RESUME, Kind.CANCEL, Kind.FAIL),
-    )
-)
-ELSEWHERE = frozenset({Kind.SPAWN, Kind.COLLECT, Kind.MERGE, Kind.RECOVER, Kind.FORK})
-"""Kinds that need more than the history: other jobs, a repository, a call that was lost."""
 
 
 class NotRecordedError(Exception):
@@ -131,7 +124,7 @@ def _require_fixture(archive: Archive, entries: list[Interaction]) -> None:
         fix = "make a fixture of it: logist job export JOB --fixture DIR"
         raise NotRecordedError(f"{archive.name} is no fixture, and only such are recorded again; {fix}")
     for entry in entries:
-        if entry.kind in ELSEWHERE:
+        if entry.kind in kinds.NEEDS_MORE:
             raise NotRecordedError(
                 f"{archive.name} stays as it was: interaction {entry.sequence} ({entry.kind}) needs more than a history"
             )
@@ -181,7 +174,7 @@ def _goes_on(course: _Course, entry: Interaction) -> bool:
     if entry.kind is Kind.SPEC:
         _configure(course, entry)
         return True
-    if entry.kind in (Kind.ASK, Kind.HALT) and not entry.simulated:
+    if entry.kind is Kind.HALT or (entry.kind is Kind.ASK and not entry.simulated):
         result = do_step(course.project, course.job_id, Choice())
         if not result.entries:
             course.changes.append(
@@ -252,7 +245,7 @@ def _decided(course: _Course, entry: Interaction) -> Result:
     if entry.kind is Kind.ROLE:
         name = command.get("to") if command.get("source") == "switch" else None
         return role_switch.switch(project, job_id, name, note=note)
-    if entry.kind in DECIDED:
+    if entry.kind in kinds.DECISIONS:
         told = {key: value for key, value in command.items() if key != "note"}
         return steward_decisions.decide(project, job_id, entry.kind, note=note, command=told)
     raise NotRecordedError(f"interaction {entry.sequence} ({entry.kind}) can't be done again")

@@ -87,7 +87,7 @@ def test_the_end_is_the_end(approvable: Desk, verb: str, ended: str) -> None:
 
 
 def test_the_help_of_a_note_says_who_reads_it(desk: Desk) -> None:
-    from logist.core.history.fold import NOTED
+    from logist.core.machine.kinds import PROMPTS_NOTE
 
     kinds = [
         *("activate", "approve", "reject", "suspend", "resume", "cancel", "fail"),
@@ -95,7 +95,7 @@ def test_the_help_of_a_note_says_who_reads_it(desk: Desk) -> None:
     ]
     for kind in kinds:
         read = "the next agent reads it" in desk("job", kind, "--help").out
-        assert read is (kind in NOTED), kind
+        assert read is (kind in PROMPTS_NOTE), kind
 
 
 def test_what_the_state_does_not_allow_names_what_it_does(approvable: Desk) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core.machine import steward
+from logist.core.machine import kinds, steward
 from logist.core.machine.event import Action
 from logist.core.model import JsonObject, Kind, Phase, Place, Status, StuckKind
 from logist.errors import Refused, UsageError
@@ -77,9 +77,9 @@ def test_every_kind_of_a_steward_is_an_action_of_the_machine() -> None:
         *(Kind.ASK, Kind.RECOVER, Kind.SPEC),
         Kind.FORK,
     }
-    assert set(steward.ACTIONS) == set(Kind) - made_by_agents_or_later
-    assert all(action.value == kind.value for kind, action in steward.ACTIONS.items())
-    assert set(Action) >= set(steward.ACTIONS.values())
+    assert set(kinds.ACTIONS) == set(Kind) - made_by_agents_or_later
+    assert all(action.value == kind.value for kind, action in kinds.ACTIONS.items())
+    assert set(Action) >= set(kinds.ACTIONS.values())
 
 
 @pytest.mark.parametrize("limit", [None, "", "HALTED", "PENDING", "nonsense", 3, [], {}])

@@ -7,6 +7,7 @@ from typing import Any
 
 from logist.core.history import merge_policy, workflow_state
 from logist.core.history.spec_hash import spec_hash
+from logist.core.machine import kinds
 from logist.core.model import (
     Actor,
     Doer,
@@ -29,20 +30,6 @@ from logist.core.model import (
 )
 from logist.core.money import money
 from logist.core.review import findings
-
-NOTED = frozenset({Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT, Kind.RESTEP, Kind.RERUN, Kind.RESUME, Kind.FORK})
-"""Kinds whose note goes into the next prompt."""
-
-UNMOVED = frozenset({Kind.SPEC, Kind.ROLE, Kind.FORK})
-"""Kinds that leave the job where it stands, and so the reason why it stands there."""
-
-WITHOUT_WORK = frozenset(
-    {
-        *(Kind.ACTIVATE, Kind.APPROVE, Kind.REJECT, Kind.RESUBMIT, Kind.SUSPEND, Kind.RESUME),
-        *(Kind.CANCEL, Kind.FAIL, Kind.SPEC, Kind.ROLE, Kind.HALT, Kind.MERGE),
-    }
-)
-"""Kinds during which nothing but a person changes files of the workspace."""
 
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
 """Of roles of these names where the spec does not say, as those do not that an earlier Logist recorded."""
@@ -114,7 +101,7 @@ def find_checkpoint_before(
         if entry.checkpoint_before:
             return entry.checkpoint_before
         # A decision names no checkpoint. The next agent's does, and until then only a person edits files.
-        if entry.kind not in WITHOUT_WORK:
+        if entry.kind not in kinds.LEAVES_FILES:
             return last
     return None
 
@@ -138,7 +125,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "revision": entry.sequence,
         "head": None,
         "updated_at": entry.timestamp,
-        "reason": base.reason if entry.kind in UNMOVED else entry.reason,
+        "reason": base.reason if entry.kind in kinds.STAYS else entry.reason,
         # What a rerun books of children counts for the jobs above (`ever_used`): the job itself starts with nothing.
         "usage": base.usage if entry.kind is Kind.RERUN else used_after(base.usage, entry),
         **_placed(entry.after),
@@ -180,7 +167,7 @@ def _placed(place: Place) -> dict[str, Any]:
 
 def _noted(base: State, entry: Interaction) -> dict[str, Any]:
     """A note stays until an agent has given a valid answer to a prompt that holds it."""
-    if entry.kind in NOTED and entry.steward and entry.steward.note:
+    if entry.kind in kinds.PROMPTS_NOTE and entry.steward and entry.steward.note:
         return {"note": entry.steward.note}
     return {"note": None} if _is_answered(entry) else {}
 
@@ -323,7 +310,7 @@ def asks(entry: Interaction) -> bool:
     What an agent did in an interaction of a kind that only a newer Logist knows, it was asked to do.
     """
     unknown = entry.actor is Actor.AGENT and not entry.kind.known
-    return (unknown or entry.kind in (Kind.ASK, Kind.RECOVER)) and not entry.simulated
+    return (unknown or entry.kind in kinds.ASKS_AGENT) and not entry.simulated
 
 
 def _worked(entry: Interaction) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from logist.core.history.statistics_words import Ended
+from logist.core.machine import kinds
 from logist.core.model.words import Actor, ExitAction, Kind, Phase, Status
 from logist.core.money import amounts
 from logist.core.text.json_object import JsonObject
@@ -115,9 +116,9 @@ def is_fork(entry: JsonObject) -> bool:
 def _asks(entry: JsonObject) -> bool:
     """Whether an agent was asked, or answered for; a history of another program has no kinds."""
     kind = entry.get("kind", Kind.ASK)
-    if kind in (Kind.ASK, Kind.RECOVER):
-        return True
-    return entry.get("actor") == Actor.AGENT and isinstance(kind, str) and not Kind(kind).known
+    if not isinstance(kind, str):
+        return False
+    return kind in kinds.ASKS_AGENT or (entry.get("actor") == Actor.AGENT and not Kind(kind).known)
 
 
 def _run(entry: JsonObject, workflow: str | None) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logist.core.machine import routing, steward
+from logist.core.machine import kinds, routing, steward
 from logist.core.model import (
     Doer,
     ExitAction,
@@ -27,9 +27,6 @@ SWITCH = "switch"
 
 ASSIGNEE = "assignee"
 """In `Doer.source`: a manual step names a person, and no role."""
-
-BOOKS = frozenset({Kind.COLLECT, Kind.HALT, Kind.RESTEP, Kind.RERUN, Kind.RESUBMIT, Kind.CANCEL, Kind.FAIL})
-"""Kinds that book what the children have used; a halt does where the children have used up the limits."""
 
 LONGEST_SUMMARY = 200
 """Characters of a step's summary that later steps read."""
@@ -189,7 +186,7 @@ def runs(entry: Interaction) -> int:
     """
     if entry.kind is Kind.SPAWN:
         return int(not _children(entry.command))
-    count = entry.command.get("runs") if entry.kind in BOOKS else 0
+    count = entry.command.get("runs") if entry.kind in kinds.BOOKS_CHILDREN else 0
     return count if isinstance(count, int) else 0
 
 

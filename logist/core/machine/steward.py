@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from logist.core import review
-from logist.core.machine import advice, routing
+from logist.core.machine import advice, kinds, routing
 from logist.core.machine.event import ANY_JOB, Action, Event, Who
 from logist.core.machine.machine import next_place
 from logist.core.machine.routing import Facts, Routed
@@ -25,28 +25,6 @@ from logist.core.model import (
 )
 from logist.core.template import data
 
-ACTIONS = {
-    Kind.CREATE: Action.CREATE,
-    Kind.ACTIVATE: Action.ACTIVATE,
-    Kind.APPROVE: Action.APPROVE,
-    Kind.REJECT: Action.REJECT,
-    Kind.RESUBMIT: Action.RESUBMIT,
-    Kind.SUSPEND: Action.SUSPEND,
-    Kind.RESUME: Action.RESUME,
-    Kind.CANCEL: Action.CANCEL,
-    Kind.FAIL: Action.FAIL,
-    Kind.ROLE: Action.ROLE,
-    Kind.RESTEP: Action.RESTEP,
-    Kind.RERUN: Action.RERUN,
-    Kind.HALT: Action.HALT,
-    Kind.SPAWN: Action.SPAWN,
-    Kind.COLLECT: Action.COLLECT,
-    Kind.MERGE: Action.MERGE,
-}
-STANDING = frozenset({Kind.SPEC, Kind.FORK})
-"""Kinds that the state machine is not asked about: the job stands where it stood."""
-SYSTEM = frozenset({Kind.HALT, Kind.SPAWN, Kind.COLLECT})
-STARTS = frozenset({Kind.CREATE, Kind.ACTIVATE, Kind.RERUN})
 GATHERED = ("reached", "share", "conflict")
 
 
@@ -70,13 +48,13 @@ def decide(
     if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it. `job` is
     the id for the commands that a refusal names. Raises Refused, UsageError.
     """
-    if kind in STANDING:
+    if kind in kinds.NOT_JUDGED:
         assert here is not None
         return here
     limit = str(command.get("limit"))
     event = Event(
-        who=Who.SYSTEM if kind in SYSTEM else Who.STEWARD,
-        action=Action.OVERRIDE if overrides(kind, command) else ACTIONS[kind],
+        who=Who.SYSTEM if kind in kinds.BY_SYSTEM else Who.STEWARD,
+        action=Action.OVERRIDE if overrides(kind, command) else kinds.ACTIONS[kind],
         role=str(command.get("to" if kind is Kind.ROLE else "role", "")),
         reason=str(command.get("note") or command.get("fault") or command.get("lack") or ""),
         draft=bool(command.get("draft")),
@@ -119,7 +97,7 @@ def routed(
     flow = spec.workflow
     if flow is None:
         return None
-    if kind in STARTS:
+    if kind in kinds.STARTS:
         return routing.enter(flow, flow.start, Facts(data.of(spec, None), rules=rules))
     if state is None:
         return None

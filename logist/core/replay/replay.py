@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 from logist.core import review
 from logist.core.history import fold, newer_versions
 from logist.core.history.incremental_fold import Folding
-from logist.core.machine import limits, steward
+from logist.core.machine import kinds, limits, steward
 from logist.core.machine.rules import TODAY, Rules, recorded_under, responsible
 from logist.core.model import (
     END,
@@ -205,7 +205,7 @@ def judge(
         return Judged(outcome.place, outcome.response)
     if entry.kind is Kind.HALT and state is not None and not _limit_stands(spec, state, entry):
         return Judged(state.place(), Response())
-    if entry.kind in steward.ACTIONS or entry.kind in steward.STANDING:
+    if entry.kind in kinds.ACTIONS or entry.kind in kinds.NOT_JUDGED:
         here = state.place() if state else None
         routed = steward.routed(entry.kind, state, entry.command, spec, rules)
         earlier = back.place() if back else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from logist.core.machine import kinds
 from logist.core.model import (
     HALTED,
     TERMINAL,
@@ -16,15 +17,10 @@ from logist.core.model import (
 from logist.core.step import step
 from logist.core.whatif.told import alike
 
-ALWAYS = frozenset({Kind.SPEC, Kind.FORK})
-ENDS = frozenset({Kind.CANCEL, Kind.FAIL})
-RETURNS = frozenset({Kind.RESTEP, Kind.RERUN})
-"""Kinds that a person decides on what they see, and that lead anywhere."""
-
 
 def asks(entry: Interaction) -> bool:
     """Whether it is an answer, or a request without one."""
-    return entry.kind in (Kind.ASK, Kind.RECOVER)
+    return entry.kind in kinds.ASKS_AGENT
 
 
 def fits(own: State, then: State, entry: Interaction) -> bool:
@@ -32,11 +28,11 @@ def fits(own: State, then: State, entry: Interaction) -> bool:
 
     An answer has to be of the phase and the step that is asked; a decision was made on a place, and holds for it.
     """
-    if entry.kind in ALWAYS:
+    if entry.kind in kinds.NOT_JUDGED:
         return True
     if asks(entry):
         return _answers(own, then, entry)
-    if entry.kind is Kind.ROLE or entry.kind in ENDS:
+    if entry.kind is Kind.ROLE or entry.kind in kinds.ENDS:
         return own.status not in TERMINAL
     if entry.kind is Kind.HALT:
         return waits_for_call(own) or alike(own.place(), then.place())
@@ -67,7 +63,7 @@ def _merges(own: State, then: State, entry: Interaction) -> bool:
 
 def is_moved(entry: Interaction) -> bool:
     """Whether it is more than a note of what was asked for."""
-    return entry.kind not in (*ALWAYS, Kind.ROLE)
+    return entry.kind not in kinds.STAYS
 
 
 def ends_there(own: State) -> bool:

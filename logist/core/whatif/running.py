@@ -7,7 +7,7 @@ from typing import Any
 
 from logist.core import review
 from logist.core.history import fold, newer_versions
-from logist.core.machine import limits, steward
+from logist.core.machine import kinds, limits, steward
 from logist.core.machine.rules import recorded_under
 from logist.core.model import (
     TERMINAL,
@@ -252,7 +252,7 @@ class _Running:
             self.held_decisions += 1
         if self.differs_at is None:
             self._differs(entry, why or f"{what(entry)} is not needed")
-        if entry.kind in fitting.RETURNS and not self.ended:
+        if entry.kind in kinds.RETURNS and not self.ended:
             self._end(entry, f"a steward's {entry.kind} was decided on another outcome")
 
     def _end(self, entry: Interaction, why: str) -> None:

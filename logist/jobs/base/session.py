@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from logist.core.history import fold, newer_versions
 from logist.core.history.spec_hash import spec_hash
+from logist.core.machine import kinds
 from logist.core.machine.rules import LATEST
 from logist.core.model import (
     Actor,
@@ -35,7 +36,6 @@ STORED_ONLY = frozenset({"head", "checksum"})
 """What state.json has beside the fold: where the store found it."""
 
 
-RETURNS = frozenset({Kind.RESTEP, Kind.RERUN})
 """Kinds that put the workspace back."""
 
 
@@ -133,7 +133,7 @@ def _returns(entry: Interaction) -> bool:
     """Whether it is a restep or rerun, took work back, undid what an agent or a check may not change, or merged."""
     merged = entry.kind is Kind.COLLECT and entry.checkpoint_after != entry.checkpoint_before
     undone = entry.observed is not None and bool(entry.observed.found or entry.observed.checks)
-    return entry.kind in (*RETURNS, Kind.RECOVER) or undone or merged
+    return entry.kind in (*kinds.RETURNS, Kind.RECOVER) or undone or merged
 
 
 @contextmanager

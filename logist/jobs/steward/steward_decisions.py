@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from logist.core.answer import plans
-from logist.core.history import fold, workflow_state
-from logist.core.machine import steward
+from logist.core.history import fold
+from logist.core.machine import kinds, steward
 from logist.core.machine.routing import Routed
 from logist.core.model import (
     EffectiveSpec,
@@ -33,12 +33,8 @@ from logist.jobs.steward import agent_stop, job_merge
 from logist.jobs.turn import answer_recording, doubtful_payments
 
 NOTHING = Usage()
-ENDS = frozenset({Kind.CANCEL, Kind.FAIL})
-"""Kinds after which nobody wants the work of the children."""
 MOST_AT_ONCE = 16
 """Children that are ended at the same time."""
-ENDING = frozenset({Kind.SUSPEND, Kind.CANCEL, Kind.FAIL})
-"""Kinds that need nothing from job.yaml, so that a broken one can't keep a job from being stopped."""
 
 
 def decide(
@@ -64,7 +60,7 @@ def decide(
         wait = max(wait, agent_stop.LEAVE_SECONDS)
     with changing(project, job_id, f"job {kind}", wait=wait) as session:
         settled = answer_recording.settle_first(
-            session, then_refuse=kind not in ENDING, at_any_price=kind in ENDING
+            session, then_refuse=kind not in kinds.STOPS, at_any_price=kind in kinds.STOPS
         )
         if steward.overrides(kind, asked) and not (note or "").strip():
             raise UsageError("a review is overridden only for a reason", where="--override", fix="say why")
@@ -74,7 +70,7 @@ def decide(
         if asked.get("doubt") == doubtful_payments.RETRY:
             asked.update(doubtful_payments.released(session))
         spec, changed = _spec(session, kind)
-        used = gather.used_since(session) if kind in workflow_state.BOOKS else gather.Used()
+        used = gather.used_since(session) if kind in kinds.BOOKS_CHILDREN else gather.Used()
         asked.update(used.command)
         if kind is Kind.APPROVE and "output" in asked:
             asked.update(data.recorded(spec, session.state.step, asked["output"]))
@@ -98,7 +94,7 @@ def decide(
         )
         waited_for = session.state.children
         recorded = session.record(*changed, entry)
-        kept = () if kind in ENDS else session.state.children
+        kept = () if kind in kinds.ENDS else session.state.children
     unwanted = [child for child in waited_for if child not in kept]
     dismiss(project, unwanted, f"{job_id} does not wait for it any more: {kind}")
     notes = (_ends_with_plan(job_id, recorded[-1]),) if _is_left(plan, session.state) else ()
@@ -165,7 +161,7 @@ def _why(after: Place, note: str | None) -> str:
 
 
 def _spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Interaction]]:
-    if kind in ENDING:
+    if kind in kinds.STOPS:
         return EffectiveSpec(title=session.state.title, limits=session.state.limits), []
     return session.changed_spec()
 

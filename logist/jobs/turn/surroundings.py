@@ -11,6 +11,7 @@ from heapq import nlargest
 from itertools import islice
 
 from logist.core.history import fold
+from logist.core.machine import kinds
 from logist.core.model import (
     TERMINAL,
     EffectiveSpec,
@@ -38,7 +39,7 @@ LOOKED_AT = 5_000
 LONGEST_TITLE = 120
 LONGEST_SUMMARY = 300
 
-_TOLD = (Kind.ASK, Kind.RESTEP, Kind.RERUN)
+_TOLD = (Kind.ASK, *kinds.RETURNS)
 
 
 def runs(job: JobDir) -> Iterator[Interaction]:
@@ -57,7 +58,7 @@ def attempts(
         return []
     found: list[tuple[Interaction, bool]] = []
     for entry in history:
-        if entry.kind in (Kind.RESTEP, Kind.RERUN):
+        if entry.kind in kinds.RETURNS:
             since = fold.restep_target(entry) if entry.kind is Kind.RESTEP else 0
             found = [(run, back or run.sequence >= since) for run, back in found]
         elif _is_run(entry):

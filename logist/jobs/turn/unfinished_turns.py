@@ -15,6 +15,7 @@ from typing import Any
 from logist.agents.courier import shared_limits
 from logist.agents.courier.ask_files import Ending
 from logist.agents.protocol import LITELLM
+from logist.core.machine import kinds
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Model, Usage
 from logist.core.step.step import StepPlan
 from logist.jobs.base.session import Session
@@ -102,7 +103,7 @@ def _changes_nothing(entry: Interaction) -> bool:
     """Whether it only says what became of a doubt, or takes up a halted job; a note belongs into a new prompt."""
     noted = entry.steward is not None and entry.steward.note
     moved = entry.command.get("review") or entry.command.get("step")
-    return entry.kind in (Kind.RESUBMIT, Kind.RESUME, Kind.SPEC) and not noted and not moved
+    return entry.kind in kinds.KEEPS_TURNS and not noted and not moved
 
 
 def go_on(session: Session, found: Kept, fresh: JsonObject) -> JsonObject:

@@ -48,7 +48,7 @@ def decided(
 
 
 READ = ("approve", "reject", "resume")
-"""Decisions after which an agent may be asked; logist.core.history.fold.NOTED says so of all."""
+"""Decisions after which an agent may be asked; logist.core.machine.kinds.PROMPTS_NOTE says so of all."""
 
 
 def _command(kind: str, text: str, *, note_required: bool = False) -> click.Command:

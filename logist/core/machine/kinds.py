@@ -1,0 +1,107 @@
+"""What each kind of interaction means: one row a kind, one column a fact. Nothing else says so in sets of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from logist.core.machine.event import Action
+from logist.core.model.words import Actor, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class KindFacts:
+    """The facts about a kind. All are False or None unless its row says otherwise."""
+
+    action: Action | None = None
+    """What the state machine is asked; None where an agent's answer says it, or where the job does not move."""
+    actor: Actor = Actor.STEWARD
+    """Who usually causes it; an interaction names who did."""
+    asks_agent: bool = False
+    """An agent was asked: it cost something, or may have."""
+    is_decision: bool = False
+    """A steward decides it with a command of its name, on what waits."""
+    stays: bool = False
+    """The job stays where it is, and so does the reason why."""
+    starts: bool = False
+    """The job begins its task, or its workflow."""
+    ends: bool = False
+    """Nobody wants the work of the children any more."""
+    stops: bool = False
+    """It ends an agent at work, and needs nothing of job.yaml: a broken one can't keep a job from being stopped."""
+    returns: bool = False
+    """The job goes back to an earlier state, workspace and all."""
+    books_children: bool = False
+    """It books what the children have used; a halt does where they have used up the limits."""
+    prompts_note: bool = False
+    """A note given with it goes into the next prompt."""
+    leaves_files: bool = False
+    """Only a person can have changed files of the workspace meanwhile."""
+    keeps_turns: bool = False
+    """Without a note, it changes nothing for an agent that was cut off: its turns are taken up again."""
+    needs_more: bool = False
+    """A history alone can't make it happen again: it needs other jobs, a repository, or a call that was lost."""
+
+
+KINDS: Mapping[Kind, KindFacts] = {
+    Kind.ASK: KindFacts(actor=Actor.AGENT, asks_agent=True),
+    Kind.RECOVER: KindFacts(actor=Actor.SYSTEM, asks_agent=True, needs_more=True),
+    Kind.CREATE: KindFacts(Action.CREATE, starts=True),
+    Kind.SPEC: KindFacts(actor=Actor.SYSTEM, stays=True, leaves_files=True, keeps_turns=True),
+    Kind.FORK: KindFacts(stays=True, prompts_note=True, needs_more=True),
+    Kind.ROLE: KindFacts(Action.ROLE, stays=True, leaves_files=True),
+    Kind.ACTIVATE: KindFacts(Action.ACTIVATE, is_decision=True, starts=True, leaves_files=True),
+    Kind.APPROVE: KindFacts(Action.APPROVE, is_decision=True, prompts_note=True, leaves_files=True),
+    Kind.REJECT: KindFacts(Action.REJECT, is_decision=True, prompts_note=True, leaves_files=True),
+    Kind.RESUBMIT: KindFacts(
+        Action.RESUBMIT,
+        is_decision=True,
+        books_children=True,
+        prompts_note=True,
+        leaves_files=True,
+        keeps_turns=True,
+    ),
+    Kind.SUSPEND: KindFacts(Action.SUSPEND, is_decision=True, stops=True, leaves_files=True),
+    Kind.RESUME: KindFacts(
+        Action.RESUME, is_decision=True, prompts_note=True, leaves_files=True, keeps_turns=True
+    ),
+    Kind.CANCEL: KindFacts(
+        Action.CANCEL, is_decision=True, ends=True, stops=True, books_children=True, leaves_files=True
+    ),
+    Kind.FAIL: KindFacts(
+        Action.FAIL, is_decision=True, ends=True, stops=True, books_children=True, leaves_files=True
+    ),
+    Kind.RESTEP: KindFacts(Action.RESTEP, returns=True, books_children=True, prompts_note=True),
+    Kind.RERUN: KindFacts(Action.RERUN, starts=True, returns=True, books_children=True, prompts_note=True),
+    Kind.HALT: KindFacts(Action.HALT, Actor.SYSTEM, books_children=True, leaves_files=True),
+    Kind.SPAWN: KindFacts(Action.SPAWN, Actor.SYSTEM, needs_more=True),
+    Kind.COLLECT: KindFacts(Action.COLLECT, Actor.SYSTEM, books_children=True, needs_more=True),
+    Kind.MERGE: KindFacts(Action.MERGE, leaves_files=True, needs_more=True),
+}
+
+
+def select_kinds(has_fact: Callable[[KindFacts], object]) -> frozenset[Kind]:
+    """The kinds with a fact."""
+    return frozenset(kind for kind, facts in KINDS.items() if has_fact(facts))
+
+
+# A kind that only a newer Logist knows is in none of these.
+ASKS_AGENT = select_kinds(lambda facts: facts.asks_agent)
+DECISIONS = select_kinds(lambda facts: facts.is_decision)
+STAYS = select_kinds(lambda facts: facts.stays)
+STARTS = select_kinds(lambda facts: facts.starts)
+ENDS = select_kinds(lambda facts: facts.ends)
+STOPS = select_kinds(lambda facts: facts.stops)
+RETURNS = select_kinds(lambda facts: facts.returns)
+BOOKS_CHILDREN = select_kinds(lambda facts: facts.books_children)
+PROMPTS_NOTE = select_kinds(lambda facts: facts.prompts_note)
+LEAVES_FILES = select_kinds(lambda facts: facts.leaves_files)
+KEEPS_TURNS = select_kinds(lambda facts: facts.keeps_turns)
+NEEDS_MORE = select_kinds(lambda facts: facts.needs_more)
+BY_SYSTEM = select_kinds(lambda facts: facts.action is not None and facts.actor is Actor.SYSTEM)
+"""Kinds that the state machine is asked about in the system's name."""
+NOT_JUDGED = select_kinds(lambda facts: facts.action is None and not facts.asks_agent)
+"""Kinds that the state machine is not asked about: the job stays where it was."""
+ACTIONS: Mapping[Kind, Action] = {
+    kind: facts.action for kind, facts in KINDS.items() if facts.action is not None
+}

@@ -226,7 +226,7 @@ def test_a_cut_answer_is_kept_and_booked_at_its_worst(job: JobDir) -> None:
 STEPPER = """
 import json, sys, time
 from pathlib import Path
-from logist.agents import courier
+from logist.agents.courier import process as courier
 from logist.store import JobDir
 asked, environment = json.load(sys.stdin)
 path = Path(sys.argv[1])

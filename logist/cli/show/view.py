@@ -7,12 +7,11 @@ from typing import Any
 
 from logist.cli.show.glance import role_span, status_span
 from logist.cli.show.output import Command, Line, Output, Span, notes, warnings
-from logist.core.answer import plans
+from logist.core.answer import findings, plans
 from logist.core.answer.evidence import unnamed_changes
 from logist.core.history import newer_versions
 from logist.core.machine import decisions
 from logist.core.model import Change, Interaction
-from logist.core.review import findings
 from logist.jobs.base.result import Result
 
 UNCHANGED = "no file was changed"

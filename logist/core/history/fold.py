@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from logist.core.answer import findings
 from logist.core.history import merge_policy, workflow_state
 from logist.core.history.spec_hash import spec_hash
 from logist.core.machine import kinds
@@ -29,7 +30,6 @@ from logist.core.model import (
     Usage,
 )
 from logist.core.money import money
-from logist.core.review import findings
 
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
 """Of roles of these names where the spec does not say, as those do not that an earlier Logist recorded."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from logist.core.answer.findings import NOT_RUN, failed, how, together
 from logist.core.model import (
     CHECKS,
     Approval,
@@ -17,7 +18,6 @@ from logist.core.model import (
     Phase,
     State,
 )
-from logist.core.review.findings import NOT_RUN, failed, how, together
 from logist.core.review.verdict import ERROR, FAIL, PASS, SUGGESTION, WARNING, Review, read, spoken
 
 if TYPE_CHECKING:  # who only folds a history has no use for what reads answers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from logist.core.answer.findings import failed, how, line, plain
 from logist.core.model import Approval, EffectiveSpec, State
-from logist.core.review.findings import failed, how, line, plain
 from logist.core.review.gate import Mode, checks_of, mode_of, runs_command
 from logist.core.text.fences import fenced
 from logist.core.text.layers import Layer

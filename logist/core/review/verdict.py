@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from logist.core.answer.findings import plain
 from logist.core.model import Check, JsonObject
-from logist.core.review.findings import plain
 
 PASS, FAIL = "PASS", "FAIL"
 ERROR, WARNING, SUGGESTION = "error", "warning", "suggestion"

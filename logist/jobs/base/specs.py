@@ -12,6 +12,7 @@ from logist import documents
 from logist.agents.courier import shared_limits
 from logist.config.sections import RoleChoice
 from logist.config.settings import UNCHECKED_MERGES, Settings, approval_of, merges_alone, merges_unchecked
+from logist.core.answer.findings import one_line
 from logist.core.history import workflow_state
 from logist.core.model import (
     CHECK_MINUTES,
@@ -26,7 +27,6 @@ from logist.core.model import (
     Step,
     Workflow,
 )
-from logist.core.review.findings import one_line
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base.project import Project
 from logist.regular_files import read_regular

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import islice
 
+from logist.core.answer.findings import line, one_line
 from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import (
@@ -23,7 +24,6 @@ from logist.core.model import (
     Status,
 )
 from logist.core.relevance.words import of_title
-from logist.core.review.findings import line, one_line
 from logist.errors import LogistError
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import interaction_of, read_current_state

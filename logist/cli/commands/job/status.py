@@ -233,7 +233,7 @@ def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line
 
 def _reviewed(data: State) -> Iterator[Line]:
     """Checks that do not hold, and what the last review found."""
-    from logist.core.review import findings
+    from logist.core.answer import findings
 
     found = data["findings"] or []
     told = {each.get("check") for each in found}

@@ -97,3 +97,15 @@ def test_the_rules_see_what_they_forbid() -> None:
     ]
     assert find_uses(modules, PRINTING + ENVIRONMENT, {"m"}) == []
     assert find_uses({"m": read_module("sys.stdout.isatty()")}, PRINTING, set()) == []
+
+
+def find_class_names(source: str) -> list[str]:
+    return [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "logist").rglob("*.py")):
+        for name in find_class_names(path.read_text("utf-8")):
+            places.setdefault(name, []).append(get_module_name(path))
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}

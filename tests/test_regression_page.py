@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from logist.core.history.statistics_words import BY, Ended
+from logist.core.history.statistics_words import BY, RunEnding
 from tests.support import ROOT, Ran, RunLogist
 from tests.test_guide import shows
 
@@ -116,4 +116,4 @@ def test_the_workflow_runs_what_the_page_runs() -> None:
 def test_what_runs_are_counted_by_is_explained() -> None:
     section = TEXT.split("## 8. Count")[1].split("\n## ")[0]
     assert [by for by in BY if not re.search(rf"\b{by}\b", section)] == []
-    assert [ended for ended in Ended if f"`{ended}`" not in section] == []
+    assert [ended for ended in RunEnding if f"`{ended}`" not in section] == []

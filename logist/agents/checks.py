@@ -22,7 +22,7 @@ from typing import Any
 
 from logist.agents import sandbox
 from logist.agents.own_process import has_ended, with_path
-from logist.agents.sandbox import MARKER, Confinement, Ended
+from logist.agents.sandbox import MARKER, Confinement, ProgramEnd
 from logist.errors import LogistError
 
 MODULE = "logist.agents.checks"
@@ -36,10 +36,10 @@ takes it down after. A program that may signal it (without a sandbox, or under a
 
 
 @dataclass(frozen=True)
-class Run:
+class CheckRun:
     """How a command ended, or why it was not run."""
 
-    ended: Ended | None = None
+    ended: ProgramEnd | None = None
     error: str = ""
 
 
@@ -52,7 +52,7 @@ def run(
     marker: str,
     environment: dict[str, str],
     stop: Callable[[], bool],
-) -> Run:
+) -> CheckRun:
     """Runs `argv`; the ends of its two outputs are in `scratch` then, as `stdout` and `stderr`.
 
     When `stop()` says so it is ended, with all its processes: `how` is `stopped` then. If we are killed, the process
@@ -88,7 +88,7 @@ def run(
     return _result(process, marker)
 
 
-def _result(process: subprocess.Popen[bytes], marker: str) -> Run:
+def _result(process: subprocess.Popen[bytes], marker: str) -> CheckRun:
     """What it says, once its stdin is closed."""
     try:
         said, complaint = process.communicate(timeout=_LEAVE)
@@ -101,8 +101,10 @@ def _result(process: subprocess.Popen[bytes], marker: str) -> Run:
     except ValueError:
         sandbox.sweep(marker)
         words = complaint.decode("utf-8", "replace").strip().splitlines()
-        return Run(error=words[-1] if words else f"the process that runs it ended: {_how_it_ended(process)}")
-    return Run(error=found["error"]) if "error" in found else Run(Ended(**found))
+        return CheckRun(
+            error=words[-1] if words else f"the process that runs it ended: {_how_it_ended(process)}"
+        )
+    return CheckRun(error=found["error"]) if "error" in found else CheckRun(ProgramEnd(**found))
 
 
 def _how_it_ended(process: subprocess.Popen[bytes]) -> str:

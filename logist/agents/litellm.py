@@ -52,7 +52,7 @@ _LATE = ("openai.resources.chat", "httpcore", "litellm.proxy._types")
 
 
 @dataclass(frozen=True)
-class Failure:
+class ExchangeFailure:
     """Why an exchange brought no whole answer."""
 
     error: TransportError
@@ -74,13 +74,13 @@ class Tokens(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """The end of one exchange; the text came piece by piece before."""
 
     tokens: Tokens | None = None
     """None when the provider did not say."""
     finish: str | None = None
-    failure: Failure | None = None
+    failure: ExchangeFailure | None = None
     calls: tuple[Call, ...] = ()
 
 
@@ -107,19 +107,19 @@ def load() -> Any:
     return litellm
 
 
-def missing(error: ImportError) -> Failure:
+def missing(error: ImportError) -> ExchangeFailure:
     """What a missing or broken litellm means: nothing was sent, and how to get it."""
     message = f"litellm can't be imported ({error}); {INSTALL}"
-    return Failure(TransportError(kind=ErrorKind.BAD_REQUEST, message=message), billed=False)
+    return ExchangeFailure(TransportError(kind=ErrorKind.BAD_REQUEST, message=message), billed=False)
 
 
-def no_key(ask: Ask, api_key: str | None) -> Failure | None:
+def no_key(ask: Ask, api_key: str | None) -> ExchangeFailure | None:
     """A provider of its own endpoint that wants a key which is not there."""
     wanted = ask.model.api_key_env
     if api_key or ask.model.endpoint or not wanted:
         return None
     message = f"no API key for {ask.model.name}: set the environment variable {wanted}"
-    return Failure(TransportError(kind=ErrorKind.AUTH, message=message), billed=False)
+    return ExchangeFailure(TransportError(kind=ErrorKind.AUTH, message=message), billed=False)
 
 
 def call(
@@ -129,7 +129,7 @@ def call(
     api_key: str | None,
     timeout: float,
     on_text: Callable[[str], None],
-) -> Answer:
+) -> ModelAnswer:
     """One exchange, without retries; every piece of text goes to `on_text` as it arrives. Never raises.
 
     `timeout` (seconds) is only for a single read: litellm has none for the whole, so the deadline is the caller's.
@@ -137,15 +137,15 @@ def call(
     stream = None
     try:
         stream = litellm.completion(**_arguments(ask, sending, api_key, timeout))
-        calls = Calls()
+        calls = StreamedCalls()
         for text in _pieces(stream, calls):
             on_text(text)
         return _answer(stream, calls.all())
     except Exception as error:  # noqa: BLE001  its clients raise what they like, bare Exceptions too
-        return Answer(failure=failure(error, started=stream is not None))
+        return ModelAnswer(failure=failure(error, started=stream is not None))
 
 
-def failure(error: BaseException, *, started: bool) -> Failure:
+def failure(error: BaseException, *, started: bool) -> ExchangeFailure:
     """What an exception of litellm means. `started`: the stream had been opened."""
     chain = list(_chain(error))
     message = _message(error)
@@ -186,7 +186,7 @@ def _arguments(ask: Ask, sending: Sending, api_key: str | None, timeout: float) 
     return arguments
 
 
-class Calls:
+class StreamedCalls:
     """The tools that a model calls, put together from the pieces of a stream; the first `MAX_CALLS` are kept."""
 
     def __init__(self) -> None:
@@ -217,7 +217,7 @@ class Calls:
         )
 
 
-def _pieces(stream: Any, calls: Calls) -> Iterator[str]:
+def _pieces(stream: Any, calls: StreamedCalls) -> Iterator[str]:
     size = 0
     for chunk in stream:
         for choice in chunk.choices:
@@ -230,12 +230,12 @@ def _pieces(stream: Any, calls: Calls) -> Iterator[str]:
             raise OverflowError(f"the answer is longer than {MAX_TEXT:,} characters")
 
 
-def _answer(stream: Any, calls: tuple[Call, ...]) -> Answer:
+def _answer(stream: Any, calls: tuple[Call, ...]) -> ModelAnswer:
     # litellm makes up a `stop` where the provider sent no reason, and counts where it sent none.
     finish = stream.received_finish_reason
     if not finish:
-        return Answer(failure=_cut("the answer ended without a finish reason"))
-    return Answer(tokens=_tokens(stream.chunks), finish=str(finish), calls=calls)
+        return ModelAnswer(failure=_cut("the answer ended without a finish reason"))
+    return ModelAnswer(tokens=_tokens(stream.chunks), finish=str(finish), calls=calls)
 
 
 def _tokens(chunks: Iterable[Any]) -> Tokens | None:
@@ -273,12 +273,12 @@ def _response(error: BaseException) -> Any:
     return getattr(error, "response", None)
 
 
-def _refused_by_status(response: Any, message: str) -> Failure:
+def _refused_by_status(response: Any, message: str) -> ExchangeFailure:
     status = int(response.status_code)
     if status in NOT_TODAY:
         wait = _seconds(response.headers.get("retry-after"))
         error = TransportError(kind=ErrorKind.TRANSIENT, message=message, http_status=status)
-        return Failure(error, billed=False, again=True, retry_after=wait)
+        return ExchangeFailure(error, billed=False, again=True, retry_after=wait)
     if status in TIMED_OUT:
         return _failed(ErrorKind.TIMEOUT, message, status, billed=True)
     if status >= 500:
@@ -287,7 +287,7 @@ def _refused_by_status(response: Any, message: str) -> Failure:
     return _failed(kind, message, status, billed=False)
 
 
-def _without_response(error: BaseException, chain: list[BaseException], message: str) -> Failure:
+def _without_response(error: BaseException, chain: list[BaseException], message: str) -> ExchangeFailure:
     unreached = next((link for link in chain if _never_connected(link)), None)
     if unreached is not None:
         return _failed(ErrorKind.REFUSED, f"nobody answers: {unreached}", billed=False)
@@ -306,12 +306,12 @@ def _never_connected(error: BaseException) -> bool:
     )
 
 
-def _cut(message: str) -> Failure:
+def _cut(message: str) -> ExchangeFailure:
     return _failed(ErrorKind.TRANSIENT, message, billed=True)
 
 
-def _failed(kind: ErrorKind, message: str, status: int | None = None, *, billed: bool) -> Failure:
-    return Failure(TransportError(kind=kind, message=message, http_status=status), billed=billed)
+def _failed(kind: ErrorKind, message: str, status: int | None = None, *, billed: bool) -> ExchangeFailure:
+    return ExchangeFailure(TransportError(kind=kind, message=message, http_status=status), billed=billed)
 
 
 def _message(error: BaseException) -> str:

@@ -47,7 +47,7 @@ class CodePaths:
 
 
 @dataclass(frozen=True)
-class Work:
+class AgentWork:
     """What an agent may do in the workspace, beside answering."""
 
     permissions: Permissions = EVERYTHING
@@ -92,7 +92,7 @@ class Ask:
     min_output_tokens: int = 2048
     """Less is not asked for: then the job is at its cost limit."""
     agent: str = LITELLM
-    work: Work = field(default_factory=Work)
+    work: AgentWork = field(default_factory=AgentWork)
 
 
 class Agent(Protocol):
@@ -115,7 +115,7 @@ class Sending:
 
 
 @dataclass(frozen=True)
-class Turn:
+class ToolTurn:
     """An answer of a model that calls for tools, and what they gave back."""
 
     text: str
@@ -147,7 +147,7 @@ def _sendable(name: str) -> str:
     return _NOT_IN_A_NAME.sub("_", name)[:_LONGEST_NAME] or "unknown"
 
 
-def conversation(ask: Ask, turns: Sequence[Turn], *, last: bool = False) -> list[JsonObject]:
+def conversation(ask: Ask, turns: Sequence[ToolTurn], *, last: bool = False) -> list[JsonObject]:
     """All chat messages so far: what was asked, each answer with its calls, each result."""
     said = messages(ask)
     for turn in turns:

@@ -26,7 +26,7 @@ from logist.store.entries import read_header
 HISTORY = "jobHistory.json"
 
 
-class Failure(Frozen):
+class ScriptedFailure(Frozen):
     """Why a scripted answer does not come."""
 
     kind: ErrorKind
@@ -34,7 +34,7 @@ class Failure(Frozen):
     http_status: int | None = None
 
 
-class Spent(Frozen):
+class ScriptedUsage(Frozen):
     """What a scripted answer pretends to have used."""
 
     input_tokens: Annotated[int, Field(ge=0)] = 0
@@ -44,7 +44,7 @@ class Spent(Frozen):
     seconds: Annotated[float, Field(ge=0)] = 0.0
 
 
-class Answer(Frozen):
+class ScriptedAnswer(Frozen):
     """One answer of a script; `exit` is an exit command, written out as its text."""
 
     text: str | None = None
@@ -53,9 +53,9 @@ class Answer(Frozen):
     """The role that must be asking."""
     files: dict[str, str | None] = Field(default_factory=dict)
     """What is put into the workspace first; null deletes."""
-    usage: Spent | None = None
+    usage: ScriptedUsage | None = None
     finish: str | None = "stop"
-    error: Failure | None = None
+    error: ScriptedFailure | None = None
 
 
 class Script(Frozen):
@@ -65,8 +65,8 @@ class Script(Frozen):
     several jobs, `C[2]` are those of the second item.
     """
 
-    answers: list[Answer] | None = None
-    steps: dict[str, list[Answer]] = Field(default_factory=dict)
+    answers: list[ScriptedAnswer] | None = None
+    steps: dict[str, list[ScriptedAnswer]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Scripted:
     """Gives the answers of a script, or of an archived job."""
 
     name: str
-    answers: tuple[Answer, ...]
-    steps: Mapping[str, list[Answer]] = field(default_factory=dict)
+    answers: tuple[ScriptedAnswer, ...]
+    steps: Mapping[str, list[ScriptedAnswer]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path) -> Scripted:
@@ -109,7 +109,7 @@ class Scripted:
             )
         return _reply(answer)
 
-    def _at(self, ask: Ask) -> tuple[Sequence[Answer], int, str]:
+    def _at(self, ask: Ask) -> tuple[Sequence[ScriptedAnswer], int, str]:
         """The answers that are meant, the number of the one, and how to call the place."""
         step = str(ask.request.metadata.get("step", ""))
         item = _ITEM.search(str((ask.request.command or {}).get("job_id", "")))
@@ -123,7 +123,7 @@ _ITEM = re.compile(r"--[0-9]+-([0-9]+)$")
 """At the end of a child's id: the number of its item, from 1."""
 
 
-def _reply(answer: Answer) -> Reply:
+def _reply(answer: ScriptedAnswer) -> Reply:
     text = answer.text or ""
     if answer.exit is not None:
         text = json.dumps(answer.exit, ensure_ascii=False)
@@ -149,7 +149,7 @@ def _script(path: Path) -> Script:
     return script
 
 
-def _check(path: Path, field: str, answers: Sequence[Answer]) -> None:
+def _check(path: Path, field: str, answers: Sequence[ScriptedAnswer]) -> None:
     for number, answer in enumerate(answers):
         where = f"{path}: {field}[{number}]"
         if answer.text is None and answer.exit is None and answer.error is None:
@@ -165,7 +165,7 @@ def _check(path: Path, field: str, answers: Sequence[Answer]) -> None:
                 )
 
 
-def _archived(path: Path) -> list[Answer]:
+def _archived(path: Path) -> list[ScriptedAnswer]:
     """The asks of an archived job, simulated ones too; a foreign history has no `kind`: all but its log entries are asks."""
     try:
         with documents.opened(path) as file:
@@ -198,7 +198,7 @@ def _older(path: Path, segment: object) -> list[JsonObject]:
         raise InvalidFile(error.message, where=error.where, fix=error.fix) from error
 
 
-def _archived_answer(entry: Any, where: str) -> Answer:
+def _archived_answer(entry: Any, where: str) -> ScriptedAnswer:
     response = entry.get("response") if isinstance(entry, dict) else None
     if not isinstance(response, dict):
         raise InvalidFile("`response` is missing", where=where)
@@ -206,27 +206,27 @@ def _archived_answer(entry: Any, where: str) -> Answer:
     if not rebuilt and not isinstance(response.get("raw_response"), str):
         raise InvalidFile("`response.raw_response` is not text", where=where)
     finish = response.get("finish")
-    return Answer(
+    return ScriptedAnswer(
         text=clean(text)[0],
         finish=clean(finish)[0] if isinstance(finish, str) else None,
         error=_archived_error(response, where),
     )
 
 
-def _archived_error(response: JsonObject, where: str) -> Failure | None:
+def _archived_error(response: JsonObject, where: str) -> ScriptedFailure | None:
     error, status = response.get("error"), response.get("status", "SUCCESS")
     if isinstance(error, dict):
         try:
             message = error.get("message")
             message = clean(message)[0] if isinstance(message, str) else message
-            fields = {key: error.get(key) for key in Failure.model_fields}
-            return Failure.model_validate(fields | {"message": message})
+            fields = {key: error.get(key) for key in ScriptedFailure.model_fields}
+            return ScriptedFailure.model_validate(fields | {"message": message})
         except ValueError as problem:
             raise InvalidFile("`response.error` is not an error", where=where) from problem
     if status == "SUCCESS":
         return None
     kind = ErrorKind.TIMEOUT if status == "TIMEOUT" else ErrorKind.TRANSIENT
-    return Failure(kind=kind, message=clean(f"the archived answer is {status}")[0])
+    return ScriptedFailure(kind=kind, message=clean(f"the archived answer is {status}")[0])
 
 
 def _is_inside(name: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from logist.agents.protocol import CodePaths, Work
+from logist.agents.protocol import AgentWork, CodePaths
 from logist.agents.sandbox import Confinement
 from logist.store import JobDir
 from logist.workspace.files import removal, safe_open
@@ -19,7 +19,7 @@ ARCHIVE = "program.json"
 
 
 @dataclass(frozen=True)
-class Place:
+class Workplace:
     """The directories of one ask, by the names that they have now."""
 
     workspace: Path
@@ -28,7 +28,7 @@ class Place:
     """The allow-list environment of the courier."""
 
     @classmethod
-    def of(cls, job: JobDir, environment: dict[str, str]) -> Place:
+    def of(cls, job: JobDir, environment: dict[str, str]) -> Workplace:
         """That of a job; the private directory is made where it is missing."""
         top = Path(os.path.realpath(job.path))
         scratch = top / job.inflight.name / RUN
@@ -55,12 +55,12 @@ class Place:
         """HOME of what runs here."""
         return self.scratch / "home"
 
-    def confinement(self, work: Work) -> Confinement:
+    def confinement(self, work: AgentWork) -> Confinement:
         """What a command of this ask may reach and use; its Python imports the workspace before all else."""
         path = os.pathsep.join(self._python_path(work.code))
         return self._confinement(work, {**self._code_variables(work.code), "PYTHONPATH": path})
 
-    def confinement_of_agent(self, work: Work, more: Mapping[str, str]) -> Confinement:
+    def confinement_of_agent(self, work: AgentWork, more: Mapping[str, str]) -> Confinement:
         """The same for an agent program, with `more` variables.
 
         Python's path is left alone: a program that is written in Python, and holds a key, would load modules of the
@@ -69,13 +69,13 @@ class Place:
         return self._confinement(work, {**self._code_variables(work.code), **more})
 
     def confinement_of_setup(
-        self, work: Work, more: Mapping[str, str], shared: Sequence[Path]
+        self, work: AgentWork, more: Mapping[str, str], shared: Sequence[Path]
     ) -> Confinement:
         """The same for a command that prepares the workspace: `shared` places it may write to as well."""
         made = self._confinement(work, {**self._code_variables(work.code), **more})
         return replace(made, shared=tuple(shared))
 
-    def _confinement(self, work: Work, more: Mapping[str, str]) -> Confinement:
+    def _confinement(self, work: AgentWork, more: Mapping[str, str]) -> Confinement:
         rules = work.sandbox
         return Confinement(
             workspace=self.workspace,
@@ -91,7 +91,7 @@ class Place:
             output_bytes=rules.output_bytes,
         )
 
-    def _variables(self, work: Work, more: Mapping[str, str]) -> dict[str, str]:
+    def _variables(self, work: AgentWork, more: Mapping[str, str]) -> dict[str, str]:
         kept = ("LANG", "LC_ALL", "TZ", *(("SSL_CERT_FILE",) if work.network else ()))
         given = {name: self.environment[name] for name in kept if name in self.environment}
         given |= proxies(self.environment) if work.network else {}

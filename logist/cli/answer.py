@@ -12,7 +12,7 @@ from logist.core.money.amounts import MICROCENTS
 from logist.errors import UsageError
 from logist.jobs.base import job_reader
 from logist.jobs.base.project import Project
-from logist.jobs.step_job import Answer
+from logist.jobs.step_job import GivenAnswer
 
 LONGEST = 16 << 20
 """Bytes of an answer: as long as one that a model may give."""
@@ -33,16 +33,16 @@ def given(
     text: str | None,
     sequence: int | None,
     charge: Usage,
-) -> Answer:
+) -> GivenAnswer:
     """The answer from the one place that was named: an interaction, a text, or a file (`-`: standard input)."""
     if sequence is not None:
         entry = job_reader.interaction(project.job(job_id), sequence)
         if entry.kind is not Kind.ASK:
             fix = f"'logist job history --job {job_id}' shows which interactions are answers"
             raise UsageError(f"interaction {sequence} is no answer but a {entry.kind}", fix=fix)
-        return Answer(entry.response.raw_response, charge=charge)
+        return GivenAnswer(entry.response.raw_response, charge=charge)
     if text is not None:
-        return Answer(exit_command.clean(text)[0], charge=charge)
+        return GivenAnswer(exit_command.clean(text)[0], charge=charge)
     try:
         data = sys.stdin.buffer.read(LONGEST + 1) if source == "-" else _content(str(source))
     except OSError as error:
@@ -50,7 +50,7 @@ def given(
     if len(data) > LONGEST:
         raise UsageError(f"the answer is larger than {LONGEST:,} bytes", where=str(source))
     decoded, broken = exit_command.decode(data)
-    return Answer(decoded, broken=broken, charge=charge)
+    return GivenAnswer(decoded, broken=broken, charge=charge)
 
 
 def _content(source: str) -> bytes:

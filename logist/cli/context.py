@@ -14,7 +14,7 @@ from logist.cli.show.output import Diagnostic
 from logist.cli.stops import stopping
 from logist.config.coven import PERMISSIONS
 from logist.config.environment import Environment, layers
-from logist.config.settings import Loaded, Settings, load_settings
+from logist.config.settings import LoadedSettings, Settings, load_settings
 from logist.config.trust import Trust, read_trust
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base.project import SCRIPTED, Clock, Project
@@ -71,7 +71,7 @@ def outside_project(environment: Environment, jobs_dir: str | None, job: str) ->
     return (Diagnostic("info", "outside_project", message),)
 
 
-def trust_of(environment: Environment, loaded: Loaded, roles: Roles) -> Trust:
+def trust_of(environment: Environment, loaded: LoadedSettings, roles: Roles) -> Trust:
     """What the project around the current directory claims; nothing for a home of one's own."""
     home, source = environment.find_home(Path(get_current_directory()))
     user = environment.user_config_dir()
@@ -104,14 +104,14 @@ def _own_roles(home: Path, roles: Roles) -> list[LoadedRole]:
     return [loaded for loaded in roles.by_name.values() if loaded.path.parent in folders]
 
 
-def loaded_settings(environment: Environment) -> Loaded:
+def loaded_settings(environment: Environment) -> LoadedSettings:
     """The settings here, each with its source; InvalidFile for a file that does not validate."""
     return load_settings(
         environment.find_home(Path(get_current_directory())).path, environment.user_config_dir()
     )
 
 
-def unused_keys(loaded: Loaded) -> tuple[Diagnostic, ...]:
+def unused_keys(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
     """A warning for each key of a Coven project that Logist does not use."""
     return tuple(
         Diagnostic("warning", "unused_key", each.message, each.where, each.instead) for each in loaded.unused

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command lies, and the line that the group's help shows."""
 
     target: str
@@ -30,8 +30,8 @@ class LazyGroup(click.Group):
     def __init__(
         self,
         *args: Any,
-        entries: Mapping[str, Entry],
-        shortcuts: Mapping[str, Entry] | None = None,
+        entries: Mapping[str, CommandEntry],
+        shortcuts: Mapping[str, CommandEntry] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from logist import __version__
-from logist.cli.lazy import Entry, LazyGroup
+from logist.cli.lazy import CommandEntry, LazyGroup
 from logist.cli.options import utf8
 from logist.cli.show import render
 from logist.cli.show.output import Output, stop_code
@@ -24,58 +24,62 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """How writing to standard output fails, where no file is named."""
 
 JOB = {
-    "create": Entry("commands.job.create:create", "Make a job from a prompt, a file or a spec."),
-    "list": Entry("commands.job.list:list_", "List jobs, in rank order."),
-    "show": Entry("commands.job.show:show", "Show what was asked and what came out."),
-    "status": Entry("commands.job.status:status", "Show where a job stands and what to do next."),
-    "config": Entry("commands.job.config:config", "Show or change job.yaml."),
-    "activate": Entry("commands.job.decide:activate", "Start a draft."),
-    "select": Entry("commands.job.select:select", "Choose the current job."),
-    "rank": Entry("commands.job.rank:rank", "Set a job's place in the queue."),
-    "preview": Entry("commands.job.preview:preview", "Show exactly what a step would send."),
-    "step": Entry("commands.job.step:step", "Ask one agent for one piece of work."),
-    "poststep": Entry("commands.job.poststep:poststep", "Give an answer instead of asking for it."),
-    "run": Entry("commands.job.run:run", "Step a job until it waits or ends."),
-    "approve": Entry("commands.job.decide:approve", "Accept what waits for approval."),
-    "merge": Entry("commands.job.merge:merge", "Merge the work into the repository it came from."),
-    "reject": Entry("commands.job.decide:reject", "Send it back with a note."),
-    "resubmit": Entry("commands.job.resubmit:resubmit", "Resolve a STUCK job: have it tried again."),
-    "role": Entry("commands.job.role:role", "Switch the role that does the work."),
-    "suspend": Entry("commands.job.decide:suspend", "Set a job aside."),
-    "resume": Entry("commands.job.decide:resume", "Take up a suspended or halted job."),
-    "cancel": Entry("commands.job.decide:cancel", "End a job: not wanted any more."),
-    "fail": Entry("commands.job.decide:fail", "End a job: it failed."),
-    "restep": Entry("commands.job.restep:restep", "Go back to before an interaction."),
-    "rerun": Entry("commands.job.rerun:rerun", "Start a job over."),
-    "fork": Entry("commands.job.fork:fork", "Make a new job from the beginning of this one."),
-    "import": Entry("commands.job.import_:import_", "Make a job of a recorded history."),
-    "history": Entry("commands.job.history:history", "Show what happened."),
-    "replay": Entry("commands.job.replay:replay", "Run a recorded history through today's rules."),
-    "verify": Entry("commands.job.verify:verify", "Check a job's files against each other."),
-    "export": Entry("commands.job.export:export", "Write histories to share: a fixture or a data set."),
+    "create": CommandEntry("commands.job.create:create", "Make a job from a prompt, a file or a spec."),
+    "list": CommandEntry("commands.job.list:list_", "List jobs, in rank order."),
+    "show": CommandEntry("commands.job.show:show", "Show what was asked and what came out."),
+    "status": CommandEntry("commands.job.status:status", "Show where a job stands and what to do next."),
+    "config": CommandEntry("commands.job.config:config", "Show or change job.yaml."),
+    "activate": CommandEntry("commands.job.decide:activate", "Start a draft."),
+    "select": CommandEntry("commands.job.select:select", "Choose the current job."),
+    "rank": CommandEntry("commands.job.rank:rank", "Set a job's place in the queue."),
+    "preview": CommandEntry("commands.job.preview:preview", "Show exactly what a step would send."),
+    "step": CommandEntry("commands.job.step:step", "Ask one agent for one piece of work."),
+    "poststep": CommandEntry("commands.job.poststep:poststep", "Give an answer instead of asking for it."),
+    "run": CommandEntry("commands.job.run:run", "Step a job until it waits or ends."),
+    "approve": CommandEntry("commands.job.decide:approve", "Accept what waits for approval."),
+    "merge": CommandEntry("commands.job.merge:merge", "Merge the work into the repository it came from."),
+    "reject": CommandEntry("commands.job.decide:reject", "Send it back with a note."),
+    "resubmit": CommandEntry("commands.job.resubmit:resubmit", "Resolve a STUCK job: have it tried again."),
+    "role": CommandEntry("commands.job.role:role", "Switch the role that does the work."),
+    "suspend": CommandEntry("commands.job.decide:suspend", "Set a job aside."),
+    "resume": CommandEntry("commands.job.decide:resume", "Take up a suspended or halted job."),
+    "cancel": CommandEntry("commands.job.decide:cancel", "End a job: not wanted any more."),
+    "fail": CommandEntry("commands.job.decide:fail", "End a job: it failed."),
+    "restep": CommandEntry("commands.job.restep:restep", "Go back to before an interaction."),
+    "rerun": CommandEntry("commands.job.rerun:rerun", "Start a job over."),
+    "fork": CommandEntry("commands.job.fork:fork", "Make a new job from the beginning of this one."),
+    "import": CommandEntry("commands.job.import_:import_", "Make a job of a recorded history."),
+    "history": CommandEntry("commands.job.history:history", "Show what happened."),
+    "replay": CommandEntry("commands.job.replay:replay", "Run a recorded history through today's rules."),
+    "verify": CommandEntry("commands.job.verify:verify", "Check a job's files against each other."),
+    "export": CommandEntry(
+        "commands.job.export:export", "Write histories to share: a fixture or a data set."
+    ),
 }
 ROLE = {
-    "list": Entry("commands.role.list:list_", "List the roles."),
-    "show": Entry("commands.role.show:show", "Show one role whole."),
-    "validate": Entry("commands.role.validate:validate", "Check role files."),
-    "new": Entry("commands.role.new:new", "Start a role file of your own."),
+    "list": CommandEntry("commands.role.list:list_", "List the roles."),
+    "show": CommandEntry("commands.role.show:show", "Show one role whole."),
+    "validate": CommandEntry("commands.role.validate:validate", "Check role files."),
+    "new": CommandEntry("commands.role.new:new", "Start a role file of your own."),
 }
 
 
 WORKFLOW = {
-    "list": Entry("commands.workflow.list:list_", "List the workflows."),
-    "show": Entry("commands.workflow.show:show", "Draw a workflow, and list its steps."),
-    "validate": Entry("commands.workflow.validate:validate", "Say everything that is wrong with workflows."),
-    "lint": Entry("commands.workflow.lint:lint", "The same, and what could be better."),
-    "migrate": Entry("commands.workflow.migrate:migrate", "Move words to the agent out of prompts."),
-    "next": Entry("commands.workflow.next:next_", "Say which step comes next, without a job."),
-    "import": Entry("commands.workflow.import_:import_", "Take a workflow into the project."),
-    "export": Entry("commands.workflow.export:export", "Write a workflow with the agents that do it."),
+    "list": CommandEntry("commands.workflow.list:list_", "List the workflows."),
+    "show": CommandEntry("commands.workflow.show:show", "Draw a workflow, and list its steps."),
+    "validate": CommandEntry(
+        "commands.workflow.validate:validate", "Say everything that is wrong with workflows."
+    ),
+    "lint": CommandEntry("commands.workflow.lint:lint", "The same, and what could be better."),
+    "migrate": CommandEntry("commands.workflow.migrate:migrate", "Move words to the agent out of prompts."),
+    "next": CommandEntry("commands.workflow.next:next_", "Say which step comes next, without a job."),
+    "import": CommandEntry("commands.workflow.import_:import_", "Take a workflow into the project."),
+    "export": CommandEntry("commands.workflow.export:export", "Write a workflow with the agents that do it."),
 }
 CONFIG = {
-    "show": Entry("commands.config_show:show", "Show every setting."),
-    "set": Entry("commands.config_set:set_", "Set a key, and keep the comments."),
-    "unset": Entry("commands.config_set:unset", "Remove a key."),
+    "show": CommandEntry("commands.config_show:show", "Show every setting."),
+    "set": CommandEntry("commands.config_set:set_", "Set a key, and keep the comments."),
+    "unset": CommandEntry("commands.config_set:unset", "Remove a key."),
 }
 
 
@@ -107,21 +111,26 @@ def config_group() -> None:
 
 
 ROOT = {
-    "init": Entry("commands.init:init", "Make a .logist directory here."),
-    "trust": Entry("commands.trust:trust", "Allow the programs that this project's config names."),
-    "demo": Entry("commands.demo:demo", "Run the main job with archived answers; no key needed."),
-    "doctor": Entry("commands.doctor:doctor", "Check this machine and this project."),
-    "config": Entry("main:config_group", "Show and change the settings."),
-    "completion": Entry("commands.completion:completion", "Print a completion script for a shell."),
-    "run": Entry("commands.run:run", "Run every ready job, in rank order."),
-    "replay": Entry("commands.replay:replay", "Run recorded histories through today's rules."),
-    "stats": Entry("commands.stats:stats", "How agents did, from recorded jobs alone."),
-    "whatif": Entry("commands.whatif:whatif", "Take recorded jobs through other rules."),
-    "job": Entry("main:job_group", "Work with one job."),
-    "role": Entry("main:role_group", "Who does the work."),
-    "workflow": Entry("main:workflow_group", "Graphs of steps that a job can follow."),
+    "init": CommandEntry("commands.init:init", "Make a .logist directory here."),
+    "trust": CommandEntry("commands.trust:trust", "Allow the programs that this project's config names."),
+    "demo": CommandEntry("commands.demo:demo", "Run the main job with archived answers; no key needed."),
+    "doctor": CommandEntry("commands.doctor:doctor", "Check this machine and this project."),
+    "config": CommandEntry("main:config_group", "Show and change the settings."),
+    "completion": CommandEntry("commands.completion:completion", "Print a completion script for a shell."),
+    "run": CommandEntry("commands.run:run", "Run every ready job, in rank order."),
+    "replay": CommandEntry("commands.replay:replay", "Run recorded histories through today's rules."),
+    "stats": CommandEntry("commands.stats:stats", "How agents did, from recorded jobs alone."),
+    "whatif": CommandEntry("commands.whatif:whatif", "Take recorded jobs through other rules."),
+    "job": CommandEntry("main:job_group", "Work with one job."),
+    "role": CommandEntry("main:role_group", "Who does the work."),
+    "workflow": CommandEntry("main:workflow_group", "Graphs of steps that a job can follow."),
 }
-GROUPS: Mapping[str, Mapping[str, Entry]] = {"job": JOB, "role": ROLE, "workflow": WORKFLOW, "config": CONFIG}
+GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
+    "job": JOB,
+    "role": ROLE,
+    "workflow": WORKFLOW,
+    "config": CONFIG,
+}
 
 
 @contextmanager
@@ -239,7 +248,7 @@ def _usage(error: click.UsageError, args: Sequence[str] = ()) -> UsageError:
 
 def _named(args: Sequence[str]) -> Iterator[str]:
     """The words that name the command; click does not say it of an option without a value."""
-    entries: Mapping[str, Entry] = {**JOB, **ROOT}
+    entries: Mapping[str, CommandEntry] = {**JOB, **ROOT}
     for word in args:
         if word in entries:
             yield word

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from logist.cli.show.output import Diagnostic, Line, Span
+from logist.cli.show.output import Diagnostic, Line, StyledText
 from logist.config.environment import Environment
 from logist.core.money.amounts import counted
 from logist.errors import InvalidFile, ReplayDiffers, UsageError
@@ -19,7 +19,7 @@ from logist.errors import InvalidFile, ReplayDiffers, UsageError
 if TYPE_CHECKING:
     from logist.core.replay.replay import Prompts
     from logist.jobs.archive.archive_replay import Replayed
-    from logist.jobs.archive.replay_report import Junit, Totals
+    from logist.jobs.archive.replay_report import Junit, ReplayTotals
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -103,7 +103,7 @@ def colored(lines: Iterable[str]) -> Iterator[Line]:
     """The lines of a report, with the colours of a diff."""
     for line in lines:
         style = MARKS.get(line[:5])
-        yield (Span(line, style),) if style else line
+        yield (StyledText(line, style),) if style else line
 
 
 def row(found: Replayed) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def outcome_of(found: Replayed, *, prompts: bool, rules: bool) -> tuple[int, tup
     return ReplayDiffers.exit_code, (Diagnostic("error", ReplayDiffers.code, said, found.name),)
 
 
-def outcome(totals: Totals, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
+def outcome(totals: ReplayTotals, *, prompts: bool, rules: bool) -> tuple[int, tuple[Diagnostic, ...]]:
     """The exit code of many, and what it stands for: what can't be read comes before what differs."""
     from logist.jobs.archive.recorded_jobs import exit_code
 

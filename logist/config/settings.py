@@ -124,7 +124,7 @@ def merges_unchecked(settings: Settings, job: JobSpec | None = None) -> bool:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedSettings:
     """The settings, and for each field path where its value comes from: `default` or a file.
 
     Of `redact.patterns` these may be several files, with commas between.
@@ -144,7 +144,7 @@ class Loaded:
 
 def load_settings(
     home: Path, user_config_dir: Path, *, instead: Mapping[Path, Document] | None = None
-) -> Loaded:
+) -> LoadedSettings:
     """Defaults, then the user's config.yaml, then those of the project; files that are not there are fine.
 
     A project may have a `.coven/config.json` beside its `.logist`, under the config.yaml in there. Whether the
@@ -169,7 +169,7 @@ def load_settings(
         if path == user_file:
             below = settings
     final = leaves(settings.model_dump(mode="json"))
-    return Loaded(
+    return LoadedSettings(
         settings,
         {field: sources.get(field, "default") for field in final},
         tuple(unused),

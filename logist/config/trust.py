@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from logist import documents
 from logist.config.locking import locked
-from logist.config.settings import Loaded, Settings, merges_alone
+from logist.config.settings import LoadedSettings, Settings, merges_alone
 from logist.core.model import CHECKS, Role
 from logist.errors import InvalidFile, LogistError
 
@@ -209,14 +209,14 @@ OF_OLD = f"{_CAN} you allowed it with an earlier version of Logist, which checke
 
 
 def read_trust(
-    user_config_dir: Path, home: Path, loaded: Loaded, roles: Iterable[tuple[Role, Path]] = ()
+    user_config_dir: Path, home: Path, loaded: LoadedSettings, roles: Iterable[tuple[Role, Path]] = ()
 ) -> Trust:
     """The trust of a project with these settings; `roles`: those of its own role files, each with its file."""
     claims = (*_claims_of_config(loaded), *_claims_of_roles(loaded.settings, roles))
     return Trust(user_config_dir, home, claims, merges_alone(loaded.settings))
 
 
-def _claims_of_config(loaded: Loaded) -> Iterable[Claim]:
+def _claims_of_config(loaded: LoadedSettings) -> Iterable[Claim]:
     """Keys whose value is another than without the project's files, and that one of these files sets."""
     below = _leaves(loaded.below.model_dump(mode="json"))
     for path, value in _leaves(loaded.settings.model_dump(mode="json")).items():
@@ -245,7 +245,7 @@ def _is_harmless(path: FieldPath) -> bool:
     )
 
 
-def _effect(path: FieldPath, value: Any, loaded: Loaded) -> Effect | None:
+def _effect(path: FieldPath, value: Any, loaded: LoadedSettings) -> Effect | None:
     """What a value can bring about."""
     match path:
         case ("agent",):

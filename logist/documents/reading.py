@@ -57,7 +57,7 @@ class Document:
     """Line (from 1) by field path, as in `limits.cost_threshold` or `steps[2].agentRole`."""
 
 
-class Piece(NamedTuple):
+class ParsedPiece(NamedTuple):
     """One thing met on the way through the text; line and column count from 1."""
 
     kind: Literal["mapping", "list", "end", "scalar"]
@@ -122,7 +122,7 @@ def parse(text: str, name: str) -> Document:
         raise InvalidFile(f"is larger than {MAX_BYTES:,} bytes", where=name)
     body = text.removeprefix("\ufeff")
     pieces = _json_pieces(body, name) if is_json(body, name) else _yaml_pieces(body, name)
-    builder = _Builder(name, pieces)
+    builder = _DocumentBuilder(name, pieces)
     data = builder.document()
     if not isinstance(data, dict):
         raise InvalidFile("must be a mapping of keys to values", where=f"{name}:{builder.lines.get('', 1)}")
@@ -173,10 +173,10 @@ def _decoded(data: bytes, name: str) -> str:
         raise InvalidFile("is not UTF-8 text", where=f"{name}:{line}:{column}") from error
 
 
-class _Builder:
+class _DocumentBuilder:
     """Puts the pieces together; the rules that hold for YAML and JSON alike are here."""
 
-    def __init__(self, name: str, pieces: Iterator[Piece]) -> None:
+    def __init__(self, name: str, pieces: Iterator[ParsedPiece]) -> None:
         self.name = name
         self.pieces = pieces
         self.lines: dict[str, int] = {}
@@ -190,7 +190,7 @@ class _Builder:
         next(self.pieces, None)  # a second document is refused where the pieces are made
         return {} if data is None else data
 
-    def _value(self, piece: Piece, path: str, depth: int) -> Any:
+    def _value(self, piece: ParsedPiece, path: str, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise self._invalid(f"nested more than {MAX_DEPTH} levels deep", piece)
         if piece.kind == "mapping":
@@ -218,7 +218,7 @@ class _Builder:
             found.append(self._value(item, field, depth + 1))
         return found
 
-    def _key(self, piece: Piece) -> str:
+    def _key(self, piece: ParsedPiece) -> str:
         if piece.kind != "scalar":
             raise self._invalid("a key must be text, not a list or a mapping", piece)
         if not isinstance(piece.value, str):
@@ -226,7 +226,7 @@ class _Builder:
             raise self._invalid(f'the key {shown} is not text; write it in quotes: "{shown}"', piece)
         return str(self._scalar(piece, piece.value))
 
-    def _scalar(self, piece: Piece, path: str) -> Any:
+    def _scalar(self, piece: ParsedPiece, path: str) -> Any:
         value = piece.value
         if isinstance(value, float) and not math.isfinite(value):
             raise self._invalid(f"{_field(path)}is not a finite number", piece)
@@ -234,14 +234,14 @@ class _Builder:
             return self._text(value, piece, path)
         return value
 
-    def _text(self, value: str, piece: Piece, path: str) -> str:
+    def _text(self, value: str, piece: ParsedPiece, path: str) -> str:
         try:  # YAML takes the two halves of an escaped surrogate pair as two characters
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError as error:
             message = f"{_field(path)}holds half of a surrogate pair, which is no character"
             raise self._invalid(message.encode("utf-8", "replace").decode(), piece) from error
 
-    def _invalid(self, message: str, piece: Piece) -> InvalidFile:
+    def _invalid(self, message: str, piece: ParsedPiece) -> InvalidFile:
         return InvalidFile(message, where=f"{self.name}:{piece.line}:{piece.column}")
 
 
@@ -249,7 +249,7 @@ def _field(path: str) -> str:
     return f"`{path}` " if path else ""
 
 
-def _json_pieces(text: str, name: str) -> Iterator[Piece]:
+def _json_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
     try:
         json.loads(text, parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
@@ -265,20 +265,20 @@ def _json_pieces(text: str, name: str) -> Iterator[Piece]:
         yield _json_piece(found[0], line, found.start() - line_start + 1, name)
 
 
-def _json_piece(word: str, line: int, column: int, name: str) -> Piece:
+def _json_piece(word: str, line: int, column: int, name: str) -> ParsedPiece:
     if word == "{":
-        return Piece("mapping", None, line, column)
+        return ParsedPiece("mapping", None, line, column)
     if word == "[":
-        return Piece("list", None, line, column)
+        return ParsedPiece("list", None, line, column)
     if word in {"}", "]"}:
-        return Piece("end", None, line, column)
+        return ParsedPiece("end", None, line, column)
     try:
-        return Piece("scalar", json.loads(word), line, column)
+        return ParsedPiece("scalar", json.loads(word), line, column)
     except ValueError as error:  # a whole number of thousands of digits
         raise InvalidFile("a number is too long", where=f"{name}:{line}:{column}") from error
 
 
-def _yaml_pieces(text: str, name: str) -> Iterator[Piece]:
+def _yaml_pieces(text: str, name: str) -> Iterator[ParsedPiece]:
     documents = 0
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
@@ -295,7 +295,7 @@ def _yaml_pieces(text: str, name: str) -> Iterator[Piece]:
         raise InvalidFile(f"is not YAML: {error}", where=name) from error
 
 
-def _yaml_piece(event: Event, name: str) -> Piece | None:
+def _yaml_piece(event: Event, name: str) -> ParsedPiece | None:
     if isinstance(event, AliasEvent):
         raise InvalidFile("aliases (`*name`) are not allowed; write it out", where=_at(event, name))
     if getattr(event, "anchor", None):
@@ -304,15 +304,15 @@ def _yaml_piece(event: Event, name: str) -> Piece | None:
         raise InvalidFile("tags (`!name`) are not allowed", where=_at(event, name))
     line, column = event.start_mark.line + 1, event.start_mark.column + 1
     if isinstance(event, MappingStartEvent):
-        return Piece("mapping", None, line, column)
+        return ParsedPiece("mapping", None, line, column)
     if isinstance(event, SequenceStartEvent):
-        return Piece("list", None, line, column)
+        return ParsedPiece("list", None, line, column)
     if isinstance(event, MappingEndEvent | SequenceEndEvent):
-        return Piece("end", None, line, column)
+        return ParsedPiece("end", None, line, column)
     if isinstance(event, ScalarEvent):
         plain = event.implicit[0]
         value = _resolved(event.value, _at(event, name)) if plain else event.value
-        return Piece("scalar", value, line, column)
+        return ParsedPiece("scalar", value, line, column)
     return None
 
 

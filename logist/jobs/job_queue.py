@@ -13,7 +13,7 @@ from logist.core.model import HALTED, TERMINAL, JsonObject, Kind, State, Status,
 from logist.errors import Busy, LogistError
 from logist.jobs.base import family
 from logist.jobs.base.project import Project
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load, read_current_state
 from logist.jobs.step_job import do_step, provider_is_out
 from logist.jobs.steward.steward_decisions import decide
@@ -36,11 +36,11 @@ What is broken comes first, then what a person has to decide; last what only has
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedJob:
     """How one job of a run ended: its last result, or the error that stopped it."""
 
     job_id: str
-    result: Result | None
+    result: CommandResult | None
     error: LogistError | None
 
     @property
@@ -66,11 +66,11 @@ class HeldUp:
 def run_job(
     project: Project,
     job_id: str,
-    on_step: Callable[[Result], None],
+    on_step: Callable[[CommandResult], None],
     *,
     family_too: bool = True,
     strict: bool = False,
-) -> Result:
+) -> CommandResult:
     """Steps one job until it waits for a person, ends, or its provider is out.
 
     `family_too`: the jobs that it gives a step to are run as well, several at a time; else it rests there.
@@ -91,7 +91,9 @@ def run_job(
             return result
 
 
-def _run_children(project: Project, waiting: Result, on_step: Callable[[Result], None]) -> list[int] | None:
+def _run_children(
+    project: Project, waiting: CommandResult, on_step: Callable[[CommandResult], None]
+) -> list[int] | None:
     """Runs the jobs that a job waits for, and theirs. None once all have settled, else the exit codes of all."""
     state, codes = waiting.state, []
     if not all(child.settled for child in family.children_of(project, state)):
@@ -204,18 +206,18 @@ def _is_over(project: Project, job_id: str) -> bool:
 def run_queue(
     project: Project,
     parallel: int,
-    on_step: Callable[[Result], None],
+    on_step: Callable[[CommandResult], None],
     *,
     leave: Container[str] = (),
     only: Callable[[str], bool] = lambda job_id: True,
-) -> Iterator[Ended]:
+) -> Iterator[EndedJob]:
     """Runs every ready job once to its rest, at most `parallel` at a time, in rank order.
 
     Goes on until none is ready, jobs that were made meanwhile included; those in `leave` are passed over. A job
     that waits for others goes on when they are done. `only`: which of them.
     """
     begun: set[str] = set()
-    running: dict[Future[Ended], str] = {}
+    running: dict[Future[EndedJob], str] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         while True:
             busy = begun.union(running.values())
@@ -231,7 +233,7 @@ def run_queue(
                 yield ended
 
 
-def _parent_of(ended: Ended) -> str:
+def _parent_of(ended: EndedJob) -> str:
     """The job that may go on now, "" for none."""
     return (ended.result.state.parent if ended.result else None) or ""
 
@@ -245,30 +247,30 @@ def _next_jobs(
     return list(islice((job_id for job_id in wanted if job_id not in begun and job_id not in leave), room))
 
 
-def _run_one(project: Project, job_id: str, on_step: Callable[[Result], None]) -> Ended:
+def _run_one(project: Project, job_id: str, on_step: Callable[[CommandResult], None]) -> EndedJob:
     quiet = replace(project, say=lambda text: project.say(f"{job_id}: {text}"))
     try:
-        return Ended(job_id, run_job(quiet, job_id, on_step, family_too=False), None)
+        return EndedJob(job_id, run_job(quiet, job_id, on_step, family_too=False), None)
     except family.Unwanted as error:
-        return Ended(job_id, decide(quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True), None)
+        return EndedJob(job_id, decide(quiet, job_id, Kind.CANCEL, note=error.message, ends_agent=True), None)
     except (Busy, family.SetAside) as error:
         project.say(f"{job_id}: passed over, {error.message}")
-        return Ended(job_id, None, None)
+        return EndedJob(job_id, None, None)
 
 
-def _ended(future: Future[Ended], job_id: str) -> Ended:
+def _ended(future: Future[EndedJob], job_id: str) -> EndedJob:
     """How the job ended; a surprise is an error of this job, and stops no other."""
     error = future.exception()
     if error is None:
         return future.result()
     if isinstance(error, LogistError):
-        return Ended(job_id, None, error)
+        return EndedJob(job_id, None, error)
     if not isinstance(error, Exception):
         raise error
-    return Ended(job_id, None, LogistError(f"{type(error).__name__}: {error}"))
+    return EndedJob(job_id, None, LogistError(f"{type(error).__name__}: {error}"))
 
 
-def is_left_behind(project: Project, ended: Ended) -> bool:
+def is_left_behind(project: Project, ended: EndedJob) -> bool:
     """Whether a job was a child that its parent goes on without: how it stands is no concern of the run."""
     parent = ended.result.state.parent if ended.result else None
     if parent is None:

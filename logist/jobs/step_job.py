@@ -29,10 +29,10 @@ from logist.core.step.step import Idle, StepPlan
 from logist.errors import Busy, Refused
 from logist.jobs.base import family
 from logist.jobs.base.project import Project
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, changing, load
 from logist.jobs.children import family_limits, gather, spawn
-from logist.jobs.children.family_limits import Prepared
+from logist.jobs.children.family_limits import PreparedCall
 from logist.jobs.setup import workspace_setup
 from logist.jobs.steward import job_merge, steward_decisions
 from logist.jobs.turn import (
@@ -54,7 +54,7 @@ NOTHING = Usage()
 
 
 @dataclass(frozen=True)
-class Answer:
+class GivenAnswer:
     """An answer that is given instead of asked for."""
 
     text: str
@@ -63,14 +63,14 @@ class Answer:
     charge: Usage = NOTHING
 
 
-def do_step(project: Project, job_id: str, choice: Choice) -> Result:
+def do_step(project: Project, job_id: str, choice: Choice) -> CommandResult:
     """One step. Raises Refused for a job that takes none, Busy for one at which others are at work."""
     result = job_merge.merge_due(project, _stepped(project, job_id, choice))
     steward_decisions.dismiss(project, gather.left_over(result.entries), f"{job_id} goes on without it")
     return result
 
 
-def _stepped(project: Project, job_id: str, choice: Choice) -> Result:
+def _stepped(project: Project, job_id: str, choice: Choice) -> CommandResult:
     project.trust.require_to_run()  # before anything is written or paid for
     with changing(
         project, job_id, f"job {choice.command}", wait=choice.wait, wait_for_courier=True
@@ -108,7 +108,7 @@ def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
     return all(asked.get(name) == value for name, value in today.items())
 
 
-def _step(session: Session, choice: Choice, tries: int = 1) -> Result:
+def _step(session: Session, choice: Choice, tries: int = 1) -> CommandResult:
     if session.state.merge == "due":
         return _result(session, [], ())
     next_request.refuse_ended(session)
@@ -138,7 +138,7 @@ def _step(session: Session, choice: Choice, tries: int = 1) -> Result:
     return _result(session, [_ask(session, prepared)], ())
 
 
-def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, tries: int) -> Result:
+def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, tries: int) -> CommandResult:
     """Halts the job whose limit it is: this one, or one above it, whose other jobs stop too."""
     if not halt.job:
         return _result(session, [_halt(session, spec, halt)], ())
@@ -154,7 +154,7 @@ def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, t
     return replace(_result(session, [], (note,)), exit_code=exit_code(above.status))
 
 
-def _give_away(session: Session, choice: Choice, tries: int) -> Result:
+def _give_away(session: Session, choice: Choice, tries: int) -> CommandResult:
     """The step is done by other jobs, which are made here and run by themselves."""
     spec, changed = session.changed_spec()
     if changed:
@@ -167,7 +167,7 @@ def _give_away(session: Session, choice: Choice, tries: int) -> Result:
     return _result(session, recorded, (family.waits(kin),) if kin else ())
 
 
-def _gather(session: Session) -> Result:
+def _gather(session: Session) -> CommandResult:
     """Makes the children that are missing, and gathers what they did once all have settled."""
     spawn.make(session)
     kin = family.children_of(session.project, session.state)
@@ -180,7 +180,7 @@ def _gather(session: Session) -> Result:
     return _result(session, recorded, tuple(filter(None, [recorded[-1].reason])))
 
 
-def _ask(session: Session, prepared: Prepared) -> Interaction:
+def _ask(session: Session, prepared: PreparedCall) -> Interaction:
     project, spec, asked, plan = session.project, prepared.spec, prepared.envelope, prepared.plan
     if project.script is not None:
         observation.watch(session, asked)
@@ -203,8 +203,8 @@ def _halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interaction:
 
 
 def poststep(
-    project: Project, job_id: str, answer: Answer, choice: Choice, *, dry_run: bool = False
-) -> Result:
+    project: Project, job_id: str, answer: GivenAnswer, choice: Choice, *, dry_run: bool = False
+) -> CommandResult:
     """The same as a step, with an answer that is given. A dry run writes nothing."""
     if dry_run:
         session = load(project, project.job(job_id))
@@ -215,7 +215,7 @@ def poststep(
     return job_merge.merge_due(project, _poststepped(project, job_id, answer, choice))
 
 
-def _poststepped(project: Project, job_id: str, answer: Answer, choice: Choice) -> Result:
+def _poststepped(project: Project, job_id: str, answer: GivenAnswer, choice: Choice) -> CommandResult:
     project.trust.require_to_run()  # it may run checks
     with changing(project, job_id, "job poststep", wait=choice.wait, wait_for_courier=True) as session:
         unsent = answer_recording.is_unsent(session)
@@ -229,7 +229,9 @@ def _poststepped(project: Project, job_id: str, answer: Answer, choice: Choice) 
         return _supplied(session, answer, choice)
 
 
-def _supplied(session: Session, answer: Answer, choice: Choice, *, dry_run: bool = False) -> Result:
+def _supplied(
+    session: Session, answer: GivenAnswer, choice: Choice, *, dry_run: bool = False
+) -> CommandResult:
     next_request.refuse_ended(session)
     phase = step.owed_by(session.state)
     if phase is None:
@@ -258,13 +260,13 @@ def _supplied(session: Session, answer: Answer, choice: Choice, *, dry_run: bool
     )
 
 
-def _reply(project: Project, answer: Answer) -> Reply:
+def _reply(project: Project, answer: GivenAnswer) -> Reply:
     text, redactions = project.redact(exit_command.clean(answer.text)[0])
     finish = "broken_encoding" if answer.broken else None
     return Reply(text=text, usage=answer.charge, finish=finish, redactions=redactions)
 
 
-def _dry(session: Session, answered: Judged) -> Result:
+def _dry(session: Session, answered: Judged) -> CommandResult:
     project = session.project
     workspace = project.workspace(session.job)
     seen = observation.observe(session, workspace, answered, None, None)
@@ -282,7 +284,7 @@ def _dry(session: Session, answered: Judged) -> Result:
     )
     state = fold.apply(session.state, entry)
     note = "dry run: nothing was written"
-    return Result(
+    return CommandResult(
         session.job.id, state, (entry,), (note,), exit_code=exit_code(state.status), before=session.state
     )
 
@@ -291,7 +293,7 @@ def _waiting(waits: Idle) -> str:
     return f"{waits.status}: {waits.reason}" if waits.reason else str(waits.status)
 
 
-def _result(session: Session, entries: list[Interaction], notes: tuple[str, ...]) -> Result:
+def _result(session: Session, entries: list[Interaction], notes: tuple[str, ...]) -> CommandResult:
     state = session.state
     warnings = [warning for entry in entries for warning in entry.response.warnings]
     warnings += [f"not restorable: {name}" for entry in entries for name in _lost(entry)]
@@ -301,7 +303,7 @@ def _result(session: Session, entries: list[Interaction], notes: tuple[str, ...]
     error = entries[-1].response.error if entries else None
     if code == 0 and error is not None:
         code = AT_A_LIMIT if error.kind is ErrorKind.SHARED_LIMIT else PROVIDER
-    return Result(session.job.id, state, tuple(entries), notes, tuple(warnings), code)
+    return CommandResult(session.job.id, state, tuple(entries), notes, tuple(warnings), code)
 
 
 def _lost(entry: Interaction) -> list[str]:
@@ -310,7 +312,7 @@ def _lost(entry: Interaction) -> list[str]:
     return [name for name in names if not name.endswith("(cache)")]
 
 
-def provider_is_out(result: Result) -> bool:
+def provider_is_out(result: CommandResult) -> bool:
     """Whether asking again at once would fail in the same way."""
     error = result.entries[-1].response.error if result.entries else None
     return error is not None and error.kind in (ErrorKind.AUTH, ErrorKind.BAD_REQUEST, ErrorKind.REFUSED)

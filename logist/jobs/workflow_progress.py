@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logist.core import template
-from logist.core.drawing.marks import Child, Mark, Standing
+from logist.core.drawing.marks import DrawnChild, Mark, Standing
 from logist.core.machine import decisions
 from logist.core.model import (
     END,
@@ -36,7 +36,7 @@ NOT_MADE = "not made yet"
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenChild:
     """A child as a listing sees it."""
 
     id: str
@@ -45,7 +45,7 @@ class Seen:
     awaiting: str | None = None
     stuck_kind: str | None = None
     reason: str = ""
-    children: tuple[Seen, ...] = ()
+    children: tuple[SeenChild, ...] = ()
     """Of one that waits for others itself."""
     next_command: str = ""
     """The command that answers its status; none where that is not known."""
@@ -64,7 +64,7 @@ class Seen:
         return _child_standing(self.status) in ("next", "running")
 
     @property
-    def wanting(self) -> tuple[Seen, ...]:
+    def wanting(self) -> tuple[SeenChild, ...]:
         """Those that wait for a steward: itself, or jobs that it waits for."""
         if is_wanting(self.status):
             return (self,)
@@ -92,14 +92,14 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Told:
+class ProgressRecord:
     """A history, read for its way and for what was asked."""
 
     spec: EffectiveSpec
     way: Way
 
 
-def told(entries: Iterable[JsonObject]) -> Told | None:
+def told(entries: Iterable[JsonObject]) -> ProgressRecord | None:
     """What a history says; None where it holds no spec."""
     spec: JsonObject | None = None
     way, place = Way(), JsonObject()
@@ -115,7 +115,7 @@ def told(entries: Iterable[JsonObject]) -> Told | None:
             way = replace(way, conflicts=_command(entry).get("left_out") or {})
         way = _onward(_done(way, entry, place), entry)
         place = entry.get("after") or place
-    return Told(EffectiveSpec.model_validate(spec), way) if spec is not None else None
+    return ProgressRecord(EffectiveSpec.model_validate(spec), way) if spec is not None else None
 
 
 def _command(entry: JsonObject) -> JsonObject:
@@ -164,7 +164,7 @@ def _onward(way: Way, entry: JsonObject) -> Way:
 
 
 def marks(
-    flow: Workflow, state: State, way: Way, children: Sequence[Seen] = (), *, running: bool = False
+    flow: Workflow, state: State, way: Way, children: Sequence[SeenChild] = (), *, running: bool = False
 ) -> dict[str, Mark]:
     """How each step stands that was reached, or is next. `children` are those of the step the job stands at."""
     if state.status is Status.DRAFT:
@@ -205,14 +205,14 @@ def _taken(said: JsonObject) -> str:
     return f"took its default, {target}: {_short(reason)}" if reason else f"took {target}"
 
 
-def _archived(child: JsonObject, left_out: Collection[str], lost: Mapping[str, Sequence[str]]) -> Child:
+def _archived(child: JsonObject, left_out: Collection[str], lost: Mapping[str, Sequence[str]]) -> DrawnChild:
     name, status = str(child.get("id")), str(child.get("status"))
     if name in left_out:
-        return Child(name, "skipped", "left out")
+        return DrawnChild(name, "skipped", "left out")
     if name in lost:
-        return Child(name, "done", _short(f"without {', '.join(map(str, lost[name]))}"))
+        return DrawnChild(name, "done", _short(f"without {', '.join(map(str, lost[name]))}"))
     good = status == Status.SUCCESS
-    return Child(name, "done" if good else "failed", "" if good else status)
+    return DrawnChild(name, "done" if good else "failed", "" if good else status)
 
 
 def fallbacks(way: Way) -> list[str]:
@@ -236,7 +236,7 @@ def lost_at(state: State, way: Way) -> str | None:
     return next((name for name, said in way.decisions.items() if said.get("branch") is None), None)
 
 
-def _present(step: Step, state: State, way: Way, children: Sequence[Seen], running: bool) -> Mark:
+def _present(step: Step, state: State, way: Way, children: Sequence[SeenChild], running: bool) -> Mark:
     """The step at which the job stands."""
     below = tuple(map(child_mark, children))
     standing, text = _standing(state, running)
@@ -264,17 +264,17 @@ def _standing(state: State, running: bool) -> tuple[Standing, str]:
     return "waiting", state.status.value
 
 
-def child_mark(child: Seen) -> Child:
+def child_mark(child: SeenChild) -> DrawnChild:
     """A child as it stands."""
     wanting = child.wanting if child.children else ()
     if wanting:
         text = ", ".join(f"{found.id} is {found.status}" for found in wanting)
-        return Child(child.id, "waiting", _short(text))
+        return DrawnChild(child.id, "waiting", _short(text))
     standing = _child_standing(child.status)
     plain = {"done", "running", "next"}
     said = child.reason if child.status == Status.STUCK else ""
     text = said or ("" if standing in plain and child.status != NOT_MADE else child.said)
-    return Child(child.id, standing, _short(text))
+    return DrawnChild(child.id, standing, _short(text))
 
 
 def _child_standing(status: str) -> Standing:

@@ -13,8 +13,8 @@ from logist.core.model import Permission, Role
 from logist.documents import Document, checked, faults, nearest
 from logist.errors import InvalidFile
 from logist.resources import schema
-from logist.roles.files import Entry
-from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, Problem
+from logist.roles.files import RoleEntry
+from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, RoleProblem
 from logist.roles.markdown import AGENT_PROMPT
 from logist.roles.templates import template_problems
 
@@ -42,8 +42,8 @@ class Fallback:
 
 
 def role_of(
-    entry: Entry, base: LoadedRole | InvalidFile | None, fallback: Fallback | None
-) -> tuple[LoadedRole | None, list[Problem]]:
+    entry: RoleEntry, base: LoadedRole | InvalidFile | None, fallback: Fallback | None
+) -> tuple[LoadedRole | None, list[RoleProblem]]:
     """The role of an entry over its base, or None; and what its author should know, all errors before warnings.
 
     `base` may be why there is none: what else is wrong with the entry is told all the same.
@@ -69,7 +69,7 @@ def role_of(
     told = [each for each in told if each.severity != "error"]
     if entry.name == INTERNAL and data.get("applicable_task_types"):
         message = f"the role `{INTERNAL}` is never chosen by the type of a task"
-        told.append(Problem("warning", message, f"{entry.path}:{entry.line('applicable_task_types')}"))
+        told.append(RoleProblem("warning", message, f"{entry.path}:{entry.line('applicable_task_types')}"))
     if errors:
         return None, [*errors, *told]
     role = checked(Role, Document(str(entry.path), data, lines))
@@ -89,12 +89,12 @@ class _Found:
             self.errors.append(error)
 
 
-def as_problem(error: InvalidFile) -> Problem:
+def as_problem(error: InvalidFile) -> RoleProblem:
     """The error as one of the problems of a directory."""
-    return Problem("error", error.message, str(error.where), error.fix)
+    return RoleProblem("error", error.message, str(error.where), error.fix)
 
 
-def _own(entry: Entry, found: _Found) -> tuple[dict[str, Any], dict[str, int]]:
+def _own(entry: RoleEntry, found: _Found) -> tuple[dict[str, Any], dict[str, int]]:
     """The fields that the entry has itself, in the one form that the model takes, and their lines."""
     known = {key: value for key, value in entry.data.items() if key in Role.model_fields}
     if AGENT_PROMPT in entry.data:
@@ -119,7 +119,7 @@ def _own(entry: Entry, found: _Found) -> tuple[dict[str, Any], dict[str, int]]:
     return known, entry.lines
 
 
-def _require(entry: Entry, data: dict[str, Any], found: _Found, *, baseless: bool) -> None:
+def _require(entry: RoleEntry, data: dict[str, Any], found: _Found, *, baseless: bool) -> None:
     """Finds those of the four that are missing or empty. Beside a template the instructions may be.
 
     `baseless`: what is missing may be in a base that can't be had.
@@ -148,7 +148,7 @@ def _one(advice: str) -> str:
     return advice.split("`")[1]
 
 
-def _check(entry: Entry, data: dict[str, Any], lines: dict[str, int], found: _Found) -> None:
+def _check(entry: RoleEntry, data: dict[str, Any], lines: dict[str, int], found: _Found) -> None:
     """Finds what the model refuses, and what more a role has to hold."""
     for path, error in faults(Role, Document(str(entry.path), data, lines)).items():
         if path or not found.errors:  # of the role as a whole, only what its fields do not say already
@@ -174,7 +174,7 @@ def _check(entry: Entry, data: dict[str, Any], lines: dict[str, int], found: _Fo
             found.add(path, entry.invalid(f"`{path}` is empty", path))
 
 
-def _origin(name: str, entry: Entry, known: dict[str, Any], base: LoadedRole | None) -> Origin:
+def _origin(name: str, entry: RoleEntry, known: dict[str, Any], base: LoadedRole | None) -> Origin:
     if name in known:
         return Origin("file", str(entry.path), entry.line(_written_as(name, entry)))
     under = base.origins.get(name) if base else None
@@ -183,12 +183,12 @@ def _origin(name: str, entry: Entry, known: dict[str, Any], base: LoadedRole | N
     return Origin("base", under.path, under.line, base.role.name) if under.kind == "file" else under
 
 
-def _written_as(name: str, entry: Entry) -> str:
+def _written_as(name: str, entry: RoleEntry) -> str:
     inside = f"permissions.{name}"
     return inside if name == _DELEGATES and inside in entry.lines else name
 
 
-def _with_permissions(entry: Entry, known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+def _with_permissions(entry: RoleEntry, known: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
     """The attributes with `permissions` as a mapping of booleans, and who may be given work beside it."""
     given, lines = known["permissions"], entry.lines
     if isinstance(given, list):
@@ -207,7 +207,7 @@ def _with_permissions(entry: Entry, known: dict[str, Any]) -> tuple[dict[str, An
     return {**known, "permissions": rest, _DELEGATES: given[_DELEGATES]}, moved
 
 
-def _listed(entry: Entry, names: list[Any]) -> dict[str, bool]:
+def _listed(entry: RoleEntry, names: list[Any]) -> dict[str, bool]:
     """The mapping that a list of names stands for; `can_read_files` is as good as `read_files`."""
     allowed: dict[str, bool] = {}
     for number, name in enumerate(names):
@@ -225,7 +225,7 @@ def _is_badge(badge: str) -> bool:
     return len(badge) <= MAX_BADGE and badge.isprintable() and badge == badge.strip() and not marks
 
 
-def _template(entry: Entry, text: object) -> Iterator[Problem]:
+def _template(entry: RoleEntry, text: object) -> Iterator[RoleProblem]:
     """What is wrong with the role's own template, each at its line of the file as far as that can be told."""
     if not isinstance(text, str):
         return
@@ -235,10 +235,10 @@ def _template(entry: Entry, text: object) -> Iterator[Problem]:
         line = first + inside - 1 if first else entry.line("prompt_template")
         where = "" if first else f" (its line {inside})"
         message = entry.labelled(f"`prompt_template`{where}: {found.message}")
-        yield Problem(found.severity, message, f"{entry.path}:{line}", found.fix or None)
+        yield RoleProblem(found.severity, message, f"{entry.path}:{line}", found.fix or None)
 
 
-def _first_line(entry: Entry) -> int | None:
+def _first_line(entry: RoleEntry) -> int | None:
     """The line of the file on which the template begins; None where its lines are not those of the file."""
     line = entry.line("prompt_template")
     try:
@@ -250,7 +250,7 @@ def _first_line(entry: Entry) -> int | None:
     return None if re.match(r"""\s*[{,-]?\s*["']?prompt_template\b""", written) else line
 
 
-def _unknown_keys(entry: Entry) -> Iterator[Problem]:
+def _unknown_keys(entry: RoleEntry) -> Iterator[RoleProblem]:
     """Keys without effect; one that was to be `permissions` is an error, as without them a role may do everything."""
     for key in entry.data:
         if key not in (*KEYS, AGENT_PROMPT):
@@ -258,7 +258,7 @@ def _unknown_keys(entry: Entry) -> Iterator[Problem]:
             meant = advice if advice and advice.startswith("did") else None
             lacks = meant is not None and f"`{_PERMISSIONS}`" in meant and _PERMISSIONS not in entry.data
             wider = ", so the role could do everything" if lacks else ""
-            yield Problem(
+            yield RoleProblem(
                 "error" if lacks else "warning",
                 entry.labelled(f"`{key}` is not known to this version and has no effect{wider}"),
                 f"{entry.path}:{entry.lines.get(key, 1)}",

@@ -30,7 +30,7 @@ _NAME_LINE = re.compile(r"(?:^|[{,])\s*[\"']?name[\"']?\s*:\s*[\"']?([^\"'#,}\n]
 
 
 @dataclass(frozen=True)
-class Entry:
+class RoleEntry:
     """One role as a file has it, before it is checked."""
 
     name: str
@@ -84,7 +84,7 @@ def _is_meant(path: Path) -> bool:
     return path.suffix.lower() not in MARKDOWN or not os.path.isfile(path) or has_front_matter(path)
 
 
-def entries(path: Path, strength: int = 0) -> list[Entry]:
+def entries(path: Path, strength: int = 0) -> list[RoleEntry]:
     """The roles of a file. InvalidFile, with its place, for one that does not read."""
     if os.path.exists(path) and not os.path.isfile(path):  # reading a pipe would wait for ever
         raise InvalidFile("is not a regular file", where=str(path))
@@ -123,7 +123,7 @@ def claimed_names(path: Path) -> list[str]:
     return names or [path.stem]
 
 
-def _entries(document: Document, path: Path, strength: int) -> Iterator[Entry]:
+def _entries(document: Document, path: Path, strength: int) -> Iterator[RoleEntry]:
     """One, or many by key, these also under the key `roles`."""
     data, under = document.data, ""
     alone = bool(data.keys() & FORM) or path.suffix.lower() in MARKDOWN
@@ -131,7 +131,7 @@ def _entries(document: Document, path: Path, strength: int) -> Iterator[Entry]:
         data, under = data["roles"], "roles"
     elif alone or not any(isinstance(role, dict) for role in data.values()):
         name = data.get("name")
-        yield Entry(
+        yield RoleEntry(
             name if isinstance(name, str) else path.stem,
             path,
             *_with_instructions(data, document.lines),
@@ -142,7 +142,7 @@ def _entries(document: Document, path: Path, strength: int) -> Iterator[Entry]:
     for key, role in data.items():
         if isinstance(role, dict):
             role = {"name": key, **role}
-        yield Entry(key, path, *_with_instructions(role, below[key]), key, strength)
+        yield RoleEntry(key, path, *_with_instructions(role, below[key]), key, strength)
 
 
 def _with_instructions(data: Any, lines: dict[str, int]) -> tuple[Any, dict[str, int]]:

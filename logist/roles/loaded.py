@@ -20,7 +20,7 @@ INTERNAL = "review"
 
 
 @dataclass(frozen=True)
-class Problem:
+class RoleProblem:
     """Something about a role file that its author should know."""
 
     severity: Literal["error", "warning"]
@@ -71,7 +71,7 @@ class Roles:
     """Every role that may be named. One that is broken hides those it would have replaced."""
 
     by_name: dict[str, LoadedRole]
-    problems: list[Problem]
+    problems: list[RoleProblem]
     broken: dict[str, InvalidFile]
     """Why a role can't be used, by its name or, where that can't be read, its file's."""
     hidden: list[LoadedRole] = field(default_factory=list)

@@ -10,8 +10,8 @@ from pathlib import Path
 from logist.documents import nearest
 from logist.errors import InvalidFile
 from logist.roles.checking import Fallback, as_problem, fallback_of, role_of
-from logist.roles.files import Entry, claimed_names, entries, role_files
-from logist.roles.loaded import FALLBACK, LoadedRole, Problem, Roles, claimants
+from logist.roles.files import RoleEntry, claimed_names, entries, role_files
+from logist.roles.loaded import FALLBACK, LoadedRole, RoleProblem, Roles, claimants
 
 MOST_ADVICE = 50
 """Unknown bases for which a near name is looked for: among many roles, that takes its time."""
@@ -27,8 +27,8 @@ def load_roles(directories: Sequence[Path]) -> Roles:
     A directory that is not there is empty; a path may be a single file too. A broken file becomes a problem and
     stops no other.
     """
-    read = [_Directory(place, strength) for strength, place in enumerate(directories)]
-    builder = _Builder(read)
+    read = [_RoleDirectory(place, strength) for strength, place in enumerate(directories)]
+    builder = _RoleBuilder(read)
     roles = Roles({}, [], {})
     for directory in read:
         loaded = builder.built(directory)
@@ -43,15 +43,15 @@ def load_roles(directories: Sequence[Path]) -> Roles:
     return roles
 
 
-class _Directory:
+class _RoleDirectory:
     """What the files of one directory hold; a name may be there only once, in whatever case."""
 
     def __init__(self, place: Path, strength: int) -> None:
         self.strength = strength
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, RoleEntry] = {}
         self.broken: dict[str, InvalidFile] = {}
-        self.problems: list[Problem] = []
-        self._seen: dict[str, Entry] = {}
+        self.problems: list[RoleProblem] = []
+        self._seen: dict[str, RoleEntry] = {}
         for path in role_files(place):
             self._add_file(path)
 
@@ -78,10 +78,10 @@ class _Directory:
             self.broken.setdefault(name, error)
 
 
-class _Builder:
+class _RoleBuilder:
     """Puts roles together from the entries of all directories."""
 
-    def __init__(self, directories: Sequence[_Directory]) -> None:
+    def __init__(self, directories: Sequence[_RoleDirectory]) -> None:
         self._directories = directories
         self._fallback: Fallback | None = None
         self._unknown = 0
@@ -90,7 +90,7 @@ class _Builder:
             worker = self._role(entry)[0] if entry and FALLBACK not in directory.broken else None
             self._fallback = fallback_of(worker) if worker else self._fallback
 
-    def built(self, directory: _Directory) -> dict[str, LoadedRole]:
+    def built(self, directory: _RoleDirectory) -> dict[str, LoadedRole]:
         """The roles of a directory that are sound; the others become its problems."""
         loaded: dict[str, LoadedRole] = {}
         for name, entry in directory.entries.items():
@@ -102,7 +102,7 @@ class _Builder:
                 directory.break_([name], _first_error(told))
         return {name: role for name, role in loaded.items() if name not in directory.broken}
 
-    def _role(self, entry: Entry) -> tuple[LoadedRole | None, list[Problem]]:
+    def _role(self, entry: RoleEntry) -> tuple[LoadedRole | None, list[RoleProblem]]:
         """The role of an entry, or None, and everything about it that its author should know."""
         data = entry.data if isinstance(entry.data, dict) else {}
         if "base" not in data:
@@ -116,7 +116,7 @@ class _Builder:
             return role_of(entry, error, self._fallback)
         return role_of(entry, base, self._fallback)
 
-    def _require_end(self, entry: Entry) -> None:
+    def _require_end(self, entry: RoleEntry) -> None:
         """Raises InvalidFile if the chain of bases comes back to itself, or is too long."""
         chain = [entry]
         while (base := self._entry_of_base(chain[-1])) is not None:
@@ -130,7 +130,7 @@ class _Builder:
                 message = f"the chain of bases is longer than {MOST_BASES}"
                 raise entry.invalid(message, "base", "copy fields from a base instead of inheriting them")
 
-    def _end(self, entry: Entry) -> Entry | None:
+    def _end(self, entry: RoleEntry) -> RoleEntry | None:
         """The entry at the end of its chain of bases; None if that has none, or is too long."""
         for _ in range(MOST_BASES):
             if not isinstance(entry.data, dict) or "base" not in entry.data:
@@ -141,7 +141,7 @@ class _Builder:
             entry = base
         return None
 
-    def _entry_of_base(self, entry: Entry) -> Entry | None:
+    def _entry_of_base(self, entry: RoleEntry) -> RoleEntry | None:
         """The entry that a base names: the strongest role of that name; of its own name, the strongest one under it."""
         name = entry.base
         for directory in reversed(self._directories):
@@ -153,7 +153,7 @@ class _Builder:
                 return None
         return None
 
-    def _base(self, entry: Entry, name: str) -> LoadedRole:
+    def _base(self, entry: RoleEntry, name: str) -> LoadedRole:
         """The base of an entry, with what it inherits itself."""
         for directory in reversed(self._directories):
             if name == entry.name and directory.strength >= entry.strength:
@@ -166,7 +166,7 @@ class _Builder:
         advice = nearest(name, self._bases - {entry.name}) if self._unknown <= MOST_ADVICE else None
         raise entry.invalid(f"the base `{name}` is no role{_here(entry, name)}", "base", advice)
 
-    def _sound(self, entry: Entry, base: Entry) -> LoadedRole:
+    def _sound(self, entry: RoleEntry, base: RoleEntry) -> LoadedRole:
         role, told = self._role(base)
         if role is None:
             raise _broken_base(entry, base.name, _first_error(told))
@@ -185,20 +185,20 @@ class _Builder:
         }
 
 
-def _first_error(told: Sequence[Problem]) -> InvalidFile:
+def _first_error(told: Sequence[RoleProblem]) -> InvalidFile:
     first = next(each for each in told if each.severity == "error")
     return InvalidFile(first.message, where=first.where, fix=first.fix)
 
 
-def _here(entry: Entry, name: str) -> str:
+def _here(entry: RoleEntry, name: str) -> str:
     return " but this one" if name == entry.name else ""
 
 
-def _broken_base(entry: Entry, name: str, error: InvalidFile) -> InvalidFile:
+def _broken_base(entry: RoleEntry, name: str, error: InvalidFile) -> InvalidFile:
     return entry.invalid(f"the base `{name}` is broken: {error.where}: {error.message}", "base", error.fix)
 
 
-def _twice(entry: Entry, twin: Entry) -> InvalidFile:
+def _twice(entry: RoleEntry, twin: RoleEntry) -> InvalidFile:
     spelled = f"`{twin.name}`" if entry.name == twin.name else f"`{twin.name}` and `{entry.name}`"
     return InvalidFile(
         f"two roles in one directory are named {spelled}: in {twin.path} and in {entry.path}",
@@ -207,17 +207,17 @@ def _twice(entry: Entry, twin: Entry) -> InvalidFile:
     )
 
 
-def _unknown_delegates(roles: Roles) -> Iterator[Problem]:
+def _unknown_delegates(roles: Roles) -> Iterator[RoleProblem]:
     """Roles that may give work to one that is not there."""
     for name, found in sorted(roles.by_name.items()):
         for other in found.role.can_delegate_to_roles:
             if other not in roles.by_name and other not in roles.broken:
                 advice = nearest(other, roles.by_name)
                 message = f"role `{name}` may give work to `{other}`, which is no role"
-                yield Problem("warning", message, str(found.path), advice)
+                yield RoleProblem("warning", message, str(found.path), advice)
 
 
-def _rivals(roles: Roles) -> Iterator[Problem]:
+def _rivals(roles: Roles) -> Iterator[RoleProblem]:
     """Types of tasks that several roles of one directory say they do."""
     types = {one.casefold() for found in roles.by_name.values() for one in found.role.applicable_task_types}
     for task_type in sorted(types):
@@ -229,13 +229,15 @@ def _rivals(roles: Roles) -> Iterator[Problem]:
                     f"`{first.role.name}` and `{other.role.name}` are both for tasks of type `{task_type}`"
                 )
                 fix = f"say which in the config: roles.type_mapping.{task_type}"
-                yield Problem("warning", f"{message}; `{first.role.name}` does them", str(other.path), fix)
+                yield RoleProblem(
+                    "warning", f"{message}; `{first.role.name}` does them", str(other.path), fix
+                )
 
 
-def _other_spellings(found: dict[str, LoadedRole], earlier: dict[str, LoadedRole]) -> Iterator[Problem]:
+def _other_spellings(found: dict[str, LoadedRole], earlier: dict[str, LoadedRole]) -> Iterator[RoleProblem]:
     """A role of this name, in another case, is in an earlier directory: most likely meant to be replaced."""
     spelled = {name.casefold(): name for name in earlier if name not in found}
     for name, role in found.items():
         if other := spelled.get(name.casefold()):
             message = f"`{name}` does not replace `{other}`, which is written differently"
-            yield Problem("warning", message, str(role.path), f"write it `{other}` to replace that one")
+            yield RoleProblem("warning", message, str(role.path), f"write it `{other}` to replace that one")

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from logist.store.entries import Position
     from logist.store.files import dump_json, replace_file
     from logist.store.filesystem import describe_problem, filesystem_type, require_local
-    from logist.store.history import REPLACE_BELOW, Appended, Problem
+    from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem
     from logist.store.inflight import Exchange, Exchanges
-    from logist.store.jobdir import IN_THE_MAKING, JobDir, Loaded, list_jobs
-    from logist.store.lock import Holder, Lock, Process
+    from logist.store.jobdir import IN_THE_MAKING, JobDir, LoadedJob, list_jobs
+    from logist.store.lock import Holder, Lock, LockProcess
 
 __all__ = [
     "IN_THE_MAKING",
@@ -24,13 +24,13 @@ __all__ = [
     "Appended",
     "Exchange",
     "Exchanges",
+    "HistoryProblem",
     "Holder",
     "JobDir",
-    "Loaded",
+    "LoadedJob",
     "Lock",
+    "LockProcess",
     "Position",
-    "Problem",
-    "Process",
     "describe_problem",
     "dump_json",
     "filesystem_type",
@@ -43,10 +43,10 @@ _HOMES = {
     "entries": ("Position",),
     "files": ("dump_json", "replace_file"),
     "filesystem": ("describe_problem", "filesystem_type", "require_local"),
-    "history": ("REPLACE_BELOW", "Appended", "Problem"),
+    "history": ("REPLACE_BELOW", "Appended", "HistoryProblem"),
     "inflight": ("Exchange", "Exchanges"),
-    "jobdir": ("IN_THE_MAKING", "JobDir", "Loaded", "list_jobs"),
-    "lock": ("Holder", "Lock", "Process"),
+    "jobdir": ("IN_THE_MAKING", "JobDir", "LoadedJob", "list_jobs"),
+    "lock": ("Holder", "Lock", "LockProcess"),
 }
 
 

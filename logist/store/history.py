@@ -48,7 +48,7 @@ class Appended(NamedTuple):
     position: Position
 
 
-class Problem(NamedTuple):
+class HistoryProblem(NamedTuple):
     """Something that does not verify."""
 
     message: str
@@ -118,7 +118,7 @@ def end_of(file: BinaryIO, header: Header, position: Position) -> int | None:
     return offset + len(line) if good and good == digest else None
 
 
-class Scan:
+class HistoryScan:
     """The entries after `begin`, in order, each verified; afterwards, where they end and what follows.
 
     What follows the last good entry is a torn tail: an append that was cut off and never
@@ -177,7 +177,7 @@ class Scan:
         return None
 
 
-def scan(file: BinaryIO, path: Path, begin: Position | None = None) -> Scan:
+def scan(file: BinaryIO, path: Path, begin: Position | None = None) -> HistoryScan:
     """A Scan of what follows `begin` (None: of the whole file); Damaged if `begin` is not in the file."""
     header = read_header(file, path)
     if begin is None or begin[:2] == header.start()[:2]:
@@ -186,7 +186,7 @@ def scan(file: BinaryIO, path: Path, begin: Position | None = None) -> Scan:
     if end is None:
         message = f"interaction {begin.sequence}, which state.json has seen, is not at byte {begin.offset}"
         raise Damaged(message, where=str(path), fix=restore(path))
-    return Scan(file, path, header, begin, end)
+    return HistoryScan(file, path, header, begin, end)
 
 
 def append(
@@ -245,7 +245,7 @@ def _rotate(
     try:
         file.seek(0)
         segments.write(path, number, itertools.chain(_copy(file, end), (lead, CLOSING)))
-        _require_end(segments.Segment(path, number), expected)
+        _require_end(segments.HistorySegment(path, number), expected)
         files.replace_file(path, header + block)
     except (Damaged, StorageError):
         files.require_trust(path)
@@ -254,19 +254,21 @@ def _rotate(
     return appended
 
 
-def _require_end(segment: segments.Segment, expected: Position) -> None:
+def _require_end(segment: segments.HistorySegment, expected: Position) -> None:
     for _ in segment:
         pass
     if segment.position is None or segment.position[:2] != expected[:2]:
         raise Damaged("the segment is not the history that it was made of", where=str(segment.path))
 
 
-def _confirm_end(file: BinaryIO, path: Path, expected: Position, torn: bytes) -> tuple[int, Scan, bytes]:
+def _confirm_end(
+    file: BinaryIO, path: Path, expected: Position, torn: bytes
+) -> tuple[int, HistoryScan, bytes]:
     """Where the append begins, what is there now, and the newline that a cut took, if it did."""
     file.seek(0)
     header = read_header(file, path)
     end = end_of(file, header, expected)
-    tail = Scan(file, path, header, expected, end or 0)
+    tail = HistoryScan(file, path, header, expected, end or 0)
     if end is None or next(iter(tail), None) is not None or (torn and torn != tail.torn()):
         message = f"the history has changed since interaction {expected.sequence} was read"
         raise Refused(message, where=str(path), fix="run the command again")

@@ -19,7 +19,7 @@ from logist.store import files, flushing, history, inflight, restore_record, ver
 from logist.store import lock as locks
 from logist.store.entries import Position, restore
 from logist.store.filesystem import require_local
-from logist.store.history import REPLACE_BELOW, Appended, Problem
+from logist.store.history import REPLACE_BELOW, Appended, HistoryProblem
 from logist.store.inflight import Exchanges
 from logist.store.listing import REBUILD, has_seen_all, job_ids
 from logist.store.lock import Holder, Lock
@@ -34,7 +34,7 @@ _UNFINISHED = re.compile(re.escape(IN_THE_MAKING) + JOB_ID_PATTERN.strip("^$") +
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
-class Loaded(NamedTuple):
+class LoadedJob(NamedTuple):
     """A job as it lies on disk."""
 
     state: JsonObject | None
@@ -168,7 +168,7 @@ class JobDir:
         """Whether an agent is out for the job."""
         return (self.inflight / "1.request").exists() and self.holder() is not None
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedJob:
         """The state, and what the history has after it; nothing before its head is read, nothing written.
 
         Damaged if state.json does not verify, if its head is not in the history, or if an entry after
@@ -176,7 +176,7 @@ class JobDir:
         """
         # The state first: it is written after the history, so it can't be ahead by a writer's haste.
         state = self._verified(self.read_state())
-        return Loaded(state, *history.after(self.history_file, self._head(state)))
+        return LoadedJob(state, *history.after(self.history_file, self._head(state)))
 
     def entries(self) -> Iterator[JsonObject]:
         """The whole history in order, one entry in memory at a time; Damaged at the first bad one."""
@@ -256,11 +256,11 @@ class JobDir:
     def _bad_state(self, message: str) -> Damaged:
         return Damaged(message, where=str(self.state_file), fix=REBUILD)
 
-    def verify(self) -> list[Problem]:
+    def verify(self) -> list[HistoryProblem]:
         """All that is wrong with the history and with the state's link to it. Repairs nothing."""
         found = list(self.examine().problems)
         again = "state.json is missing; the next command that writes makes it again"
-        return found if os.path.lexists(self.state_file) else [*found, Problem(again)]
+        return found if os.path.lexists(self.state_file) else [*found, HistoryProblem(again)]
 
     def examine(self, each: Callable[[JsonObject], None] = lambda entry: None) -> Proof:
         """How far the history is proven, and what is wrong beside it; `each` is told every proven entry."""
@@ -271,15 +271,15 @@ class JobDir:
         first = wrong if wrong.sequence == found.after else None
         return found._replace(problems=(*found.problems, wrong), first_bad=found.first_bad or first)
 
-    def _state_problems(self, found: Proof) -> Problem | None:
+    def _state_problems(self, found: Proof) -> HistoryProblem | None:
         try:
             data = files.read_bytes(self.state_file)  # once: a writer may replace it at any time
             state = self._verified(self._parsed(data))
             head = self._head(state)
             if state is not None and data != files.dump_pretty(state):
-                return Problem("state.json is not as Logist wrote it")
+                return HistoryProblem("state.json is not as Logist wrote it")
         except Damaged as error:
-            return Problem(error.message)
+            return HistoryProblem(error.message)
         try:
             lost = head is not None and not history.holds(self.history_file, head)
         except (Damaged, Refused):

@@ -41,7 +41,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SIGNING = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Process(NamedTuple):
+class LockProcess(NamedTuple):
     """A process that signed the lock. A pid is used again; with its start time and host it is one."""
 
     pid: int
@@ -55,8 +55,8 @@ class Process(NamedTuple):
 class Holder(NamedTuple):
     """Who holds a lock; those that signed it and still live. Neither: a courier that did not come to sign."""
 
-    stepper: Process | None
-    courier: Process | None
+    stepper: LockProcess | None
+    courier: LockProcess | None
 
     @property
     def courier_alone(self) -> bool:
@@ -92,7 +92,7 @@ class Lock:
 
     def note_courier(self, pid: int) -> None:
         """Sign for a courier; by the stepper that started it or by itself, with the same outcome."""
-        stepper = _parse(_signatures(self.fd)).get("stepper") or Process(0, 0)
+        stepper = _parse(_signatures(self.fd)).get("stepper") or LockProcess(0, 0)
         _sign(self.fd, "courier", stepper._replace(pid=pid, start_time=start_time(pid) or 0))
 
     def is_at(self, folder: Path) -> bool:
@@ -152,10 +152,10 @@ def acquire(
             on_wait(found)
         told, waited = found, waited or (found.courier_alone and found.courier is not None)
         time.sleep(POLL_SECONDS)
-    return _taken(fd, Process(os.getpid(), start_time(os.getpid()) or 0, host(), command, since), waited)
+    return _taken(fd, LockProcess(os.getpid(), start_time(os.getpid()) or 0, host(), command, since), waited)
 
 
-def _taken(fd: int, stepper: Process, waited: bool) -> Lock:
+def _taken(fd: int, stepper: LockProcess, waited: bool) -> Lock:
     try:
         _sign(fd, "courier", None)
         _sign(fd, "stepper", stepper)
@@ -287,7 +287,7 @@ def _is_listed(folder: Path) -> bool:
     return any(words[1] == "FLOCK" and words[5] == name for words in held if len(words) > 5)
 
 
-def _living(process: Process | None, folder: Path, held: bool) -> Process | None:
+def _living(process: LockProcess | None, folder: Path, held: bool) -> LockProcess | None:
     """The process, if it is at work. One of another host (a container) can't be seen: while `held`, it is."""
     if process is None:
         return None
@@ -295,7 +295,7 @@ def _living(process: Process | None, folder: Path, held: bool) -> Process | None
     return process if alive else None
 
 
-def is_at_work(process: Process, folder: Path) -> bool:
+def is_at_work(process: LockProcess, folder: Path) -> bool:
     """Whether a process of this machine lives, is not another that got its pid, and has the job open.
 
     Who has not has signed the file of another job, of which this one is a copy.
@@ -337,14 +337,14 @@ def host() -> str:
     return os.uname().nodename
 
 
-def _slot(role: str, process: Process | None) -> bytes:
+def _slot(role: str, process: LockProcess | None) -> bytes:
     short = process and process._replace(command=process.command[:_LONGEST_COMMAND])
     value = files.dump_json(short and short._asdict())
     opening, ending = _OPENINGS[role], _ENDINGS[role]
     return opening + value.ljust(_SLOT - len(opening) - len(ending)) + ending
 
 
-def _sign(fd: int, role: str, process: Process | None) -> None:
+def _sign(fd: int, role: str, process: LockProcess | None) -> None:
     # For people and readers; not flushed, for no signature outlives the machine it was made on.
     with files.storage(_place(fd)), _signing(fd) as file:
         files.write_all(file, _slot(role, process), _OFFSETS[role])
@@ -376,9 +376,9 @@ def _signing(fd: int) -> Iterator[int]:
         os.close(file)
 
 
-def _parse(data: bytes) -> dict[str, Process | None]:
+def _parse(data: bytes) -> dict[str, LockProcess | None]:
     """The signatures; none if the file is not whole, as a moment after it was made."""
     try:
-        return {role: value and Process(**value) for role, value in json.loads(data).items()}
+        return {role: value and LockProcess(**value) for role, value in json.loads(data).items()}
     except (ValueError, TypeError, AttributeError, RecursionError):
         return {}

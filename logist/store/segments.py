@@ -93,7 +93,7 @@ def hold_more(history: Path, number: int, last: int) -> bool:
         return True
     if not os.path.lexists(path_of(history, number)):
         return False
-    segment = Segment(history, number)
+    segment = HistorySegment(history, number)
     with suppress(Damaged, Refused, StorageError):
         for _ in segment:
             pass
@@ -116,7 +116,7 @@ def before(history: Path, live: Header, since: Position | None = None) -> Iterat
     end = Position(0, None, 0) if number == 1 else None
     met = since is None
     while number < live.segment:
-        segment = Segment(history, number, end)
+        segment = HistorySegment(history, number, end)
         for entry in segment:
             if met:
                 yield entry
@@ -139,7 +139,7 @@ def has_own_header(history: Path, number: int) -> bool:
 
 def holds(history: Path, live: Header, position: Position) -> bool:
     """Whether the entry is there in its segment. Raises Damaged for a segment that does not read so far."""
-    segment = Segment(history, _holding(history, live, position.sequence))
+    segment = HistorySegment(history, _holding(history, live, position.sequence))
     return any(segment.position == position for _ in segment)
 
 
@@ -153,12 +153,12 @@ def detached(later: Path, earlier: Path, start: Position, end: Position) -> Dama
 def _holding(history: Path, live: Header, sequence: int) -> int:
     """The number of the segment that has an interaction."""
     number = live.segment - 1
-    while number > 1 and Segment(history, number).header().first_sequence > sequence:
+    while number > 1 and HistorySegment(history, number).header().first_sequence > sequence:
         number -= 1
     return number
 
 
-class Segment:
+class HistorySegment:
     """The entries of one segment, in order, each verified; afterwards, where they end.
 
     Raises Damaged, with the name of the file, at the first that does not verify: nothing can be torn here, for a

@@ -24,8 +24,8 @@ from logist.store.entries import (
     seek_afresh,
     too_long,
 )
-from logist.store.history import Problem, opened
-from logist.store.segments import Segment, above, detached, has_own_header, lacking, path_of
+from logist.store.history import HistoryProblem, opened
+from logist.store.segments import HistorySegment, above, detached, has_own_header, lacking, path_of
 
 NAMED = 20
 """Problems and stretches that are named one by one: a damaged history may hold a million."""
@@ -47,10 +47,10 @@ class Stretch(NamedTuple):
 class Proof(NamedTuple):
     """What of a history holds, and what does not."""
 
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[HistoryProblem, ...] = ()
     trusted: Stretch | None = None
     """What verifies and chains from the first entry on; None if nothing does."""
-    first_bad: Problem | None = None
+    first_bad: HistoryProblem | None = None
     """The first entry that does not; its sequence is None where the first line of the file is damaged."""
     whole: tuple[Stretch, ...] = ()
     """Behind the first bad one: whole in themselves, but no longer proven to follow."""
@@ -58,11 +58,11 @@ class Proof(NamedTuple):
     """The last proven entry."""
     end: int = 0
     """Byte after it."""
-    ending: Problem | None = None
+    ending: HistoryProblem | None = None
     """What the next append repairs: an append that was cut off, a closing that is not whole."""
 
     @property
-    def faults(self) -> tuple[Problem, ...]:
+    def faults(self) -> tuple[HistoryProblem, ...]:
         """The problems that nothing repairs by itself."""
         return tuple(problem for problem in self.problems if problem != self.ending)
 
@@ -72,16 +72,16 @@ class Proof(NamedTuple):
         return self.trusted.last + 1 if self.trusted else 1
 
 
-def not_held(head: Position, found: Proof) -> Problem:
+def not_held(head: Position, found: Proof) -> HistoryProblem:
     """The state has seen what its history does not hold."""
     if head.sequence < found.after:
         message = (
             f"state.json is of another history: this interaction {head.sequence} is not the one it has seen"
         )
-        return Problem(message, head.sequence, head.offset)
+        return HistoryProblem(message, head.sequence, head.offset)
     lost = Stretch(found.after, head.sequence)
     message = f"{'interaction' if lost.first == lost.last else 'interactions'} {lost}, seen by state.json,"
-    return Problem(f"{message} can't be found", found.after, found.end)
+    return HistoryProblem(f"{message} can't be found", found.after, found.end)
 
 
 def _ignored(entry: JsonObject) -> None:
@@ -98,7 +98,7 @@ def examine(path: Path, each: Callable[[JsonObject], None] = _ignored) -> Proof:
             try:
                 header = read_header(file, path)
             except (Damaged, Refused) as error:
-                return _headless(file, Problem(error.message, offset=0))
+                return _headless(file, HistoryProblem(error.message, offset=0))
             older = _older(path, header, each)
             if not older.problems:
                 proven = _joined(older, _examined(file, header, each))
@@ -106,13 +106,13 @@ def examine(path: Path, each: Callable[[JsonObject], None] = _ignored) -> Proof:
                 return proven._replace(problems=(*proven.problems, *others))
             return _broken(older, _examined(file, header, _ignored))
     except Damaged as error:
-        return Proof((Problem(error.message, offset=0),))
+        return Proof((HistoryProblem(error.message, offset=0),))
 
 
 def _older(path: Path, live: Header, each: Callable[[JsonObject], None]) -> Proof:
     """What of the segments below the live file holds; as many are looked at as there are."""
     proven = Position(0, None, 0)
-    problems: list[Problem] = []
+    problems: list[HistoryProblem] = []
     whole: tuple[Stretch, ...] = ()
     gaps = (
         {first: (last, message) for first, last, message in lacking(path, live)} if live.segment > 1 else {}
@@ -121,11 +121,11 @@ def _older(path: Path, live: Header, each: Callable[[JsonObject], None]) -> Proo
     while number < live.segment:
         if number in gaps:
             last, message = gaps[number]
-            problems.append(Problem(message, None if problems else proven.sequence + 1))
+            problems.append(HistoryProblem(message, None if problems else proven.sequence + 1))
             number = last + 1
             continue
         intact = not problems
-        segment = Segment(path, number, proven if intact else None)
+        segment = HistorySegment(path, number, proven if intact else None)
         problem = _read(segment, each if intact else _ignored)
         end = segment.position or Position(0, None, 0)
         if intact:
@@ -133,36 +133,36 @@ def _older(path: Path, live: Header, each: Callable[[JsonObject], None]) -> Proo
         elif 0 < segment.first <= end.sequence:
             whole = _with(whole, Stretch(segment.first, end.sequence))
         if problem:
-            problems.append(Problem(problem, end.sequence + 1 if intact or segment.first else None))
+            problems.append(HistoryProblem(problem, end.sequence + 1 if intact or segment.first else None))
         number += 1
     if live.segment > 1 and not problems and proven[:2] != live.start()[:2]:
         wrong = detached(path, path_of(path, live.segment - 1), live.start(), proven)
-        problems = [Problem(wrong.message, proven.sequence + 1)]
+        problems = [HistoryProblem(wrong.message, proven.sequence + 1)]
     trusted, position = (Stretch(1, proven.sequence), proven) if proven.sequence else (None, None)
     return Proof(tuple(problems), trusted, problems[0] if problems else None, whole, position)
 
 
-def _put_back(path: Path, live: Header) -> Iterator[Problem]:
+def _put_back(path: Path, live: Header) -> Iterator[HistoryProblem]:
     """What shows that the live file is an older one: segments above it. A writer may close some meanwhile."""
     if numbers := above(path, live.segment):
         with opened(path) as file:
             now = read_header(file, path).segment
         if numbers := [number for number in numbers if number > now]:
             name = path_of(path, numbers[-1]).name
-            yield Problem(
+            yield HistoryProblem(
                 f"{name} is there, yet {path.name} is only segment {now}: it is older, and lacks what follows"
             )
 
 
-def _changed_headers(path: Path, live: Header) -> Iterator[Problem]:
+def _changed_headers(path: Path, live: Header) -> Iterator[HistoryProblem]:
     """Segments with another gzip header: every interaction in them verifies, yet somebody changed the file."""
     for number in range(1, live.segment):
         if not has_own_header(path, number):
             name = path_of(path, number).name
-            yield Problem(f"{name}: its gzip header has changed; the interactions in it verify")
+            yield HistoryProblem(f"{name}: its gzip header has changed; the interactions in it verify")
 
 
-def _read(segment: Segment, each: Callable[[JsonObject], None]) -> str | None:
+def _read(segment: HistorySegment, each: Callable[[JsonObject], None]) -> str | None:
     """Reads a segment; what is wrong with it, if anything is."""
     try:
         for entry in segment:
@@ -217,7 +217,7 @@ def _examined(file: BinaryIO, header: Header, each: Callable[[JsonObject], None]
         return proven
     if closing is not None:
         message = "the closing line is not whole; the next append repairs it"
-        ending = Problem(message, before.sequence + 1, end)
+        ending = HistoryProblem(message, before.sequence + 1, end)
         return proven._replace(problems=(ending,), ending=ending)
     return _with_rest(proven, file, _Rest(before, end, header.first_sequence))
 
@@ -235,7 +235,7 @@ def _with_rest(proven: Proof, file: BinaryIO, rest: _Rest) -> Proof:
     return proven._replace(problems=(torn,), ending=torn)
 
 
-def _headless(file: BinaryIO, problem: Problem) -> Proof:
+def _headless(file: BinaryIO, problem: HistoryProblem) -> Proof:
     """Without its first line nothing of a history is proven; entries may still be whole."""
     rest = _Rest(Position(0, None, 0), 0, 1)
     file.seek(0)
@@ -252,8 +252,8 @@ class _Rest:
         """A complete one: then this is damage, and no append that was cut off (as Scan has it)."""
         self.whole: list[Stretch] = []
         self._before, self._offset, self._first = before, offset, first
-        self.start = Problem(_BAD, before.sequence + 1, offset)
-        self._problems: list[Problem] = []
+        self.start = HistoryProblem(_BAD, before.sequence + 1, offset)
+        self._problems: list[HistoryProblem] = []
         self._more = 0
         self._lines = 0
 
@@ -279,7 +279,7 @@ class _Rest:
             self._more += 1
             return
         self._problems.append(
-            Problem(_OUT_OF_PLACE if entry else _BAD, self._before.sequence + 1, self._offset)
+            HistoryProblem(_OUT_OF_PLACE if entry else _BAD, self._before.sequence + 1, self._offset)
         )
 
     def _stretch(self, sequence: int) -> None:
@@ -288,9 +288,11 @@ class _Rest:
         elif len(self.whole) < NAMED:
             self.whole.append(Stretch(sequence, sequence))
 
-    def named(self) -> tuple[Problem, ...]:
+    def named(self) -> tuple[HistoryProblem, ...]:
         """What does not verify or does not follow; of many the first, and how many more."""
-        more = [Problem(f"{self._more} more entries do not verify, or do not follow")] * bool(self._more)
+        more = [HistoryProblem(f"{self._more} more entries do not verify, or do not follow")] * bool(
+            self._more
+        )
         return (*(self._problems or [self.start]), *more)
 
 

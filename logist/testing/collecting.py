@@ -127,10 +127,10 @@ def folder(path: Path, parent: pytest.Collector) -> Folder | None:
     return None if any(others) else Folder.from_parent(parent, path=path)
 
 
-def history(path: Path, parent: pytest.Collector) -> History | None:
+def history(path: Path, parent: pytest.Collector) -> HistoryFile | None:
     """The file as a history: one of those that were asked for, or that a person named outright."""
     known = parent.config.stash[KEY].by_file.get(path)
-    return History.from_parent(parent, path=path, archive=known) if known else None
+    return HistoryFile.from_parent(parent, path=path, archive=known) if known else None
 
 
 class Folder(pytest.File):
@@ -144,12 +144,12 @@ class Folder(pytest.File):
         for path in sorted(histories.below[self.path]):
             archive = histories.by_file.get(path)
             if archive:
-                yield History.from_parent(self, path=path, archive=archive)
+                yield HistoryFile.from_parent(self, path=path, archive=archive)
             else:
                 yield Folder.from_parent(self, path=path)
 
 
-class History(pytest.File):
+class HistoryFile(pytest.File):
     """A history file; its one test is that it replays."""
 
     def __init__(self, *, archive: Archive, parent: pytest.Collector, **rest: Any) -> None:

@@ -23,9 +23,9 @@ from logist.jobs.archive import archive_replay, fixture_export
 from logist.jobs.base import job_reader
 from logist.jobs.base.create import create
 from logist.jobs.base.project import SCRIPTED, Clock, Project
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load
-from logist.jobs.step_job import Answer, do_step, poststep
+from logist.jobs.step_job import GivenAnswer, do_step, poststep
 from logist.jobs.steward import steward_decisions
 from logist.jobs.turn.next_request import Choice
 from logist.resources import resource
@@ -138,24 +138,24 @@ class LogistJob:
         self.project = replace(self.project)  # which has not read its script yet
         assert self.project.script
 
-    def step(self, **choice: Any) -> Result:
+    def step(self, **choice: Any) -> CommandResult:
         """One step: `job step`. `choice` is what its options choose: `role`, `model`."""
         with offline():
             return do_step(self.project, self.id, Choice(**choice))
 
-    def run(self) -> Result:
+    def run(self) -> CommandResult:
         """Steps until the job waits for a person or has ended: `run`."""
         with offline():
             return job_queue.run_job(self.project, self.id, lambda _: None)
 
-    def poststep(self, given: Given, *, dry_run: bool = False, **choice: Any) -> Result:
+    def poststep(self, given: Given, *, dry_run: bool = False, **choice: Any) -> CommandResult:
         """A step with an answer that is given instead of asked for: `job poststep`."""
         told = scripted(given)
         text = json.dumps(told["exit"], ensure_ascii=False) if "exit" in told else str(told.get("text", ""))
         with offline():
-            return poststep(self.project, self.id, Answer(text), Choice(**choice), dry_run=dry_run)
+            return poststep(self.project, self.id, GivenAnswer(text), Choice(**choice), dry_run=dry_run)
 
-    def decide(self, kind: Kind | str, note: str | None = None, **command: Any) -> Result:
+    def decide(self, kind: Kind | str, note: str | None = None, **command: Any) -> CommandResult:
         """What a steward decides: `approve`, `reject`, `resubmit`, `suspend`, `resume`, `cancel`, `fail`, ...
 
         `command` holds the options as the history records them.
@@ -167,24 +167,24 @@ class LogistJob:
         with offline():
             return steward_decisions.decide(self.project, self.id, Kind(kind), note=note, command=command)
 
-    def approve(self, note: str | None = None, **command: Any) -> Result:
+    def approve(self, note: str | None = None, **command: Any) -> CommandResult:
         """`job approve`."""
         return self.decide(Kind.APPROVE, note, **command)
 
-    def reject(self, note: str | None = None, **command: Any) -> Result:
+    def reject(self, note: str | None = None, **command: Any) -> CommandResult:
         """`job reject`."""
         return self.decide(Kind.REJECT, note, **command)
 
-    def resubmit(self, note: str | None = None, **command: Any) -> Result:
+    def resubmit(self, note: str | None = None, **command: Any) -> CommandResult:
         """`job resubmit`."""
         return self.decide(Kind.RESUBMIT, note, **command)
 
-    def restep(self, to: int, note: str | None = None) -> Result:
+    def restep(self, to: int, note: str | None = None) -> CommandResult:
         """`job restep`: back to what interaction `to` found."""
         with offline():
             return steward_decisions.restep(self.project, self.id, to, note=note)
 
-    def rerun(self, **options: Any) -> Result:
+    def rerun(self, **options: Any) -> CommandResult:
         """`job rerun`: from the start, with nothing used."""
         with offline():
             return steward_decisions.rerun(self.project, self.id, **options)
@@ -196,7 +196,7 @@ class LogistJob:
 
     def export(
         self, folder: str | Path, *, redacted: bool = False, force: bool = False
-    ) -> fixture_export.Exported:
+    ) -> fixture_export.ExportedFixture:
         """The history so far as a fixture in `folder`: `job export --fixture`."""
         folder = Path(folder)
         return fixture_export.export(

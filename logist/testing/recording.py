@@ -21,12 +21,12 @@ from logist.core.money.amounts import counted, dollars
 from logist.errors import LogistError
 from logist.jobs.archive import fixture_export, job_fixture
 from logist.jobs.archive.recorded_jobs import HISTORY, Archive
-from logist.jobs.base.create import Child, create
+from logist.jobs.base.create import ChildOrigin, create
 from logist.jobs.base.project import Project
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load
 from logist.jobs.doctor import repairs
-from logist.jobs.step_job import Answer, do_step, poststep
+from logist.jobs.step_job import GivenAnswer, do_step, poststep
 from logist.jobs.steward import job_edits, role_switch, steward_decisions
 from logist.jobs.turn.next_request import Choice
 from logist.store import files
@@ -160,13 +160,13 @@ def _follow(course: _Course, entries: list[Interaction], scratch: Path) -> None:
             break
 
 
-def _beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> Child:
+def _beginning(course: _Course, spec: EffectiveSpec, scratch: Path) -> ChildOrigin:
     """What the job begins with: the files of then, as a checkpoint, and the workflow that was frozen."""
     begun = Workspace(scratch / "start", scratch / "git")
     begun.populate(None)
     if course.start is not None:
         shutil.copytree(course.start, scratch / "start", symlinks=True, dirs_exist_ok=True)
-    return Child(scratch / "git", begun.checkpoint("start").commit, spec.workflow)
+    return ChildOrigin(scratch / "git", begun.checkpoint("start").commit, spec.workflow)
 
 
 def _goes_on(course: _Course, entry: Interaction) -> bool:
@@ -182,7 +182,7 @@ def _goes_on(course: _Course, entry: Interaction) -> bool:
             )
             return False
     elif entry.kind is Kind.ASK:
-        given = Answer(entry.response.raw_response, broken=entry.response.finish == "broken_encoding")
+        given = GivenAnswer(entry.response.raw_response, broken=entry.response.finish == "broken_encoding")
         result = poststep(course.project, course.job_id, given, Choice())
     else:
         result = _decided(course, entry)
@@ -211,7 +211,7 @@ def _leaves(asked: JsonObject) -> dict[tuple[str, ...], object]:
     return {**plain, **{("limits", name): value for name, value in limits.items()}}
 
 
-def _take(course: _Course, entry: Interaction, result: Result) -> None:
+def _take(course: _Course, entry: Interaction, result: CommandResult) -> None:
     """Notes what came of it, and raises for an ask that nobody answered."""
     course.numbers[entry.sequence] = result.entries[-1].sequence
     for made in result.entries:
@@ -226,7 +226,7 @@ def _take(course: _Course, entry: Interaction, result: Result) -> None:
         course.changes.append(f"interaction {entry.sequence}: {entry.state_after} then, {status} now")
 
 
-def _decided(course: _Course, entry: Interaction) -> Result:
+def _decided(course: _Course, entry: Interaction) -> CommandResult:
     """What a person decided, once more; only where the job stands as it stood then."""
     project, job_id, command = course.project, course.job_id, entry.command
     status = load(project, project.job(job_id)).state.status

@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 
 from logist.core.model import Workflow
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.checking import Around, check
 from logist.core.workflow.linting import lint
 from logist.core.workflow.nesting import nested
@@ -21,16 +21,16 @@ from logist.workflows.reading import SUFFIXES, readings
 MAX_FILES = 1000
 """Of one directory; the rest is not looked at."""
 
-Held = Callable[[Path], "list[Loaded]"]
+Held = Callable[[Path], "list[LoadedWorkflow]"]
 """Every workflow of a file."""
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedWorkflow:
     """A workflow of a file, or None and why; `path` is where it was read from."""
 
     workflow: Workflow | None
-    problems: tuple[Problem, ...]
+    problems: tuple[WorkflowProblem, ...]
     """What reading it found, and what freezing it did; `problems_of` finds the rest."""
     path: Path
     places: Places = field(default_factory=Places)
@@ -39,16 +39,16 @@ class Loaded:
     """Of one with errors: what could be read, in which more errors may be found."""
 
     @property
-    def errors(self) -> list[Problem]:
+    def errors(self) -> list[WorkflowProblem]:
         """What stops it from being used."""
         return [problem for problem in self.problems if problem.severity == "error"]
 
 
 @dataclass(frozen=True)
-class Found:
+class ListedWorkflow:
     """A workflow in a listing; `hides` is the path of one of the same name in a later directory."""
 
-    loaded: Loaded
+    loaded: LoadedWorkflow
     hides: Path | None = None
 
 
@@ -57,7 +57,7 @@ def directories(layers: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(layer / "workflows" for layer in reversed(layers))
 
 
-def load(name: str, directories: Sequence[Path], here: Path | None = None) -> Loaded:
+def load(name: str, directories: Sequence[Path], here: Path | None = None) -> LoadedWorkflow:
     """The workflow of a file, `FILE#NAME`, or of that name in the first directory that has one.
 
     `directories` are searched in their order, the strongest first; a file is taken relative to `here`. The body
@@ -67,7 +67,7 @@ def load(name: str, directories: Sequence[Path], here: Path | None = None) -> Lo
     return _load(name, directories, here, _all)
 
 
-def _load(name: str, directories: Sequence[Path], here: Path | None, held: Held) -> Loaded:
+def _load(name: str, directories: Sequence[Path], here: Path | None, held: Held) -> LoadedWorkflow:
     path, _, wanted = name.partition("#")
     if not path:
         raise UsageError(
@@ -85,15 +85,15 @@ def _load(name: str, directories: Sequence[Path], here: Path | None, held: Held)
     raise UsageError(f"there is no workflow `{name}`", fix=meant(path, known) or "give the path of a file")
 
 
-def listed(directories: Sequence[Path]) -> list[Found]:
+def listed(directories: Sequence[Path]) -> list[ListedWorkflow]:
     """Every workflow that can be named, broken ones too, by name; of two with one name, the stronger."""
     return _listed(directories, _all)
 
 
-def _listed(directories: Sequence[Path], held: Held) -> list[Found]:
-    found: dict[str, Found] = {}
+def _listed(directories: Sequence[Path], held: Held) -> list[ListedWorkflow]:
+    found: dict[str, ListedWorkflow] = {}
     for directory in directories:
-        here: dict[str, Found] = {}
+        here: dict[str, ListedWorkflow] = {}
         for file in _files(directory):
             for loaded in held(file):
                 if _is_no_workflow(loaded):
@@ -101,27 +101,29 @@ def _listed(directories: Sequence[Path], held: Held) -> list[Found]:
                 if loaded.name in found:
                     stronger = found[loaded.name]
                     if stronger.hides is None:
-                        found[loaded.name] = Found(stronger.loaded, file)
+                        found[loaded.name] = ListedWorkflow(stronger.loaded, file)
                 else:
-                    here.setdefault(loaded.name, Found(loaded))
+                    here.setdefault(loaded.name, ListedWorkflow(loaded))
         found |= here
     return [found[name] for name in sorted(found, key=lambda name: (name.casefold(), name))]
 
 
-def frozen(loaded: Loaded, directories: Sequence[Path]) -> Loaded:
+def frozen(loaded: LoadedWorkflow, directories: Sequence[Path]) -> LoadedWorkflow:
     """The same with every workflow that its steps name in `subflows`; with an error, none."""
     if loaded.workflow is None:
         return loaded
-    found = nested(loaded.workflow, Finder(loaded.path, directories), loaded.places)
+    found = nested(loaded.workflow, WorkflowFinder(loaded.path, directories), loaded.places)
     whole = loaded.workflow.model_copy(
         update={"subflows": {name: _bare(inner) for name, inner in found.subflows.items()}}
     )
     problems = tuple(dict.fromkeys((*loaded.problems, *found.problems)))
     workflow = None if found.problems else whole
-    return Loaded(workflow, problems, loaded.path, loaded.places, loaded.name, whole)
+    return LoadedWorkflow(workflow, problems, loaded.path, loaded.places, loaded.name, whole)
 
 
-def problems_of(loaded: Loaded, directories: Sequence[Path], around: Around | None = None) -> list[Problem]:
+def problems_of(
+    loaded: LoadedWorkflow, directories: Sequence[Path], around: Around | None = None
+) -> list[WorkflowProblem]:
     """Everything that is wrong with a workflow, and the warnings about it, in the order of the file.
 
     `around` says which roles there are; other workflows are looked for in its file and on the search path.
@@ -129,12 +131,12 @@ def problems_of(loaded: Loaded, directories: Sequence[Path], around: Around | No
     draft = loaded.draft
     if draft is None:
         return list(loaded.problems)
-    around = replace(around or Around(), find=Finder(loaded.path, directories))
+    around = replace(around or Around(), find=WorkflowFinder(loaded.path, directories))
     found = [*loaded.problems, *check(draft, around, loaded.places), *lint(draft, loaded.places)]
     return sorted(dict.fromkeys(found), key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-class Finder:
+class WorkflowFinder:
     """Looks for the workflows that steps name; each file is read once.
 
     After the file itself and the search path come the directories of the files that were found so far, so that
@@ -144,7 +146,7 @@ class Finder:
     def __init__(self, path: Path, directories: Sequence[Path]) -> None:
         self.path = path
         self.directories = [*directories]
-        self._held: dict[Path, list[Loaded]] = {}
+        self._held: dict[Path, list[LoadedWorkflow]] = {}
         self._neighbours(path)
 
     def __call__(self, name: str) -> Workflow:
@@ -162,11 +164,11 @@ class Finder:
         self._neighbours(found.path)
         return found.workflow
 
-    def _sibling(self, name: str) -> Loaded | None:
+    def _sibling(self, name: str) -> LoadedWorkflow | None:
         siblings = self._read(self.path) if os.path.isfile(self.path) else []
         return _best(siblings, name) if len(siblings) > 1 else None
 
-    def _read(self, file: Path) -> list[Loaded]:
+    def _read(self, file: Path) -> list[LoadedWorkflow]:
         if file not in self._held:
             self._held[file] = _all(file)
         return self._held[file]
@@ -193,7 +195,7 @@ def _file(path: str, here: Path | None) -> Path | None:
     return None
 
 
-def _chosen(file: Path, wanted: str, held: Held) -> Loaded:
+def _chosen(file: Path, wanted: str, held: Held) -> LoadedWorkflow:
     """The workflow of that name in a file, or its only one."""
     found = held(file)
     if not wanted and len(found) == 1:
@@ -210,7 +212,7 @@ def _chosen(file: Path, wanted: str, held: Held) -> Loaded:
     return best
 
 
-def _in(directory: Path, name: str, wanted: str, held: Held) -> Loaded | None:
+def _in(directory: Path, name: str, wanted: str, held: Held) -> LoadedWorkflow | None:
     """The workflow of that name, or that file's, in one directory."""
     for file in _alike(directory, name):
         if wanted or len(held(file)) == 1:
@@ -226,19 +228,19 @@ def _alike(directory: Path, name: str) -> list[Path]:
     return exact + [file for file in files if file not in exact and _similar(file.stem, name)]
 
 
-def _body(found: Sequence[Loaded], is_meant: Callable[[str], bool]) -> Loaded | None:
+def _body(found: Sequence[LoadedWorkflow], is_meant: Callable[[str], bool]) -> LoadedWorkflow | None:
     """The body of a loop as a workflow of its own, with the others that its steps may name."""
     for loaded in found:
         held = loaded.draft.subflows if loaded.draft else {}
         for name in filter(is_meant, held):
             body = held[name].model_copy(update={"subflows": held})
             if loaded.workflow is None:
-                return Loaded(None, loaded.problems, loaded.path, loaded.places, name, body)
-            return Loaded(body, (), loaded.path, Places(), name, body)
+                return LoadedWorkflow(None, loaded.problems, loaded.path, loaded.places, name, body)
+            return LoadedWorkflow(body, (), loaded.path, Places(), name, body)
     return None
 
 
-def _best(found: Sequence[Loaded], name: str) -> Loaded | None:
+def _best(found: Sequence[LoadedWorkflow], name: str) -> LoadedWorkflow | None:
     for alike in (_same, _similar):
         for loaded in found:
             if alike(loaded.name, name):
@@ -269,15 +271,15 @@ def _files(directory: Path) -> list[Path]:
     return [path for path in paths if path.suffix.lower() in SUFFIXES and not os.path.isdir(path)][:MAX_FILES]
 
 
-def _all(file: Path) -> list[Loaded]:
+def _all(file: Path) -> list[LoadedWorkflow]:
     return [_loaded(read, file) for read in readings(file)]
 
 
-def _is_no_workflow(loaded: Loaded) -> bool:
+def _is_no_workflow(loaded: LoadedWorkflow) -> bool:
     """A page without a diagram is no broken workflow: it lies there to be read."""
     return any(problem.code == "no_diagram" for problem in loaded.problems)
 
 
-def _loaded(read: Read, file: Path) -> Loaded:
+def _loaded(read: Read, file: Path) -> LoadedWorkflow:
     workflow = None if read.broken else read.workflow
-    return Loaded(workflow, read.problems, file, read.places, read.name, read.workflow)
+    return LoadedWorkflow(workflow, read.problems, file, read.places, read.name, read.workflow)

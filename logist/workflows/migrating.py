@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.migrating import Migrated, migrate_json, migrate_mermaid
 from logist.core.workflow.mixed import mixed, refusal
 from logist.documents import parse
@@ -40,14 +40,16 @@ def _yaml(text: str, name: str) -> Migrated:
     mark = text[: len(text) - len(text.removeprefix("\ufeff"))]
     body = text.removeprefix("\ufeff")
     moved: list[str] = []
-    problems: list[Problem] = []
+    problems: list[WorkflowProblem] = []
     for path, prompt in reversed(list(_prompts(YAML(typ="safe", pure=True).compose(body), ""))):
         step = _at(wanted, path)
         found = mixed(step["prompt"])
         line = prompt.start_mark.line + 1
         field = f"{path}.prompt"
         if reason := refusal(step["prompt"], found, bool(_ROLES & step.keys())):
-            problems.append(Problem("warning", "not_moved", f"`{field}` stays: {reason}", field, line))
+            problems.append(
+                WorkflowProblem("warning", "not_moved", f"`{field}` stays: {reason}", field, line)
+            )
             continue
         if found is None:
             continue

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from logist.core import mermaid
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import exporting
 from logist.core.workflow.foreign import is_foreign
 from logist.core.workflow.listed import read_listed
-from logist.core.workflow.markdown import Block, page
+from logist.core.workflow.markdown import DiagramBlock, page
 from logist.core.workflow.parsing import read_mermaid
 from logist.core.workflow.places import Read
 from logist.core.workflow.twins import blanked, twins
@@ -45,7 +45,7 @@ def read_text(text: str, name: str) -> list[Read]:
     stem, suffix = os.path.splitext(os.path.basename(name))
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         message = f"is larger than {MAX_BYTES:,} bytes"
-        return [Read(stem, None, (Problem("error", "too_large", message, line=1),))]
+        return [Read(stem, None, (WorkflowProblem("error", "too_large", message, line=1),))]
     if suffix.lower() in PAGES:
         return _page(text, name, stem)
     if suffix.lower() in DOCUMENTS:
@@ -79,7 +79,7 @@ def text_of(path: Path) -> str:
 
 
 def _document(text: str, name: str, stem: str) -> list[Read]:
-    twins: list[Problem] = []
+    twins: list[WorkflowProblem] = []
     try:
         document = parse(text, name)
     except InvalidFile as error:
@@ -93,7 +93,7 @@ def _document(text: str, name: str, stem: str) -> list[Read]:
     return [replace(read, problems=(*twins, *read.problems))]
 
 
-def _without_twins(text: str, name: str) -> tuple[Document, list[Problem]] | None:
+def _without_twins(text: str, name: str) -> tuple[Document, list[WorkflowProblem]] | None:
     """A foreign JSON file with keys that are there twice, as its own servers read it: the last one holds."""
     if not name.lower().endswith(".json"):
         return None
@@ -105,7 +105,7 @@ def _without_twins(text: str, name: str) -> tuple[Document, list[Problem]] | Non
     if not found or not isinstance(document.data.get("steps"), list) or not is_foreign(document.data):
         return None
     return document, [
-        Problem("warning", "twice", f"`{twin.key}` is there twice: the last one holds", "", twin.line)
+        WorkflowProblem("warning", "twice", f"`{twin.key}` is there twice: the last one holds", "", twin.line)
         for twin in found
     ]
 
@@ -116,7 +116,7 @@ def _page(text: str, name: str, stem: str) -> list[Read]:
     flows = [block for block in found.blocks if block.is_flow]
     if not flows:
         message = "holds no flowchart: a block fenced as ```mermaid that begins with flowchart or graph"
-        return [Read(stem, None, (Problem("error", "no_diagram", message, line=1),))]
+        return [Read(stem, None, (WorkflowProblem("error", "no_diagram", message, line=1),))]
     front, problems = _front(found.front, name)
     title = _given(front, "name") or _given(front, "title") or stem
     description = _given(front, "description")
@@ -129,7 +129,7 @@ def _page(text: str, name: str, stem: str) -> list[Read]:
     return _named_once(reads)
 
 
-def _block(block: Block, name: str, description: str) -> list[Read]:
+def _block(block: DiagramBlock, name: str, description: str) -> list[Read]:
     return _with_front_matter(block.text, read_mermaid(block.text, name, description, block.before))
 
 
@@ -147,7 +147,7 @@ def _named_once(reads: list[Read]) -> list[Read]:
     return named
 
 
-def _front(front: str, name: str) -> tuple[Document, list[Problem]]:
+def _front(front: str, name: str) -> tuple[Document, list[WorkflowProblem]]:
     try:
         return parse(front, f"{name}.yaml"), []
     except InvalidFile as error:
@@ -160,9 +160,9 @@ def _given(document: Document, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _problem(error: InvalidFile) -> Problem:
+def _problem(error: InvalidFile) -> WorkflowProblem:
     """What a document can't be read for, its place as numbers."""
     place = _PLACE.search(error.where or "")
     line = int(place[1]) if place else None
     column = int(place[2]) if place and place[2] else None
-    return Problem("error", "unreadable", error.message, "", line, column, error.fix or "")
+    return WorkflowProblem("error", "unreadable", error.message, "", line, column, error.fix or "")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from logist.workspace.checkpoint.scan import UNREADABLE, Rules, scan
+from logist.workspace.checkpoint.scan import UNREADABLE, ScanRules, scan
 from logist.workspace.files import file_names, safe_open
 
 
@@ -26,7 +26,7 @@ def of(
     left_out: Callable[[str], bool] = lambda path: False,
 ) -> Listing:
     """The regular files without caches and without any `.git`, in the order of their bytes."""
-    rules = Rules(caches | {b".git"})
+    rules = ScanRules(caches | {b".git"})
     with safe_open.root(workspace) as top:
         found = scan(top, rules)
     listed = [path for path, stamp in found.files.items() if stat.S_ISREG(stamp.mode)]

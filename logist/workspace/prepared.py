@@ -23,7 +23,7 @@ from logist.errors import StorageError
 from logist.workspace import context
 from logist.workspace.checkpoint import baseline, undoing
 from logist.workspace.checkpoint.objects import Tree
-from logist.workspace.checkpoint.scan import CACHE, Rules, scan, scan_whole
+from logist.workspace.checkpoint.scan import CACHE, ScanRules, scan, scan_whole
 from logist.workspace.checkpoint.snapshot import Snapshot
 from logist.workspace.context.walking import ignored
 from logist.workspace.files import file_names, removal, safe_open
@@ -41,7 +41,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Stamp:
+class SetupStamp:
     """What a setup left in a workspace, and what it was made from: setup.json of a job."""
 
     key: str
@@ -64,7 +64,7 @@ class Stamp:
     """Where in logs/ the output of the commands is."""
 
     @classmethod
-    def load(cls, path: Path) -> Stamp | None:
+    def load(cls, path: Path) -> SetupStamp | None:
         """None where there is none, or what is there is no stamp: then the setup has to be done again."""
         try:
             with (
@@ -89,7 +89,7 @@ class Stamp:
 
 
 @dataclass(frozen=True)
-class Made:
+class SetupProducts:
     """What a setup made: paths as `names.to_json` writes them."""
 
     outputs: tuple[str, ...]
@@ -119,11 +119,11 @@ def place_of(root: Path) -> str:
 
 def setup_outputs(file: Path, root: Path) -> tuple[str, ...]:
     """The paths that a setup made in this workspace; none where its stamp is of another one."""
-    stamp = Stamp.load(file)
+    stamp = SetupStamp.load(file)
     return stamp.outputs if stamp is not None and stamp.is_of(root) else ()
 
 
-def lock_files(top: int, rules: Rules, patterns: Sequence[str]) -> dict[str, str]:
+def lock_files(top: int, rules: ScanRules, patterns: Sequence[str]) -> dict[str, str]:
     found = scan(top, rules)
     by_name = {file_names.to_json(raw): raw for raw in found.files}
     return {name: _content(top, by_name[name]) for name in choose_lock_files(by_name, patterns)}
@@ -147,7 +147,7 @@ def _content(top: int, raw: bytes) -> str:
     return digest.hexdigest()
 
 
-def made(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> Made:
+def made(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> SetupProducts:
     """What differs from a checkpoint. New files that git ignores are outputs, by the new directory that holds them."""
     caches = (raw for raw, thing in now.unstored.items() if thing.why == CACHE)
     outputs = {raw for raw in caches if os.fsdecode(raw.rpartition(b"/")[2]) not in VOLATILE_CACHES}
@@ -158,7 +158,7 @@ def made(root: Path, now: Snapshot, before: Tree, tracked: context.Tracked) -> M
     old = baseline.directories_of(before) | file_names.parents(changed - hidden)
     outputs |= {_topmost(raw, old) for raw in hidden}
     kept = {raw for raw in outputs if not file_names.parents([raw]) & outputs}
-    return Made(_listed(kept), _listed(changed - hidden))
+    return SetupProducts(_listed(kept), _listed(changed - hidden))
 
 
 def _topmost(raw: bytes, old: set[bytes] | frozenset[bytes]) -> bytes:

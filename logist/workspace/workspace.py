@@ -29,8 +29,8 @@ from logist.workspace.checkpoint import (
     undoing,
 )
 from logist.workspace.checkpoint.baseline import Baseline
-from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Rules, Unstored, scan
-from logist.workspace.checkpoint.snapshot import Reading, Snapshot
+from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, ScanRules, Unstored, scan
+from logist.workspace.checkpoint.snapshot import Snapshot, SnapshotReading
 from logist.workspace.files import agent_files, file_copy, file_names, safe_open
 from logist.workspace.git import GIT_PATH, Git
 from logist.workspace.listing import Listing
@@ -121,7 +121,7 @@ class Workspace:
         finally:
             self.git = flushing
 
-    def merge(self, ours: str, children: Sequence[merging.Theirs]) -> merging.Merged:
+    def merge(self, ours: str, children: Sequence[merging.Theirs]) -> merging.MergedChildren:
         """The work of children on top of a checkpoint; the workspace itself stays as it is (see `restore`)."""
         with self._storage():
             _require(self.git.git_dir, _NO_GIT)
@@ -236,7 +236,7 @@ class Workspace:
             message = f"the checkpoint {commit} lacks the content {min(missing)}{more}"
             raise Damaged(message, where=str(self.git.git_dir), fix=_NO_GIT)
 
-    def checkpoints(self) -> dict[str, objects.Made]:
+    def checkpoints(self) -> dict[str, objects.RecordedCheckpoint]:
         """Every checkpoint in the repository, by its commit."""
         with self._storage():
             _require(self.git.git_dir, _NO_GIT)
@@ -302,7 +302,7 @@ class Workspace:
         with self._storage():
             return listing.of(self.root, self.caches, limit, left_out)
 
-    def survey(self, excluded: Sequence[str], first: str | None) -> context.Survey:
+    def survey(self, excluded: Sequence[str], first: str | None) -> context.FileSurvey:
         """What a prompt may tell of: no file that is git-ignored, a cache, `excluded`, or elsewhere.
 
         `first` is the job's first checkpoint (`state.start_checkpoint`): what is in it is not ignored.
@@ -310,13 +310,13 @@ class Workspace:
         with self._storage():
             return context.look(self.root, self.caches, excluded, context.Tracked(self.git, first))
 
-    def structure(self, survey: context.Survey) -> str:
+    def structure(self, survey: context.FileSurvey) -> str:
         """The tree two levels deep, as text."""
         return context.structure(survey)
 
     def relevant(
         self,
-        survey: context.Survey,
+        survey: context.FileSurvey,
         task: Task,
         *,
         limit: int,
@@ -325,7 +325,7 @@ class Workspace:
         known: Collection[str] = (),
     ) -> list[Relevant]:
         """At most `limit` files that matter for a task, the best first; not those in `known`, which are shown anyway."""
-        bounds = context.Bounds(limit, max_file_bytes, max_total_bytes)
+        bounds = context.ContextBounds(limit, max_file_bytes, max_total_bytes)
         with self._storage():
             return context.relevant(self.root, survey, task, bounds, known)
 
@@ -357,9 +357,11 @@ class Workspace:
     def lock_files(self, patterns: Sequence[str] = ()) -> dict[str, str]:
         """The files that decide what is installed (see core.lock_files), each with the sha256 of its content."""
         with self._storage(), self._opened() as top:
-            return prepared.lock_files(top, Rules(self.caches | {b".git"}, prepared=self.prepared), patterns)
+            return prepared.lock_files(
+                top, ScanRules(self.caches | {b".git"}, prepared=self.prepared), patterns
+            )
 
-    def made_since(self, commit: str, first: str | None) -> prepared.Made:
+    def made_since(self, commit: str, first: str | None) -> prepared.SetupProducts:
         """What a setup made since a checkpoint; `first` as in `survey`."""
         with self._storage(), self._opened() as top:
             last = baseline.load(self.git)
@@ -378,7 +380,7 @@ class Workspace:
             raw = set(map(file_names.from_json, outputs))
             if caches:
                 last = baseline.load(self.git)
-                now = scan(top, Rules(self.caches, last.held(), unlocking=True))
+                now = scan(top, ScanRules(self.caches, last.held(), unlocking=True))
                 raw |= {path for path, thing in now.unstored.items() if thing.why == CACHE}
             self._remove(top, sorted(raw))
 
@@ -401,11 +403,11 @@ class Workspace:
             yield top
 
     def _look(self, top: int, last: Baseline, held: frozenset[bytes], *, writing: bool = True) -> Snapshot:
-        found = scan(top, Rules(self.caches, held, writing, self.prepared))
+        found = scan(top, ScanRules(self.caches, held, writing, self.prepared))
         return snapshot.take(self.git, self._reading(top, last, writing=writing), found)
 
-    def _reading(self, top: int, last: Baseline, *, writing: bool = True) -> Reading:
-        return Reading(top, last, self.max_bytes, writing)
+    def _reading(self, top: int, last: Baseline, *, writing: bool = True) -> SnapshotReading:
+        return SnapshotReading(top, last, self.max_bytes, writing)
 
     @contextmanager
     def _storage(self) -> Iterator[None]:

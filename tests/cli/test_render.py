@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from logist.cli.show import glance, render
-from logist.cli.show.output import Span
+from logist.cli.show.output import StyledText
 from logist.core.machine import advice
 from logist.core.model import Status
 from logist.core.money import amounts
@@ -30,7 +30,7 @@ def test_clean(text: str, shown: str) -> None:
 
 
 def test_styles_only_where_wanted() -> None:
-    line = (Span("bad", "red bold"), " and ", Span("good"))
+    line = (StyledText("bad", "red bold"), " and ", StyledText("good"))
     assert render.styled(line, False) == "bad and good"
     assert render.styled(line, True) == "\x1b[31m\x1b[1mbad\x1b[0m and good"
 

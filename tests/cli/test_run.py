@@ -14,7 +14,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from logist.cli import context
-from logist.cli.commands.run import Left, _rounds, _Shown
+from logist.cli.commands.run import Left, _rounds, _RunDisplay
 from logist.config.environment import Environment
 from logist.jobs.base.project import Clock, Project
 from logist.jobs.job_queue import run_queue
@@ -294,6 +294,6 @@ def test_watch_passes_it_over(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> No
         clock=Clock(now=lambda: datetime.now(UTC), monotonic=lambda: float(next(seconds))),
         stopping=lambda: 130 if next(seconds) > 1_000_000 else 0,
     )
-    _rounds(project, 1, True, _Shown(environment, quiet=True))
+    _rounds(project, 1, True, _RunDisplay(environment, quiet=True))
     asked = [entry for entry in desk.history() if entry["kind"] == "ask"]
     assert 2 < len(asked) < 10

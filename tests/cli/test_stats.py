@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from logist.cli.commands.stats import FORMULA, _percent, _plain, _tokens
 from logist.cli.show import render
-from logist.cli.show.bars import Bar, Piece, bars, cells
-from logist.cli.show.output import Span
-from logist.core.history.statistics import Table
+from logist.cli.show.bars import Bar, BarPiece, bars, cells
+from logist.cli.show.output import StyledText
+from logist.core.history.statistics import StatisticsTable
 from logist.core.history.statistics_words import BY
 from logist.errors import Damaged, Refused, Stopped
 from logist.jobs.archive import recorded_jobs
@@ -96,7 +96,7 @@ def test_the_same_dimension_twice_is_one(desk: Desk) -> None:
 
 
 def test_damage_comes_before_what_else_cannot_be_read() -> None:
-    found = Gathered(Table(("role",)))
+    found = Gathered(StatisticsTable(("role",)))
     assert found.exit_code == 0
     found.left_out.append(("a", Refused("newer")))
     assert found.exit_code == 8
@@ -361,10 +361,10 @@ def test_a_bar_is_never_too_long(pieces: list[int], room: int, more: int) -> Non
 
 def test_bars_without_unicode_and_with_wide_labels() -> None:
     row = Bar("漢字" * 30, (1, 1), "2")
-    first, legend = bars([row], [Piece("a", ""), Piece("b", "")], 60, unicode=False)
-    text = "".join(part.text if isinstance(part, Span) else part for part in first)
+    first, legend = bars([row], [BarPiece("a", ""), BarPiece("b", "")], 60, unicode=False)
+    text = "".join(part.text if isinstance(part, StyledText) else part for part in first)
     assert text == "漢字" * 9 + "漢… " + "  " + "#" * 8 + "=" * 7 + "  2"
-    assert "# a" in "".join(part.text if isinstance(part, Span) else part for part in legend)
+    assert "# a" in "".join(part.text if isinstance(part, StyledText) else part for part in legend)
 
 
 def test_old_shapes_count_too(desk: Desk) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from logist.cli.show import glance, render
-from logist.cli.show.output import Span
+from logist.cli.show.output import StyledText
 from logist.core.model.spec import Role
 from logist.resources import resource
 from logist.roles import load_roles
@@ -391,8 +391,8 @@ def test_a_badge_that_the_terminal_can_not_write_is_left_out(
     import io
 
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
-    assert strip(render.styled((Span("Planner", "blue", "🔍"),), True)) == text
-    assert render.styled((Span("Planner", "blue", "🔍"),), False) == "Planner"
+    assert strip(render.styled((StyledText("Planner", "blue", "🔍"),), True)) == text
+    assert render.styled((StyledText("Planner", "blue", "🔍"),), False) == "Planner"
 
 
 def test_a_job_whose_lock_is_held_is_not_switched(desk: Desk) -> None:

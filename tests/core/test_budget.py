@@ -15,7 +15,7 @@ from logist.core.model import ExitAction, Last, Model, Phase, State
 from logist.core.prompt import budget, prompt_parts
 from logist.core.prompt.budget import Budget, Fitted
 from logist.core.prompt.prompt import FileText, Given
-from logist.core.prompt.prompt_parts import Piece
+from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.relevance.tree import tree
 from logist.core.step import step
 from logist.errors import InvalidFile
@@ -30,24 +30,24 @@ LONG = st.one_of(
 
 
 @st.composite
-def piece(draw: st.DrawFn) -> Piece:
+def piece(draw: st.DrawFn) -> UnplacedPart:
     source = draw(st.sampled_from([*budget.PRIORITIES, "task", "contract", "findings", "checks"]))
     text = draw(LONG)
     least = draw(st.integers(0, len(text))) if source == "previous" else 0
-    return Piece(f"{source}:{draw(st.integers(0, 3))}", "given", text, least=least)
+    return UnplacedPart(f"{source}:{draw(st.integers(0, 3))}", "given", text, least=least)
 
 
 @st.composite
-def prompts(draw: st.DrawFn) -> list[Piece]:
+def prompts(draw: st.DrawFn) -> list[UnplacedPart]:
     """Pieces, and now and then some that a template has put together."""
     found = draw(st.lists(piece(), max_size=8))
     run = draw(st.lists(piece(), max_size=3))
-    glued = [Piece(one.source, one.kind, one.text, glued=True, least=one.least) for one in run]
-    return [*found, Piece("template:r", "rule", ""), *glued, Piece("task", "given", "last")]
+    glued = [UnplacedPart(one.source, one.kind, one.text, glued=True, least=one.least) for one in run]
+    return [*found, UnplacedPart("template:r", "rule", ""), *glued, UnplacedPart("task", "given", "last")]
 
 
-def fit(user: list[Piece], tokens: int, **more: Any) -> Fitted:
-    system = [Piece("contract", "rule", "Answer.")]
+def fit(user: list[UnplacedPart], tokens: int, **more: Any) -> Fitted:
+    system = [UnplacedPart("contract", "rule", "Answer.")]
     return budget.fitted(system, user, prompt_parts.JOINT, Budget(tokens, SAYS, "raise it"), **more)
 
 
@@ -55,7 +55,7 @@ def prompt_of(found: Fitted) -> str:
     return prompt_parts.assemble(found.system, found.user, lambda text: (text, 0))[0]
 
 
-def shown(one: Piece, found: Fitted) -> int:
+def shown(one: UnplacedPart, found: Fitted) -> int:
     """How many of its characters are still there, from the first; no other part has its source."""
     text = next((kept.text for kept in found.user if kept.source == one.source), "")
     pairs = enumerate(zip(text, one.text, strict=False))
@@ -65,7 +65,9 @@ def shown(one: Piece, found: Fitted) -> int:
 class TestProperties:
     @settings(max_examples=examples(80), deadline=None)
     @given(user=prompts(), tokens=st.integers(1, 3000))
-    def test_never_over_and_never_a_cut_in_what_matters_most(self, user: list[Piece], tokens: int) -> None:
+    def test_never_over_and_never_a_cut_in_what_matters_most(
+        self, user: list[UnplacedPart], tokens: int
+    ) -> None:
         try:
             found = fit(user, tokens)
         except InvalidFile:
@@ -81,7 +83,7 @@ class TestProperties:
 
     @settings(max_examples=examples(25), deadline=None)
     @given(user=prompts(), tokens=st.integers(300, 3000))
-    def test_the_same_inputs_give_the_same_bytes(self, user: list[Piece], tokens: int) -> None:
+    def test_the_same_inputs_give_the_same_bytes(self, user: list[UnplacedPart], tokens: int) -> None:
         assert fit(user, tokens, strict=False) == fit(list(user), tokens, strict=False)
 
     @settings(max_examples=examples(60), deadline=None)
@@ -91,14 +93,14 @@ class TestProperties:
         more=st.integers(0, 500),
     )
     def test_a_larger_budget_shows_no_less_of_any_part(
-        self, user: list[Piece], small: int, more: int
+        self, user: list[UnplacedPart], small: int, more: int
     ) -> None:
         less, full = (fit(user, tokens, strict=False) for tokens in (small, small + more))
         assert all(shown(one, less) <= shown(one, full) for one in user)
 
     @settings(max_examples=examples(25), deadline=None)
     @given(user=prompts(), tokens=st.integers(1, 3000))
-    def test_the_table_tells_of_every_part(self, user: list[Piece], tokens: int) -> None:
+    def test_the_table_tells_of_every_part(self, user: list[UnplacedPart], tokens: int) -> None:
         found = fit(user, tokens, strict=False)
         assert {row.source for row in found.rows} - {"left_out"} == {
             "contract",
@@ -114,20 +116,20 @@ class TestProperties:
 
 
 BRIEFLY = "(Some context was left out for lack of room.)"
-TASK = Piece("task", "given", "t" * 300)
+TASK = UnplacedPart("task", "given", "t" * 300)
 BIG = "line of text\n" * 200
 
 
 class TestCuts:
     def test_what_fits_is_left_alone(self) -> None:
-        user = [TASK, Piece("listing", "given", BIG)]
+        user = [TASK, UnplacedPart("listing", "given", BIG)]
         found = fit(user, 2000)
         assert (found.user, found.cut) == (user, False)
         assert [row.cut for row in found.rows] == ["none"] * 3
 
     def test_the_least_important_goes_first(self) -> None:
         user = [
-            Piece(source, "given", f"## {source}\n\n{BIG}")
+            UnplacedPart(source, "given", f"## {source}\n\n{BIG}")
             for source in ("related_tasks", "file:a", "listing", "previous")
         ]
         found = fit([TASK, *user], 2400)
@@ -139,12 +141,12 @@ class TestCuts:
         assert "Shortened: listing. Left out: related_tasks." in found.user[-1].text
 
     def test_of_equals_the_later_goes_first(self) -> None:
-        user = [Piece(f"file:{name}", "given", BIG) for name in "abc"]
+        user = [UnplacedPart(f"file:{name}", "given", BIG) for name in "abc"]
         cuts = [row.cut for row in fit(user, 1500).rows if row.source.startswith("file")]
         assert cuts == ["none", "shortened", "dropped"]
 
     def test_a_file_that_is_cut_keeps_its_fence(self) -> None:
-        file = Piece("file:a", "given", f"## File: a\n\n````\n{BIG}```\n````")
+        file = UnplacedPart("file:a", "given", f"## File: a\n\n````\n{BIG}```\n````")
         text = fit([file], 600).user[0].text
         lines = text.split("\n")
         assert lines[:4] == ["## File: a", "", "````", "line of text"]
@@ -152,29 +154,35 @@ class TestCuts:
         assert re.fullmatch(r"\([0-9,]+ more characters are left out: .* no room for them\)", lines[-1])
 
     def test_a_long_line_is_cut_inside(self) -> None:
-        text = fit([Piece("file:a", "given", "é" * 50_000)], 2000).user[0].text
+        text = fit([UnplacedPart("file:a", "given", "é" * 50_000)], 2000).user[0].text
         assert 2000 < text.count("é") < 3000
 
     def test_what_a_template_has_put_together_stays_in_its_place(self) -> None:
         run = [
-            Piece("template:r", "rule", ""),
-            Piece("repo_structure", "given", BIG, glued=True),
-            Piece("template:r", "rule", "\n\n## End", glued=True),
+            UnplacedPart("template:r", "rule", ""),
+            UnplacedPart("repo_structure", "given", BIG, glued=True),
+            UnplacedPart("template:r", "rule", "\n\n## End", glued=True),
         ]
         assert prompt_of(fit([TASK, *run], 150)).endswith(f"{TASK.text}\n\n\n\n## End\n\n{BRIEFLY}")
 
     def test_what_is_never_cut_and_too_long_is_an_error(self) -> None:
         with pytest.raises(InvalidFile) as caught:
-            fit([Piece("task", "given", BIG), Piece("note", "given", "n")], 500)
+            fit([UnplacedPart("task", "given", BIG), UnplacedPart("note", "given", "n")], 500)
         assert caught.value.message == (
             "the prompt is too long: what is never cut takes more than 500 tokens (task 867, contract 3, note 1)"
         )
         assert (caught.value.where, caught.value.fix) == (SAYS, "raise it")
-        whole = fit([Piece("task", "given", BIG), Piece("listing", "given", BIG)], 500, strict=False)
+        whole = fit(
+            [UnplacedPart("task", "given", BIG), UnplacedPart("listing", "given", BIG)], 500, strict=False
+        )
         assert [row.cut for row in whole.rows] == ["none", "none", "dropped"]
 
     def test_whatever_is_cut_is_told_as_soon_as_there_is_room_for_a_line(self) -> None:
-        user = [TASK, Piece("custom_instructions", "given", "Be kind."), Piece("listing", "given", BIG)]
+        user = [
+            TASK,
+            UnplacedPart("custom_instructions", "given", "Be kind."),
+            UnplacedPart("listing", "given", BIG),
+        ]
         joints = len("\n\n\n\n")  # the first part of each half is reckoned with what stands between parts
         least = -(-(len(prompt_of(fit(user[:1], 1000))) + joints) // 3)
         with pytest.raises(InvalidFile, match="the prompt is too long"):
@@ -191,26 +199,30 @@ class TestCuts:
         assert any("Left out: listing" in one or "Shortened: listing" in one for one in told)
 
     def test_a_tight_budget_goes_to_the_parts(self) -> None:
-        user = [TASK, Piece("custom_instructions", "given", "k" * 300), Piece("listing", "given", BIG)]
+        user = [
+            TASK,
+            UnplacedPart("custom_instructions", "given", "k" * 300),
+            UnplacedPart("listing", "given", BIG),
+        ]
         found = fit(user, 240)
         assert [one.source for one in found.user] == ["task", "custom_instructions", "left_out"]
-        assert found.user[1:] == [user[1], Piece("left_out", "given", BRIEFLY)]
+        assert found.user[1:] == [user[1], UnplacedPart("left_out", "given", BRIEFLY)]
 
     def test_of_the_structure_readme_and_build_files_are_lost_last(self) -> None:
         shown = tree(
             [*(f"d{n:02}/{m}" for n in range(30) for m in range(5)), "README.md", "Makefile"], [], {}
         )
-        found = fit([TASK, Piece("repo_structure", "given", f"## Structure\n\n{shown}")], 200)
+        found = fit([TASK, UnplacedPart("repo_structure", "given", f"## Structure\n\n{shown}")], 200)
         assert [row.cut for row in found.rows if row.source == "repo_structure"] == ["shortened"]
         assert {"README.md", "Makefile"} <= {*found.user[1].text.splitlines()}
 
     def test_a_huge_part_takes_no_time(self) -> None:
         begun = time.process_time()
-        fit([Piece("output", "given", "x\n" * 100_000)], 100_000)
+        fit([UnplacedPart("output", "given", "x\n" * 100_000)], 100_000)
         assert time.process_time() - begun < 3
 
     def test_many_names_stay_a_line(self) -> None:
-        user = [Piece(f"file:{n:03}/{'x' * 40}\n", "given", BIG) for n in range(60)]
+        user = [UnplacedPart(f"file:{n:03}/{'x' * 40}\n", "given", BIG) for n in range(60)]
         note = fit(user, 1200).user[-1].text
         assert len(note.splitlines()) == 3
         assert " more. Look up" in note
@@ -221,7 +233,14 @@ class TestPlan:
         self, given: Given, model: Model = MODEL, here: State | None = None, **bounds: Any
     ) -> step.StepPlan:
         found = step.plan(
-            spec(), here or state(), WORKER, model, given, step.Bounds(**bounds), phase=Phase.DOER, free=True
+            spec(),
+            here or state(),
+            WORKER,
+            model,
+            given,
+            step.RequestBounds(**bounds),
+            phase=Phase.DOER,
+            free=True,
         )
         assert not isinstance(found, Halt)
         return found
@@ -295,7 +314,7 @@ class TestPlan:
         assert {row.source: row.cut for row in found.table}["previous"] == "shortened"
 
     def test_an_answer_that_is_there_already_needs_no_room(self) -> None:
-        bounds = step.Bounds(prompt_tokens=10)
+        bounds = step.RequestBounds(prompt_tokens=10)
         asked = (spec(), state(), WORKER, MODEL, Given(), bounds)
         with pytest.raises(InvalidFile, match="the prompt is too long"):
             step.plan(*asked, phase=Phase.DOER, free=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logist.core.mermaid.graph import Entry
+from logist.core.mermaid.graph import ConfigEntry
 from logist.core.workflow.config_block import entries
 
 BEGIN, END = "%% === WORKFLOW_CONFIG ===\n", "%% === END_CONFIG ===\n"
@@ -23,23 +23,23 @@ def nested(levels: int) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (within('%% @A: {"stepType": "task"}'), [Entry("A", {"stepType": "task"}, 4)]),
-        (within('%% @A: {\n%%   "a": [1,\n%%   2]\n%% }'), [Entry("A", {"a": [1, 2]}, 4)]),
-        (within("%% @A:\n%% {}\n%%\n%% @B: { }"), [Entry("A", {}, 4), Entry("B", {}, 7)]),
-        (within('%% @step(A): {"a": 1}'), [Entry("A", {"a": 1}, 4)]),
-        (within("%%@step.one-a: {}\n  %%  @审查 : {}\n%% @ns:x: {}"), [Entry("step.one-a", {}, 4), Entry("审查", {}, 5), Entry("ns:x", {}, 6)]),
-        (within('%% @A: {"a": "%% @B: {} "}'), [Entry("A", {"a": "%% @B: {} "}, 4)]),
-        (within('%% @A: {"a": "line\\nbreak \\u00e9 \u2028"}'), [Entry("A", {"a": "line\nbreak é \u2028"}, 4)]),
-        ('%% @step(A): {"a": 1}\ngraph TD\nA\n  %% @step( B ) : {}\n', [Entry("A", {"a": 1}, 1), Entry("B", {}, 4)]),
-        ('\ufeff%% @step(A): {}\r\ngraph TD\r\n', [Entry("A", {}, 1)]),
-        (within('%% @A: {\n%%   "a": 1\n%% }').replace("\n", "\r\n"), [Entry("A", {"a": 1}, 4)]),
-        (within('%% @A: {\n%%   "a": 1\n%% }').replace("\n", "\r"), [Entry("A", {"a": 1}, 4)]),
-        ("%%===WORKFLOW_CONFIG===\n%% @A: {}\n%%===END_CONFIG===", [Entry("A", {}, 2)]),
+        (within('%% @A: {"stepType": "task"}'), [ConfigEntry("A", {"stepType": "task"}, 4)]),
+        (within('%% @A: {\n%%   "a": [1,\n%%   2]\n%% }'), [ConfigEntry("A", {"a": [1, 2]}, 4)]),
+        (within("%% @A:\n%% {}\n%%\n%% @B: { }"), [ConfigEntry("A", {}, 4), ConfigEntry("B", {}, 7)]),
+        (within('%% @step(A): {"a": 1}'), [ConfigEntry("A", {"a": 1}, 4)]),
+        (within("%%@step.one-a: {}\n  %%  @审查 : {}\n%% @ns:x: {}"), [ConfigEntry("step.one-a", {}, 4), ConfigEntry("审查", {}, 5), ConfigEntry("ns:x", {}, 6)]),
+        (within('%% @A: {"a": "%% @B: {} "}'), [ConfigEntry("A", {"a": "%% @B: {} "}, 4)]),
+        (within('%% @A: {"a": "line\\nbreak \\u00e9 \u2028"}'), [ConfigEntry("A", {"a": "line\nbreak é \u2028"}, 4)]),
+        ('%% @step(A): {"a": 1}\ngraph TD\nA\n  %% @step( B ) : {}\n', [ConfigEntry("A", {"a": 1}, 1), ConfigEntry("B", {}, 4)]),
+        ('\ufeff%% @step(A): {}\r\ngraph TD\r\n', [ConfigEntry("A", {}, 1)]),
+        (within('%% @A: {\n%%   "a": 1\n%% }').replace("\n", "\r\n"), [ConfigEntry("A", {"a": 1}, 4)]),
+        (within('%% @A: {\n%%   "a": 1\n%% }').replace("\n", "\r"), [ConfigEntry("A", {"a": 1}, 4)]),
+        ("%%===WORKFLOW_CONFIG===\n%% @A: {}\n%%===END_CONFIG===", [ConfigEntry("A", {}, 2)]),
         ("graph TD\n%% @A: {}\n%% a comment\n", []),
         ("", []),
     ],
 )  # fmt: skip
-def test_entries_are_read_without_a_word(text: str, expected: list[Entry]) -> None:
+def test_entries_are_read_without_a_word(text: str, expected: list[ConfigEntry]) -> None:
     assert entries(text) == (expected, [])
 
 
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_told_with_step_and_place(
 
 def test_all_that_is_wrong_is_told_in_one_go_and_the_rest_is_read() -> None:
     found, problems = entries(within('%% @A: {\n%% @B: {"b": 1}\n%% @C: [\n%% @B: {}'))
-    assert found == [Entry("B", {"b": 1}, 5)]
+    assert found == [ConfigEntry("B", {"b": 1}, 5)]
     assert [(problem.path, problem.line) for problem in problems] == [("@A", 4), ("@C", 6), ("@B", 7)]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from logist.core.drawing import Child, Mark, Segment, drawn, plain
+from logist.core.drawing import DrawnChild, LineSegment, Mark, drawn, plain
 from logist.core.drawing.columns import columns, one_line, shortened
 from logist.core.model import Edge, Step, Workflow
 from tests.support import examples
@@ -95,11 +95,11 @@ HALFWAY = {
     "C": Mark(
         "waiting",
         children=(
-            Child("pr--5-1", "done"),
-            Child("pr--5-2", "running"),
-            Child("pr--5-3", "stuck", "the file is not there"),
-            Child("pr--5-4", "failed"),
-            Child("pr--5-5", "waiting"),
+            DrawnChild("pr--5-1", "done"),
+            DrawnChild("pr--5-2", "running"),
+            DrawnChild("pr--5-3", "stuck", "the file is not there"),
+            DrawnChild("pr--5-4", "failed"),
+            DrawnChild("pr--5-5", "waiting"),
         ),
     ),
     "D": Mark("next"),
@@ -162,16 +162,16 @@ def test_drawing(
 
 def test_what_a_line_is_made_of() -> None:
     lines = drawn(REVIEW, {"G": Mark("stuck", "asked twice")}, 80)
-    (line,) = (line for line in lines if Segment("G", "id") in line)
+    (line,) = (line for line in lines if LineSegment("G", "id") in line)
     assert line == (
-        Segment("│  ", "line"),
-        Segment("! ", "stuck"),
-        Segment("G", "id"),
-        Segment("  Human Review", "name"),
-        Segment(" · manual", "kind"),
-        Segment(" · stuck asked twice", "stuck"),
-        Segment("  ", ""),
-        Segment("→ I", "reference"),
+        LineSegment("│  ", "line"),
+        LineSegment("! ", "stuck"),
+        LineSegment("G", "id"),
+        LineSegment("  Human Review", "name"),
+        LineSegment(" · manual", "kind"),
+        LineSegment(" · stuck asked twice", "stuck"),
+        LineSegment("  ", ""),
+        LineSegment("→ I", "reference"),
     )
 
 
@@ -200,7 +200,7 @@ def test_no_word_for_agents_is_shown() -> None:
 
 
 def test_many_children_are_counted() -> None:
-    children = tuple(Child(f"w--1-{n}", "done") for n in range(50))
+    children = tuple(DrawnChild(f"w--1-{n}", "done") for n in range(50))
     lines = plain(drawn(LONE, {"only": Mark("waiting", children=children)}, 80))
     assert len(lines) == 22
     assert "waiting 50/50" in lines[0]

@@ -92,7 +92,7 @@ def asked(
 ) -> Interaction:
     """An interaction as a step records it, with the request that is planned today."""
     phase = step.owed_by(before) or Phase.DOER
-    bounds = step.Bounds(redact=clean, prompt_tokens=tokens)
+    bounds = step.RequestBounds(redact=clean, prompt_tokens=tokens)
     plan = step.plan(asks, before, role, MODEL, given, bounds, phase=phase, free=True)
     assert not isinstance(plan, Halt)
     known = {**plan.request.metadata, "logist": "1.0", **(metadata or {})}

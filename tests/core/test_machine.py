@@ -12,7 +12,7 @@ import pytest
 
 from logist.core.machine import advice, machine
 from logist.core.machine.event import Action, Event, Who
-from logist.core.machine.machine import TABLE, Row, Situation, exit_code, next_place
+from logist.core.machine.machine import TABLE, Situation, TransitionRow, exit_code, next_place
 from logist.core.model import (
     HALTED,
     TERMINAL,
@@ -371,7 +371,7 @@ def test_the_product_is_a_whole_one() -> None:
 
 def test_every_row_is_taken_and_no_two_compete() -> None:
     taken: set[int] = set()
-    rows: dict[Action, list[tuple[int, Row]]] = {}
+    rows: dict[Action, list[tuple[int, TransitionRow]]] = {}
     for index, row in enumerate(TABLE):
         rows.setdefault(row.action, []).append((index, row))
     for here, event, one in product(PLACES, EVENTS, SPECS):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from logist.core.text.patterns import Gate, Patterns, excluding, parse
+from logist.core.text.patterns import NameGate, Patterns, excluding, parse
 
 MATCHES = [
     ("build", ["build", "src/build", "build/x", "a/build/b"], ["builds", "rebuild", "build.py"]),
@@ -56,7 +56,7 @@ def test_a_path_is_ignored_as_git_ignores_it(text: str, ignored: list[str], kept
 @pytest.mark.parametrize(("text", "ignored"), [(text, ignored) for text, ignored, _ in MATCHES])
 def test_the_gate_lets_nothing_pass_that_could_match(text: str, ignored: list[str]) -> None:
     patterns = Patterns(parse(text))
-    gate = Gate([patterns])
+    gate = NameGate([patterns])
     for path in ignored:
         parts = path.split("/")
         hit = [

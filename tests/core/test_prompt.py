@@ -18,7 +18,7 @@ from logist.core.prompt.prompt import (
     SEPARATOR,
     FileText,
     Given,
-    Piece,
+    UnplacedPart,
     assemble,
     system_pieces,
     user_pieces,
@@ -249,7 +249,7 @@ class TestParts:
 
     @given(system=texts, user=texts)
     def test_any_text(self, system: list[str], user: list[str]) -> None:
-        first, second = ([Piece("p", "given", text) for text in half] for half in (system, user))
+        first, second = ([UnplacedPart("p", "given", text) for text in half] for half in (system, user))
         text, parts, user_start, _ = assemble(first, second, plain)
         self.check(text, parts, user_start)
         assert text == JOINT.join(system) + SEPARATOR + JOINT.join(user)
@@ -257,13 +257,15 @@ class TestParts:
 
     def test_offsets_count_code_points(self) -> None:
         text, parts, user_start, _ = assemble(
-            [Piece("a", "rule", "é🎉")], [Piece("b", "given", "\udcff"), Piece("c", "given", "z")], plain
+            [UnplacedPart("a", "rule", "é🎉")],
+            [UnplacedPart("b", "given", "\udcff"), UnplacedPart("c", "given", "z")],
+            plain,
         )
         self.check(text, parts, user_start)
         assert [(part.start, part.end) for part in parts] == [(0, 2), (9, 10), (12, 13)]
 
     def test_a_half_without_parts(self) -> None:
-        text, parts, user_start, _ = assemble([], [Piece("a", "given", "x")], plain)
+        text, parts, user_start, _ = assemble([], [UnplacedPart("a", "given", "x")], plain)
         assert (text, user_start, parts[0].start) == (SEPARATOR + "x", len(SEPARATOR), len(SEPARATOR))
 
     def test_redaction_comes_before_offsets_and_hashes(self) -> None:

@@ -139,7 +139,7 @@ def asked(
     one: Role, given: Given = SURROUNDED, redacted: Any = lambda text: (text, 0), **job: Any
 ) -> Request:
     fields = {"title": "Say {{hello}}", "prompt": "Say {{hello}}", **job}
-    bounds = step.Bounds(redact=redacted)
+    bounds = step.RequestBounds(redact=redacted)
     plan = step.plan(spec(**fields), state(), one, MODEL, given, bounds, phase=Phase.DOER, free=True)
     assert not isinstance(plan, Halt)
     return plan.request
@@ -459,7 +459,7 @@ def rest_of(template: str, one: EffectiveSpec) -> str:
     return found.rest
 
 
-def role_template_pieces(template: str) -> list[prompt_parts.Piece]:
+def role_template_pieces(template: str) -> list[prompt_parts.UnplacedPart]:
     found = role_template.filled(spec(), state(), role(template), Given())
     assert isinstance(found, role_template.Filled)
     return found.pieces

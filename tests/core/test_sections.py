@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from logist.core.answer.exit_command import MAX_CHARACTERS, ExitCommand, Verdict
 from logist.core.model import ExitAction
-from logist.core.sections import NextAction, Sections, Status, action, judged, read
+from logist.core.sections import NextAction, Sections, SectionStatus, action, judged, read
 from logist.core.text.layers import BASE
 from tests.support import ROOT, examples
 
@@ -91,18 +91,18 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("status", SectionStatus)
 @pytest.mark.parametrize("next_action", NextAction)
-def test_the_action(status: Status, next_action: NextAction) -> None:
+def test_the_action(status: SectionStatus, next_action: NextAction) -> None:
     expected = TABLE.get((status.value, next_action.value), "STUCK")
     assert command(answer(status, next_action)).action == expected
     assert action(Sections(status, next_action)) == expected
 
 
-@pytest.mark.parametrize("status", Status)
-def test_only_a_status_that_stops_needs_no_next_action(status: Status) -> None:
+@pytest.mark.parametrize("status", SectionStatus)
+def test_only_a_status_that_stops_needs_no_next_action(status: SectionStatus) -> None:
     verdict = judged(f"## Status\n{status}\n## Summary\nSo it is.\n", SCHEMA)
-    if status in (Status.BLOCKED, Status.FAILED):
+    if status in (SectionStatus.BLOCKED, SectionStatus.FAILED):
         assert verdict.command is not None
         assert verdict.command.action is ExitAction.STUCK
     else:
@@ -285,7 +285,7 @@ def test_headings(heading: str) -> None:
 def test_no_headings(heading: str) -> None:
     assert (
         read(f"{heading}\nSUCCESS\n\n## Next Action\nCOMPLETE\n")
-        == "no sections: the answer has no `Status` heading"
+        == "no sections: the answer has no `SectionStatus` heading"
     )
 
 
@@ -297,7 +297,11 @@ def test_the_base_prompt_asks_for_what_is_read() -> None:
         "[COMPLETE | CONTINUE | ESCALATE | HOLD]", "COMPLETE"
     )
     found = sections(chosen)
-    assert (found.status, found.next_action, found.metadata) == (Status.SUCCESS, NextAction.COMPLETE, None)
+    assert (found.status, found.next_action, found.metadata) == (
+        SectionStatus.SUCCESS,
+        NextAction.COMPLETE,
+        None,
+    )
     assert "`Metadata` still has the words of the template; it is left out" in found.warnings
 
 
@@ -404,9 +408,9 @@ SENTENCES = st.lists(st.text("abc xyz,.;!?()äß你\t", min_size=1, max_size=30)
 
 
 @fuzz
-@given(SENTENCES, SENTENCES, st.sampled_from(Status), st.sampled_from(NextAction))
+@given(SENTENCES, SENTENCES, st.sampled_from(SectionStatus), st.sampled_from(NextAction))
 def test_prose_never_changes_the_action(
-    before: str, after: str, status: Status, next_action: NextAction
+    before: str, after: str, status: SectionStatus, next_action: NextAction
 ) -> None:
     text = answer(status, next_action, Output="text")
     assert command(f"{before}\n{text}\n{after}").action == command(text).action

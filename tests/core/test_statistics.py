@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.core.history import fold, runs, statistics
-from logist.core.history.statistics import OTHERS, Key, Table, Tally
-from logist.core.history.statistics_words import BY, MEASURES, Ended
+from logist.core.history.statistics import OTHERS, Key, StatisticsTable, Tally
+from logist.core.history.statistics_words import BY, MEASURES, RunEnding
 from tests.core import builders
 from tests.support import examples
 
@@ -40,8 +40,8 @@ def stuck(kind: str, reason: str, action: str | None = "STUCK", **more: Any) -> 
     return ask(action, "STUCK", after={"stuck": {"kind": kind, "reason": reason}}, **more)
 
 
-def counted(*entries: Json, by: tuple[str, ...] = ("role",)) -> Table:
-    table = Table(by)
+def counted(*entries: Json, by: tuple[str, ...] = ("role",)) -> StatisticsTable:
+    table = StatisticsTable(by)
     table.take("j", entries)
     return table
 
@@ -53,19 +53,19 @@ def total(*entries: Json) -> Tally:
 @pytest.mark.parametrize(
     ("entry", "ended"),
     [
-        (ask(), Ended.COMPLETED),
-        (ask("RETRY"), Ended.RETRY),
-        (stuck("agent", "why"), Ended.STUCK),
-        (stuck("attempts", "again", "RETRY"), Ended.STUCK),
-        (stuck("permission", "no", "COMPLETED"), Ended.STUCK),
-        (stuck("agent", "invalid answer: none", None), Ended.STUCK),
-        (ask(None), Ended.UNANSWERED),
-        (ask(None, "HALTED_COST"), Ended.UNANSWERED),
-        ({"response": {"actions": ["STUCK"]}}, Ended.STUCK),
-        ({"response": {"actions": ["COMPLETED"]}}, Ended.COMPLETED),
+        (ask(), RunEnding.COMPLETED),
+        (ask("RETRY"), RunEnding.RETRY),
+        (stuck("agent", "why"), RunEnding.STUCK),
+        (stuck("attempts", "again", "RETRY"), RunEnding.STUCK),
+        (stuck("permission", "no", "COMPLETED"), RunEnding.STUCK),
+        (stuck("agent", "invalid answer: none", None), RunEnding.STUCK),
+        (ask(None), RunEnding.UNANSWERED),
+        (ask(None, "HALTED_COST"), RunEnding.UNANSWERED),
+        ({"response": {"actions": ["STUCK"]}}, RunEnding.STUCK),
+        ({"response": {"actions": ["COMPLETED"]}}, RunEnding.COMPLETED),
     ],
 )
-def test_every_run_ends_in_one_way(entry: Json, ended: Ended) -> None:
+def test_every_run_ends_in_one_way(entry: Json, ended: RunEnding) -> None:
     tally = total(entry)
     assert (tally.runs, tally.ended[ended], tally.share(ended)) == (1, 1, 1.0)
 
@@ -324,7 +324,7 @@ def test_nothing_in_a_history_breaks_the_counting(entries: list[Json]) -> None:
     st.lists(st.lists(st.sampled_from([ask(), stuck("agent", "x"), recover(1, 3)]), max_size=4), max_size=4)
 )
 def test_the_order_of_histories_changes_nothing(histories: list[list[Json]]) -> None:
-    there, back = Table(("role", "step")), Table(("role", "step"))
+    there, back = StatisticsTable(("role", "step")), StatisticsTable(("role", "step"))
     for entries in histories:
         there.take("j", entries)
     for entries in reversed(histories):
@@ -345,7 +345,7 @@ def test_the_cost_of_a_history_is_that_of_its_job() -> None:
     assert table.jobs == {"FAILED": 1}
 
 
-def sum_of(table: Table) -> runs.Used:
+def sum_of(table: StatisticsTable) -> runs.RunUsage:
     all_of = Tally()
     for tally in table.totals.values():
         all_of.merge(tally)

@@ -34,7 +34,7 @@ from logist.core.model import (
 from logist.core.money import money
 from logist.core.prompt.prompt import FileText, Given
 from logist.core.step import step
-from logist.core.step.step import Bounds, Outcome, StepPlan
+from logist.core.step.step import Outcome, RequestBounds, StepPlan
 from logist.errors import Refused
 from tests.core.builders import (
     MODEL,
@@ -145,11 +145,11 @@ class TestPlan:
         *,
         free: bool = False,
         given: Given | None = None,
-        bounds: Bounds | None = None,
+        bounds: RequestBounds | None = None,
     ) -> StepPlan | Halt:
         here = here or state()
         phase = step.turn(here) or Phase.DOER
-        bounds = bounds or Bounds()
+        bounds = bounds or RequestBounds()
         return step.plan(one or spec(), here, role, model, given or Given(), bounds, phase=phase, free=free)
 
     def planned(self, *args: Any, **fields: Any) -> StepPlan:
@@ -191,7 +191,7 @@ class TestPlan:
         assert self.planned(model=model).request.metadata["model"] == "big"
 
     def test_what_is_redacted_is_counted(self) -> None:
-        bounds = Bounds(redact=lambda text: (text.replace("hello", "[redacted]"), text.count("hello")))
+        bounds = RequestBounds(redact=lambda text: (text.replace("hello", "[redacted]"), text.count("hello")))
         plan = self.planned(bounds=bounds)
         assert plan.request.metadata["redactions"] == 2
         assert "hello" not in plan.request.prompt
@@ -242,7 +242,7 @@ class TestPlan:
 
     def test_the_least_output_is_a_setting(self) -> None:
         room = self.prompt_cost() + 10 * 1000
-        plan = self.planned(spec(cost_threshold=room / 1_000_000), bounds=Bounds(min_output_tokens=10))
+        plan = self.planned(spec(cost_threshold=room / 1_000_000), bounds=RequestBounds(min_output_tokens=10))
         assert plan.max_output_tokens == 10
 
     @pytest.mark.parametrize("known", ["input_price", "output_price", None])

@@ -37,7 +37,7 @@ from logist.core.model import (
 )
 from logist.core.replay import replay
 from logist.core.step.step import Outcome
-from logist.core.whatif import KEYS, Rules, Run, named, read_permissions, read_settings, run
+from logist.core.whatif import KEYS, ChangedRules, WhatIfRun, named, read_permissions, read_settings, run
 from logist.core.whatif.rules import BROUGHT
 from logist.errors import Damaged, LogistError, UsageError
 from tests.core.builders import SCHEMA, Recorder, command, whole_history
@@ -75,8 +75,8 @@ class Recorded(Recorder):
         self.entries[-1] = self.entries[-1].model_copy(update=fields)
 
 
-def tried(entries: Sequence[Interaction], *sets: str, **rules: Any) -> Run:
-    changed = Rules(rules.pop("schema", SCHEMA), read_settings(sets), **rules)
+def tried(entries: Sequence[Interaction], *sets: str, **rules: Any) -> WhatIfRun:
+    changed = ChangedRules(rules.pop("schema", SCHEMA), read_settings(sets), **rules)
     return run(iter(entries), changed, replay.restep_targets(entries))
 
 
@@ -291,7 +291,7 @@ def test_of_a_fork_counts_what_it_has_of_its_own() -> None:
     fork.decide(Kind.FORK, **forked(4))
     fork.decide(Kind.RESUBMIT)
     fork.answer()
-    rules = Rules(SCHEMA, read_settings(["limits.attempts=2"]))
+    rules = ChangedRules(SCHEMA, read_settings(["limits.attempts=2"]))
     runs = [
         run(job.entries, rules),
         run(fork.entries, rules),
@@ -517,20 +517,22 @@ def test_a_check_that_is_switched_off_was_not_run() -> None:
 def test_a_mode_brings_its_approval_along_unless_another_was_asked_for() -> None:
     assert BROUGHT == APPROVAL_OF_MODE
     spec = reviewed(WARNING).spec
-    strict = Rules(SCHEMA, read_settings(["review.mode=strict"]))
+    strict = ChangedRules(SCHEMA, read_settings(["review.mode=strict"]))
     assert strict.spec(spec).approval is Approval.EACH
     assert strict.spec(spec.model_copy(update={"approval": Approval.NONE})).approval is Approval.NONE
-    both = Rules(SCHEMA, read_settings(["review.mode=yolo", "approval=each", "auto_merge=no"])).spec(spec)
+    both = ChangedRules(SCHEMA, read_settings(["review.mode=yolo", "approval=each", "auto_merge=no"])).spec(
+        spec
+    )
     assert (both.approval, both.auto_merge, both.review_mode) == (Approval.EACH, None, "yolo")
-    yolo = Rules(SCHEMA, read_settings(["review.mode=yolo"])).spec(spec)
+    yolo = ChangedRules(SCHEMA, read_settings(["review.mode=yolo"])).spec(spec)
     assert (yolo.approval, yolo.auto_merge) == (Approval.NONE, True)
-    again = Rules(SCHEMA, read_settings(["review.mode=normal"])).spec(yolo)
+    again = ChangedRules(SCHEMA, read_settings(["review.mode=normal"])).spec(yolo)
     assert (again.approval, again.auto_merge, again.review_mode) == (Approval.END, None, None)
 
 
 def test_a_part_of_another_job_has_its_limits_from_there() -> None:
     spec = reviewed(WARNING).spec.model_copy(update={"parent": "p", "approval": Approval.NONE})
-    rules = Rules(
+    rules = ChangedRules(
         SCHEMA, read_settings(["limits.cost=1", "limits.attempts=7", "approval=each", "review.mode=strict"])
     )
     changed = rules.spec(spec)
@@ -632,7 +634,7 @@ def test_a_workflow_of_another_name_is_not_touched() -> None:
     found = tried(posted().entries, workflow=other)
     assert (found.same_end, found.follows) == (True, False)
     outer = flow().model_copy(update={"name": "outer", "subflows": {"parcel": flow()}})
-    assert Rules(SCHEMA, workflow=other).spec(
+    assert ChangedRules(SCHEMA, workflow=other).spec(
         posted().spec.model_copy(update={"workflow": outer})
     ).workflow == (outer.model_copy(update={"subflows": {"parcel": other}}))
 
@@ -642,7 +644,7 @@ def test_the_step_that_a_child_does_is_that_of_the_new_workflow() -> None:
     child = posted().spec.model_copy(
         update={"parent": "p", "workflow": flow().model_copy(update={"steps": (alone,), "edges": ()})}
     )
-    changed = Rules(SCHEMA, workflow=flow(review=True, prompt="x", confirm=True)).spec(child).workflow
+    changed = ChangedRules(SCHEMA, workflow=flow(review=True, prompt="x", confirm=True)).spec(child).workflow
     assert changed is not None
     assert changed.steps == (alone.model_copy(update={"review": True}),)
 

@@ -19,9 +19,9 @@ from logist.jobs import job_queue
 from logist.jobs.base import job_reader
 from logist.jobs.base.create import create
 from logist.jobs.base.project import Clock, Project
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load
-from logist.jobs.step_job import Answer, do_step, poststep
+from logist.jobs.step_job import GivenAnswer, do_step, poststep
 from logist.jobs.turn.next_request import Choice
 from logist.resources import resource
 from logist.roles import load_roles
@@ -131,7 +131,7 @@ class Bench:
         path = str(RUNS / workflow)
         return self.create(job_id, **{"prompt": None, "workflow": path, "approval": "none", **spec})
 
-    def run(self, job_id: str = "j") -> Result:
+    def run(self, job_id: str = "j") -> CommandResult:
         """Steps a job, and those it gives work to, as far as it goes."""
         return job_queue.run_job(self.project, job_id, lambda _: None)
 
@@ -140,11 +140,11 @@ class Bench:
         found = [name for name in list_jobs(self.project.jobs_dir) if name.startswith(f"{job_id}--")]
         return sorted(found, key=lambda name: [int(part) for part in re.findall("[0-9]+", name)])
 
-    def step(self, job_id: str = "j", **choice: Any) -> Result:
+    def step(self, job_id: str = "j", **choice: Any) -> CommandResult:
         return do_step(self.project, job_id, Choice(**choice))
 
-    def give(self, text: str, job_id: str = "j", *, dry_run: bool = False, **choice: Any) -> Result:
-        return poststep(self.project, job_id, Answer(text), Choice(**choice), dry_run=dry_run)
+    def give(self, text: str, job_id: str = "j", *, dry_run: bool = False, **choice: Any) -> CommandResult:
+        return poststep(self.project, job_id, GivenAnswer(text), Choice(**choice), dry_run=dry_run)
 
     def folder(self, job_id: str = "j") -> Path:
         return self.project.jobs_dir / job_id

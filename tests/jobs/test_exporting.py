@@ -17,7 +17,7 @@ from logist.config.environment import Environment
 from logist.core.model import JsonObject
 from logist.errors import Damaged, LogistError, Refused, ReplayDiffers, UsageError
 from logist.jobs.archive import archive_replay, fixture_export, job_fixture, recorded_jobs, redaction
-from logist.jobs.archive.fixture_export import Exported, export
+from logist.jobs.archive.fixture_export import ExportedFixture, export
 from logist.store import JobDir
 from logist.store.entries import CLOSING, header_line, seal
 from tests import support
@@ -309,7 +309,7 @@ def test_a_damaged_history_gives_no_fixture(shelf: Bench, tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def made(shelf: Bench, tmp_path: Path) -> Exported:
+def made(shelf: Bench, tmp_path: Path) -> ExportedFixture:
     return export(shelf.project, job(shelf), tmp_path / "f")
 
 
@@ -328,7 +328,9 @@ def edit(folder: Path, change: Callable[[Any], object]) -> None:
         (lambda m: m.update(fixture_head="0" * 64), "the history is not the one that fixture.json was written for"),
     ],
 )  # fmt: skip
-def test_a_manifest_that_says_something_else_is_told(made: Exported, change: Any, problem: str) -> None:
+def test_a_manifest_that_says_something_else_is_told(
+    made: ExportedFixture, change: Any, problem: str
+) -> None:
     edit(made.path, change)
     (found,) = job_fixture.check(made.path)
     assert problem in found
@@ -345,14 +347,14 @@ def test_a_manifest_that_says_something_else_is_told(made: Exported, change: Any
     ],
 )
 def test_a_manifest_that_does_not_read_is_an_error(
-    made: Exported, text: str, error: type[LogistError], message: str
+    made: ExportedFixture, text: str, error: type[LogistError], message: str
 ) -> None:
     (made.path / "fixture.json").write_text(text, "utf-8")
     with pytest.raises(error, match=message):
         job_fixture.check(made.path)
 
 
-def test_a_history_without_a_manifest_has_nothing_to_agree_with(made: Exported) -> None:
+def test_a_history_without_a_manifest_has_nothing_to_agree_with(made: ExportedFixture) -> None:
     (made.path / "fixture.json").unlink()
     assert job_fixture.read(made.path) is None
     assert job_fixture.check(made.path) == ()

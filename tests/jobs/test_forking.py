@@ -11,7 +11,7 @@ import pytest
 from logist.core.model import Kind, Status
 from logist.errors import Damaged, LogistError, Refused, UsageError
 from logist.jobs.archive.history_import import import_history
-from logist.jobs.archive.job_fork import Forked, fork
+from logist.jobs.archive.job_fork import ForkedJob, fork
 from logist.jobs.base import job_reader
 from logist.jobs.steward import steward_decisions
 from logist.store import history_copy, list_jobs
@@ -57,7 +57,7 @@ def lines(b: Bench, job_id: str) -> list[bytes]:
     return (b.folder(job_id) / "jobHistory.json").read_bytes().splitlines()
 
 
-def forked(b: Bench, job_id: str = "j", at: int | None = None, **more: str) -> Forked:
+def forked(b: Bench, job_id: str = "j", at: int | None = None, **more: str) -> ForkedJob:
     """A fork, of which the other job notices nothing."""
     before = b.files(job_id)
     made = fork(b.project, job_id, at, new_id=more.get("new_id"), note=more.get("note"))

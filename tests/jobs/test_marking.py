@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from logist.core.drawing import Child, Mark
+from logist.core.drawing import DrawnChild, Mark
 from logist.core.model import (
     Edge,
     EffectiveSpec,
@@ -21,7 +21,7 @@ from logist.core.model import (
     Workflow,
 )
 from logist.jobs import workflow_progress
-from logist.jobs.workflow_progress import Seen, Way
+from logist.jobs.workflow_progress import SeenChild, Way
 
 Json = dict[str, Any]
 
@@ -152,7 +152,7 @@ STUCK = Status.STUCK
                 "a": Mark("done"),
                 "gate": Mark("done", "took each"),
                 "each": Mark(
-                    "done", "2 times", children=(Child("j--3-1", "done"), Child("j--3-2", "failed", "CANCELED"), Child("j--3-3", "skipped", "left out"))
+                    "done", "2 times", children=(DrawnChild("j--3-1", "done"), DrawnChild("j--3-2", "failed", "CANCELED"), DrawnChild("j--3-3", "skipped", "left out"))
                 ),
                 "person": Mark("waiting", "for a person"),
             },
@@ -203,34 +203,39 @@ def test_an_agent_is_out(status: Status, mark: Mark) -> None:
     assert workflow_progress.marks(FLOW, at("a", status), Way(), running=True) == {"a": mark}
 
 
-DEEP = Seen("c", "WAITING", children=(Seen("c--1", "SUCCESS"), Seen("c--2", "STUCK", stuck_kind="agent")))
+DEEP = SeenChild(
+    "c", "WAITING", children=(SeenChild("c--1", "SUCCESS"), SeenChild("c--2", "STUCK", stuck_kind="agent"))
+)
 
 
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        (Seen("c", "SUCCESS"), Child("c", "done")),
-        (Seen("c", "PENDING"), Child("c", "next")),
-        (Seen("c", "not made yet"), Child("c", "next", "not made yet")),
-        (Seen("c", "RUNNING"), Child("c", "running")),
-        (Seen("c", "STUCK", stuck_kind="agent", reason="Which\none?"), Child("c", "stuck", "Which one?")),
-        (Seen("c", "CANCELED"), Child("c", "failed", "CANCELED")),
+        (SeenChild("c", "SUCCESS"), DrawnChild("c", "done")),
+        (SeenChild("c", "PENDING"), DrawnChild("c", "next")),
+        (SeenChild("c", "not made yet"), DrawnChild("c", "next", "not made yet")),
+        (SeenChild("c", "RUNNING"), DrawnChild("c", "running")),
         (
-            Seen("c", "APPROVAL_REQUIRED", awaiting="manual"),
-            Child("c", "waiting", "APPROVAL_REQUIRED (manual)"),
+            SeenChild("c", "STUCK", stuck_kind="agent", reason="Which\none?"),
+            DrawnChild("c", "stuck", "Which one?"),
         ),
-        (Seen("c", "HALTED_COST"), Child("c", "waiting", "HALTED_COST")),
-        (Seen("c", "?"), Child("c", "waiting", "?")),
-        (DEEP, Child("c", "waiting", "c--2 is STUCK")),
-        (Seen("c", "STUCK", reason="x" * 200), Child("c", "stuck", "x" * 59 + "…")),
+        (SeenChild("c", "CANCELED"), DrawnChild("c", "failed", "CANCELED")),
+        (
+            SeenChild("c", "APPROVAL_REQUIRED", awaiting="manual"),
+            DrawnChild("c", "waiting", "APPROVAL_REQUIRED (manual)"),
+        ),
+        (SeenChild("c", "HALTED_COST"), DrawnChild("c", "waiting", "HALTED_COST")),
+        (SeenChild("c", "?"), DrawnChild("c", "waiting", "?")),
+        (DEEP, DrawnChild("c", "waiting", "c--2 is STUCK")),
+        (SeenChild("c", "STUCK", reason="x" * 200), DrawnChild("c", "stuck", "x" * 59 + "…")),
     ],
 )
-def test_how_a_child_stands(seen: Seen, expected: Child) -> None:
+def test_how_a_child_stands(seen: SeenChild, expected: DrawnChild) -> None:
     assert workflow_progress.child_mark(seen) == expected
 
 
 def test_the_children_are_counted_at_the_step_that_waits_for_them() -> None:
-    seen = [Seen("j--3-1", "SUCCESS"), Seen("j--3-2", "PENDING"), DEEP]
+    seen = [SeenChild("j--3-1", "SUCCESS"), SeenChild("j--3-2", "PENDING"), DEEP]
     mark = workflow_progress.marks(FLOW, at("each", Status.WAITING), Way(), seen)["each"]
     assert (mark.state, mark.counted(), [child.name for child in mark.children]) == (
         "waiting",
@@ -242,16 +247,19 @@ def test_the_children_are_counted_at_the_step_that_waits_for_them() -> None:
 @pytest.mark.parametrize(
     ("seen", "goes_on"),
     [
-        (Seen("c", "PENDING"), True),
-        (Seen("c", "RUNNING"), True),
-        (Seen("c", "STUCK"), False),
-        (Seen("c", "SUCCESS"), False),
+        (SeenChild("c", "PENDING"), True),
+        (SeenChild("c", "RUNNING"), True),
+        (SeenChild("c", "STUCK"), False),
+        (SeenChild("c", "SUCCESS"), False),
         (DEEP, False),
-        (Seen("c", "WAITING", children=(Seen("c--1", "SUCCESS"),)), True),
-        (Seen("c", "WAITING", children=(Seen("c--1", "STUCK"), Seen("c--2", "PENDING"))), True),
+        (SeenChild("c", "WAITING", children=(SeenChild("c--1", "SUCCESS"),)), True),
+        (
+            SeenChild("c", "WAITING", children=(SeenChild("c--1", "STUCK"), SeenChild("c--2", "PENDING"))),
+            True,
+        ),
     ],
 )
-def test_whether_an_agent_may_be_asked_for_a_child(seen: Seen, goes_on: bool) -> None:
+def test_whether_an_agent_may_be_asked_for_a_child(seen: SeenChild, goes_on: bool) -> None:
     assert seen.open is goes_on
 
 

@@ -17,7 +17,7 @@ from logist.agents.courier import errand
 from logist.agents.courier.errand import ProgramErrand
 from logist.agents.programs.protocol import Finished, Invocation, Result, Run, Spent
 from logist.agents.protocol import Ask
-from logist.agents.workplace import Place
+from logist.agents.workplace import Workplace
 from logist.config import trust
 from logist.config.settings import load_settings
 from logist.core.model import (
@@ -296,7 +296,7 @@ def test_a_program_that_was_ended_is_booked_at_what_one_exchange_can_cost(
 
 
 PRICED = Model(name="m", provider_model="p/m", input_price=3.0, output_price=15.0)
-ENDED = sandbox.Ended(status=0, signal=None, how="exited", seconds=1.5)
+ENDED = sandbox.ProgramEnd(status=0, signal=None, how="exited", seconds=1.5)
 
 
 @dataclass
@@ -330,7 +330,7 @@ def ran(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Repl
         known: Json = {"model": PRICED, "allowance_microcents": 10**9, "reserved_microcents": 10**9}
         ask = Ask(request=Request(prompt="Do it."), role="Worker", agent="odd", **{**known, **asked})
         job.begin_exchange(1, {})
-        ProgramErrand(job, ask, KEY, [], Place.of(job, {})).run()
+        ProgramErrand(job, ask, KEY, [], Workplace.of(job, {})).run()
         return Reply.model_validate(job.exchanges()[0].response)
 
     return run

@@ -12,7 +12,7 @@ import pytest
 from logist.core.model import Status
 from logist.errors import Damaged
 from logist.jobs import job_queue
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.resources import resource
 from logist.roles import load_roles
 from tests.jobs.bench import Bench, answer, gave
@@ -22,7 +22,7 @@ from tests.jobs.conftest import MakeBench
 def test_run_goes_on_until_a_person_is_needed(bench: MakeBench) -> None:
     b = bench([answer(), answer()])
     b.create()
-    seen: list[Result] = []
+    seen: list[CommandResult] = []
     result = job_queue.run_job(b.project, "j", seen.append)
     assert (result.exit_code, [r.state.status for r in seen]) == (
         11,
@@ -113,7 +113,7 @@ def test_a_surprise_in_one_job_stops_no_other(bench: MakeBench) -> None:
     for name in ("a", "b"):
         b.create(name, review=False, approval="none")
 
-    def surprised(result: Result) -> None:
+    def surprised(result: CommandResult) -> None:
         if result.job_id == "a":
             raise RuntimeError("a surprise")
 
@@ -125,7 +125,7 @@ def test_a_job_made_meanwhile_is_run_too(bench: MakeBench) -> None:
     b = bench([answer()])
     b.create("a", review=False, approval="none")
 
-    def and_another(result: Result) -> None:
+    def and_another(result: CommandResult) -> None:
         if result.job_id == "a":
             b.create("b", review=False, approval="none")
 

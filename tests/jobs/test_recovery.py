@@ -18,7 +18,7 @@ from logist.jobs.archive import archive_replay
 from logist.jobs.base import job_reader
 from logist.jobs.base.session import changing
 from logist.jobs.doctor import job_health
-from logist.jobs.step_job import Answer, poststep
+from logist.jobs.step_job import GivenAnswer, poststep
 from logist.jobs.steward import job_edits, steward_decisions
 from logist.jobs.steward.steward_decisions import decide, rerun, restep
 from logist.jobs.turn import agent_calls
@@ -224,7 +224,7 @@ def test_a_steward_takes_back_the_booking_of_what_was_not_charged_and_only_once(
 
 def test_an_answer_that_is_supplied_with_its_charge_replaces_the_booking(bench: MakeBench) -> None:
     b = in_doubt(bench)
-    charged = Answer(
+    charged = GivenAnswer(
         command(summary="From the provider's log."), charge=Usage(cost_cents=1, source="steward")
     )
     result = poststep(b.project, "j", charged, Choice())
@@ -258,7 +258,7 @@ def test_a_booking_from_before_a_rerun_is_not_taken_back_from_what_came_after(be
     b = in_doubt(bench)
     decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "assume_paid"})
     rerun(b.project, "j")
-    charged = Answer(command(summary="By hand."), charge=Usage(cost_cents=1, source="steward"))
+    charged = GivenAnswer(command(summary="By hand."), charge=Usage(cost_cents=1, source="steward"))
     poststep(b.project, "j", charged, Choice())
     restep(b.project, "j", 3)
     decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"})

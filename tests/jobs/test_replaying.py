@@ -19,7 +19,7 @@ from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Stat
 from logist.core.replay.difference import Difference
 from logist.core.replay.drift import Drift
 from logist.core.replay.replay import replay, restep_targets
-from logist.core.whatif import Rules
+from logist.core.whatif import ChangedRules
 from logist.errors import Damaged, Stopped, StorageError, UsageError
 from logist.jobs.archive import archive_drift, archive_replay, recorded_jobs, replay_report
 from logist.jobs.archive.archive_replay import Replayed, replay_all, replay_archive
@@ -400,7 +400,7 @@ def test_a_stop_ends_all_and_nonsense_one_history(
 
     found = [written(tmp_path / "a", HISTORY)]
     monkeypatch.setattr(Archive, "interactions", broken)
-    ways = (lambda: replay_archive(found[0], SCHEMA), lambda: next(try_all(found, Rules(SCHEMA))))
+    ways = (lambda: replay_archive(found[0], SCHEMA), lambda: next(try_all(found, ChangedRules(SCHEMA))))
     for way in ways:
         if isinstance(problem, Stopped):
             with pytest.raises(Stopped):

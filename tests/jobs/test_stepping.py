@@ -12,7 +12,7 @@ import pytest
 from logist.core.model import Kind, Phase, Status, StuckKind, Usage
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
-from logist.jobs.step_job import Answer, poststep
+from logist.jobs.step_job import GivenAnswer, poststep
 from logist.jobs.steward import job_edits, steward_decisions
 from logist.jobs.turn.next_request import Choice, preview
 from tests.jobs.bench import answer, command
@@ -244,7 +244,7 @@ def test_poststep_costs_nothing_unless_charged(bench: MakeBench) -> None:
     assert b.state().usage.current_action_count == 0
     assert b.state().usage.cumulative_cost == 0
     charge = Usage(cost_cents=12, cost_microcents=500_000, source="steward")
-    poststep(b.project, "j", Answer(command("RETRY"), charge=charge), Choice())
+    poststep(b.project, "j", GivenAnswer(command("RETRY"), charge=charge), Choice())
     usage = b.state().usage
     assert (usage.cumulative_cost, usage.cumulative_cost_microcents) == (12, 500_000)
 
@@ -263,7 +263,7 @@ def test_poststep_takes_a_role(bench: MakeBench) -> None:
 def test_an_answer_that_is_not_utf8_is_stuck(bench: MakeBench) -> None:
     b = bench()
     b.create()
-    result = poststep(b.project, "j", Answer(command(), broken=True), Choice())
+    result = poststep(b.project, "j", GivenAnswer(command(), broken=True), Choice())
     assert result.state.status is Status.STUCK
     assert "UTF-8" in result.state.reason
 

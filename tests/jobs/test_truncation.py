@@ -18,7 +18,7 @@ from logist.jobs.base.session import changing, load
 from logist.jobs.doctor import job_health, repairs
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.steward import job_merge, steward_decisions
-from logist.store import Problem
+from logist.store import HistoryProblem
 from tests import support
 from tests.jobs.bench import Bench, Json, answer, command, gave
 from tests.jobs.conftest import MakeBench
@@ -336,7 +336,7 @@ def test_what_a_command_records_while_it_is_verified_is_no_sign(
     b = stepped(bench(WORK), 1)
     real, steps = truncation.find_signs, iter(range(2))
 
-    def find_signs(*args: Any) -> Iterator[Problem]:
+    def find_signs(*args: Any) -> Iterator[HistoryProblem]:
         for _ in steps:
             b.step()
         return real(*args)

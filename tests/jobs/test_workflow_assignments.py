@@ -11,7 +11,7 @@ import pytest
 
 from logist.core.history.workflow_state import ASSIGNEE
 from logist.core.model import Doer, Kind, Status
-from logist.core.whatif.rules import Rules
+from logist.core.whatif.rules import ChangedRules
 from logist.errors import InvalidFile
 from logist.jobs.archive.archive_replay import replay_file
 from logist.jobs.steward.role_switch import switch
@@ -333,7 +333,7 @@ def test_what_if_keeps_the_role_that_the_item_named(bench: MakeBench, tmp_path: 
             )
         }
     )
-    rules = Rules(SCHEMA, workflow=other)
+    rules = ChangedRules(SCHEMA, workflow=other)
     flow = rules.spec(recorded).workflow
     assert flow is not None
     assert flow.steps[0].role == "Actor"

@@ -21,7 +21,7 @@ from tests.jobs.test_workflow_children import COST, given_away, parts, work
 from tests.jobs.test_workflow_family import ended
 
 
-def all_run(b: Bench) -> list[job_queue.Ended]:
+def all_run(b: Bench) -> list[job_queue.EndedJob]:
     return list(job_queue.run_queue(b.project, 2, lambda result: None))
 
 

@@ -13,7 +13,7 @@ from logist.errors import Refused, StorageError
 from logist.jobs import job_queue
 from logist.jobs.archive import archive_replay
 from logist.jobs.base import job_reader
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session
 from logist.jobs.steward.role_switch import switch
 from logist.jobs.steward.steward_decisions import decide, rerun, restep
@@ -351,7 +351,7 @@ def test_a_queue_runs_no_parent_twice_at_once(bench: MakeBench) -> None:
     spawned, done = threading.Event(), threading.Event()
     waiting, twice = threading.Lock(), []
 
-    def on_step(result: Result) -> None:
+    def on_step(result: CommandResult) -> None:
         if result.job_id == "k":
             assert spawned.wait(20)
         elif result.job_id != "j":

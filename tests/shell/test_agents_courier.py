@@ -21,8 +21,8 @@ from logist.agents.courier import ask_files, booking
 from logist.agents.courier import process as courier
 from logist.agents.courier.ask_files import Collected
 from logist.agents.courier.exchange import LONGEST_PAUSE, Errand, pause_after
-from logist.agents.litellm import Answer, Failure, Tokens
-from logist.agents.workplace import Place
+from logist.agents.litellm import ExchangeFailure, ModelAnswer, Tokens
+from logist.agents.workplace import Workplace
 from logist.core.model import (
     EffectiveSpec,
     ErrorKind,
@@ -441,7 +441,7 @@ def test_a_courier_that_breaks_down_says_so_in_the_answer_and_in_the_log(job: Jo
 def test_a_fault_of_the_courier_itself_is_an_answer_too(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
     job.begin_exchange(1, asked)
-    errand = Errand(job, ask_files.ask_from(asked), KEY, [], Place.of(job, {}))
+    errand = Errand(job, ask_files.ask_from(asked), KEY, [], Workplace.of(job, {}))
     errand.abandon(RuntimeError(f"bug near {KEY}"))
     reply = ask_files.collect(job.exchanges()).reply
     assert reply.error == TransportError(
@@ -455,7 +455,7 @@ def test_a_fault_of_the_courier_itself_is_an_answer_too(job: JobDir) -> None:
 def test_a_fault_of_the_courier_after_sending_leaves_a_doubt(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
     job.begin_exchange(1, asked)
-    errand = Errand(job, ask_files.ask_from(asked), KEY, [], Place.of(job, {}))
+    errand = Errand(job, ask_files.ask_from(asked), KEY, [], Workplace.of(job, {}))
     job.mark_sent(1)
     errand.sent = True
     errand.abandon(RuntimeError("bug"))
@@ -465,9 +465,9 @@ def test_a_fault_of_the_courier_after_sending_leaves_a_doubt(job: JobDir) -> Non
 # -- values
 
 
-def failed(again: bool = True, retry_after: float | None = None) -> Failure:
+def failed(again: bool = True, retry_after: float | None = None) -> ExchangeFailure:
     error = TransportError(kind=ErrorKind.TRANSIENT, message="m")
-    return Failure(error, billed=False, again=again, retry_after=retry_after)
+    return ExchangeFailure(error, billed=False, again=again, retry_after=retry_after)
 
 
 @pytest.mark.parametrize(
@@ -484,7 +484,7 @@ def failed(again: bool = True, retry_after: float | None = None) -> Failure:
     ],
 )
 def test_pauses_double_within_bounds_and_never_pass_the_deadline(
-    tries: int, failure: Failure, left: float, chance: float, pause: float | None
+    tries: int, failure: ExchangeFailure, left: float, chance: float, pause: float | None
 ) -> None:
     assert pause_after(tries, failure, 2.0, left, chance) == pause
 
@@ -561,7 +561,7 @@ def test_an_unknown_price_is_booked_as_nothing_and_said() -> None:
     unpriced = ask_files.ask_from(
         envelope(None) | {"model": {"name": "m", "provider_model": "openai/m"}, "reserved_microcents": None}
     )
-    reply = booking.reply_of(unpriced, Answer(tokens=Tokens(5, 7), finish="stop"), "t", 0.1, [])
+    reply = booking.reply_of(unpriced, ModelAnswer(tokens=Tokens(5, 7), finish="stop"), "t", 0.1, [])
     assert (reply.usage.input_tokens, reply.usage.output_tokens, cost(reply.usage)) == (5, 7, 0)
     assert "unknown" in reply.warnings[0]
     assert money.cost_of(unpriced.model, 5, 7) is None

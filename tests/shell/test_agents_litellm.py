@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from logist.agents.litellm import MAX_CALLS, MAX_TEXT, Calls, _pieces
+from logist.agents.litellm import MAX_CALLS, MAX_TEXT, StreamedCalls, _pieces
 from tests.loopback import Loopback
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,7 +172,7 @@ def delta(index: int | None, arguments: str | None = "", *, id_: str = "i", name
 
 
 def test_a_call_counts_with_its_names_once_and_its_arguments() -> None:
-    calls = Calls()
+    calls = StreamedCalls()
     assert calls.add(delta(0, "{", id_="abc", name="read_file")) == 64 + 3 + 9 + 1
     assert calls.add(delta(0, "}}", id_="abc", name="read_file")) == 2
     assert calls.add(delta(1, None, id_="", name="")) == 64
@@ -184,7 +184,7 @@ def test_a_call_counts_with_its_names_once_and_its_arguments() -> None:
 
 
 def test_only_the_first_calls_are_kept() -> None:
-    calls = Calls()
+    calls = StreamedCalls()
     sizes = [calls.add(delta(index)) for index in range(MAX_CALLS + 10)]
     calls.add(delta(MAX_CALLS - 1, "more"))
     assert sizes == [66] * (MAX_CALLS + 10)
@@ -200,4 +200,4 @@ def test_an_answer_of_endless_empty_calls_is_refused(more: dict[str, str]) -> No
         for index in range(MAX_TEXT // 64 + 2)
     )
     with pytest.raises(OverflowError, match="longer than 16,777,216 characters"):
-        list(_pieces(chunks, Calls()))
+        list(_pieces(chunks, StreamedCalls()))

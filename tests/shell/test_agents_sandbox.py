@@ -21,9 +21,9 @@ import pytest
 from logist.agents import sandbox
 from logist.agents.sandbox import (
     Confinement,
-    Ended,
     Kind,
     Means,
+    ProgramEnd,
     boxed,
     filters,
     landlock,
@@ -49,7 +49,7 @@ class Bench:
 
     place: Path
     kind: Kind
-    ended: Ended | None = None
+    ended: ProgramEnd | None = None
 
     @property
     def workspace(self) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from logist.agents.courier.tool_turns import Next, Progress, next_exchange
+from logist.agents.courier.tool_turns import AskProgress, Next, next_exchange
 from logist.agents.courier.toolbox import (
     INTERRUPTED,
     MOST_CALLS,
@@ -22,9 +22,9 @@ from logist.agents.courier.toolbox import (
     out_of_turns,
     too_many_unknown,
 )
-from logist.agents.protocol import LAST_TURN, Ask, Turn, Work
-from logist.agents.tools import Context, Outcome
-from logist.agents.workplace import Place
+from logist.agents.protocol import LAST_TURN, AgentWork, Ask, ToolTurn
+from logist.agents.tools import Context, ToolOutcome
+from logist.agents.workplace import Workplace
 from logist.config.working import ToolRules
 from logist.core.model import Call, JsonObject, Model, Reply, Request, Usage
 from logist.core.money import money
@@ -35,17 +35,17 @@ AMPLE = 10**12
 
 
 def ask(*, max_turns: int = 60, tools: tuple[str, ...] = ("read_file",), **more: Any) -> Ask:
-    work = Work(tools=tools, rules=ToolRules(max_turns=max_turns))
+    work = AgentWork(tools=tools, rules=ToolRules(max_turns=max_turns))
     given: JsonObject = {"max_output_tokens": 4000, "reserved_microcents": 77, "allowance_microcents": AMPLE}
     return Ask(request=Request(prompt="Do it."), model=MODEL, role="Worker", work=work, **given | more)
 
 
-def turn(size: int = 10) -> Turn:
+def turn(size: int = 10) -> ToolTurn:
     call = Call(id="a", name="read_file", arguments="{}")
-    return Turn("I look.", (call,), [{"id": "a", "content": "x" * size}])
+    return ToolTurn("I look.", (call,), [{"id": "a", "content": "x" * size}])
 
 
-def following(asked: Ask, turns: Sequence[Turn], spent: int = 0) -> Next:
+def following(asked: Ask, turns: Sequence[ToolTurn], spent: int = 0) -> Next:
     found = next_exchange(asked, turns, spent)
     assert found is not None
     return found
@@ -139,14 +139,14 @@ def test_progress_is_what_the_files_tell() -> None:
     one, two = Call(id="a", name="x", arguments=""), Call(id="b", name="y", arguments="")
     over, half = results(1, end=None), results(1, running="b")
     first = Exchange(1, {}, True, replied(one), over)
-    assert Progress.of([]) == Progress([], 0, 0.0, 1, None, None)
-    asked = Progress.of([Exchange(1, {}, False, None)])
+    assert AskProgress.of([]) == AskProgress([], 0, 0.0, 1, None, None)
+    asked = AskProgress.of([Exchange(1, {}, False, None)])
     assert (asked.k, asked.reply, asked.turns) == (1, None, [])
-    unsent = Progress.of([first, Exchange(2, {}, False, None)])
+    unsent = AskProgress.of([first, Exchange(2, {}, False, None)])
     assert (unsent.k, unsent.reply, unsent.done) == (2, None, None)
-    assert unsent.turns == [Turn("t", (one,), over["results"])]
+    assert unsent.turns == [ToolTurn("t", (one,), over["results"])]
     assert (unsent.spent, unsent.seconds) == (1_000_005, 2.5)
-    at_work = Progress.of([first, Exchange(2, {}, True, replied(one, two), half)])
+    at_work = AskProgress.of([first, Exchange(2, {}, True, replied(one, two), half)])
     assert (at_work.k, len(at_work.turns), at_work.done) == (2, 1, half)
     assert at_work.reply is not None
     assert at_work.reply.calls == (one, two)
@@ -156,7 +156,7 @@ def test_progress_is_what_the_files_tell() -> None:
 def test_a_try_that_failed_is_no_turn() -> None:
     one = Call(id="a", name="x", arguments="")
     failed = Reply(usage=Usage(cost_microcents=1)).model_dump(mode="json")
-    found = Progress.of(
+    found = AskProgress.of(
         [
             Exchange(1, {}, True, replied(one), results(1, end=None)),
             Exchange(2, {}, True, failed),
@@ -180,18 +180,18 @@ FAR = 1e9
 class FakeTools:
     """Keeps which tools were run and what had been saved by then."""
 
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, ToolOutcome] = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)
     saved: list[JsonObject] = field(default_factory=list)
     stops_after: int = 99
     slow: Callable[[], None] = lambda: None
 
-    def run(self, call: Call, context: Context) -> Outcome:
+    def run(self, call: Call, context: Context) -> ToolOutcome:
         if call.name in CHANGING.values():
             assert self.saved[-1]["running"] == call.id
         self.ran.append(call.id)
         self.slow()
-        return self.outcomes.get(call.id, Outcome(f"result of {call.id}", redactions=1))
+        return self.outcomes.get(call.id, ToolOutcome(f"result of {call.id}", redactions=1))
 
     def save(self, work: JsonObject) -> None:
         self.saved.append(json.loads(json.dumps(work)))
@@ -199,7 +199,7 @@ class FakeTools:
     def use(
         self, tmp_path: Path, done: JsonObject | None = None, *, deadline: float = FAR, calls: Any = CALLS
     ) -> JsonObject | None:
-        place = Place(tmp_path / "workspace", tmp_path / "run", {})
+        place = Workplace(tmp_path / "workspace", tmp_path / "run", {})
         toolbox = Toolbox(ask(), place, lambda text: (text, 0), self.run)
         return toolbox.use(calls, done, deadline, lambda: len(self.ran) >= self.stops_after, self.save)
 
@@ -278,7 +278,7 @@ def test_the_same_id_twice_is_two_calls(tmp_path: Path) -> None:
 
 
 def test_a_refusal_ends_it(tmp_path: Path) -> None:
-    fake = FakeTools({"b": Outcome("refused: not for you", refusal=REFUSAL)})
+    fake = FakeTools({"b": ToolOutcome("refused: not for you", refusal=REFUSAL)})
     used = fake.use(tmp_path)
     assert used is not None
     assert fake.ran == ["a", "b"]
@@ -311,7 +311,7 @@ def test_told_to_stop_it_keeps_what_was_done(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_fails_is_told_and_ends_nothing(tmp_path: Path) -> None:
-    used = FakeTools({"a": Outcome("error: no such file", error=True)}).use(tmp_path)
+    used = FakeTools({"a": ToolOutcome("error: no such file", error=True)}).use(tmp_path)
     assert used is not None
     assert [each["error"] for each in used["results"]] == [True, False, False]
     assert used["end"] is None
@@ -332,7 +332,8 @@ def test_a_tool_that_fails_is_told_and_ends_nothing(tmp_path: Path) -> None:
 )
 def test_unknown_calls_in_a_row_end_it(answers: list[list[str]], ends: bool) -> None:
     turns = [
-        Turn("", tuple(Call(id="a", name=name, arguments="{}") for name in names), []) for names in answers
+        ToolTurn("", tuple(Call(id="a", name=name, arguments="{}") for name in names), [])
+        for names in answers
     ]
     end = too_many_unknown(ask(), turns)
     assert (end is not None) is ends

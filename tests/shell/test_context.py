@@ -15,7 +15,7 @@ from logist.core.prompt.prompt import Relevant
 from logist.core.relevance import Task
 from logist.core.relevance.words import keywords
 from logist.workspace import Workspace
-from logist.workspace.context import Survey, searching, walking
+from logist.workspace.context import FileSurvey, searching, walking
 from logist.workspace.context.descending import Descent
 from logist.workspace.files import safe_open
 from logist.workspace.git import Git
@@ -36,7 +36,7 @@ def workspace(root: Path) -> Workspace:
     return Workspace(root, root.parent / "git")
 
 
-def survey(root: Path, excluded: Sequence[str] = (), first: str | None = None) -> Survey:
+def survey(root: Path, excluded: Sequence[str] = (), first: str | None = None) -> FileSurvey:
     return workspace(root).survey(excluded, first)
 
 

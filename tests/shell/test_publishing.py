@@ -17,9 +17,9 @@ from logist.errors import Busy, LogistError, Refused, StorageError
 from logist.workspace import Workspace
 from logist.workspace.git import Git
 from logist.workspace.merge import (
+    JobWork,
     Person,
     Published,
-    Work,
     find,
     locked,
     publish,
@@ -102,7 +102,7 @@ class Desk:
         self, mode: str = "merge", *, between: Callable[[], None] = lambda: None, **options: Any
     ) -> Published:
         """`between`: what somebody else does after it was looked at."""
-        work = Work(
+        work = JobWork(
             job_id="j",
             title="Do it",
             git=self.workspace.git,

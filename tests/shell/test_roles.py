@@ -14,7 +14,7 @@ from logist.core.model import EVERYTHING, Permission, Permissions, Role
 from logist.documents import dumped
 from logist.errors import InvalidFile, UsageError
 from logist.resources import resource
-from logist.roles import Problem, Roles, load_roles, role_hash
+from logist.roles import RoleProblem, Roles, load_roles, role_hash
 
 ATTRIBUTES = ("name", "description", "instructions", "llm_model")
 
@@ -66,7 +66,7 @@ def loaded(directory: Path, **files: object) -> Roles:
     return load_roles([directory])
 
 
-def errors(roles: Roles) -> list[Problem]:
+def errors(roles: Roles) -> list[RoleProblem]:
     return [problem for problem in roles.problems if problem.severity == "error"]
 
 
@@ -211,7 +211,7 @@ class TestOneFile:
         data = {key: value for key, value in role().items() if key != attribute}
         found = loaded(tmp_path, Tester=data)
         wanted = f"`{attribute}` is missing"
-        assert found.problems == [Problem("error", wanted, f"{tmp_path / 'Tester.yaml'}:1")]
+        assert found.problems == [RoleProblem("error", wanted, f"{tmp_path / 'Tester.yaml'}:1")]
         with pytest.raises(InvalidFile, match=wanted) as caught:
             found.get("Tester")
         assert caught.value.where == f"{tmp_path / 'Tester.yaml'}:1"
@@ -222,7 +222,7 @@ class TestOneFile:
         lines = [f"{key}: {empty if key == attribute else value}" for key, value in role().items()]
         found = loaded(tmp_path, Tester="\n".join(lines))
         place = f"{tmp_path / 'Tester.yaml'}:{ATTRIBUTES.index(attribute) + 1}"
-        assert found.problems == [Problem("error", f"`{attribute}` is empty", place)]
+        assert found.problems == [RoleProblem("error", f"`{attribute}` is empty", place)]
         assert not found.by_name
 
     @pytest.mark.parametrize(
@@ -263,10 +263,10 @@ class TestOneFile:
         ignored = "is not known to this version and has no effect"
         path = tmp_path / "x.yaml"
         assert found.problems == [
-            Problem(
+            RoleProblem(
                 "warning", f"`prompt_templates` {ignored}", f"{path}:5", "did you mean `prompt_template`?"
             ),
-            Problem("warning", f"`temprature` {ignored}", f"{path}:6", "did you mean `temperature`?"),
+            RoleProblem("warning", f"`temprature` {ignored}", f"{path}:6", "did you mean `temperature`?"),
         ]
 
     def test_but_not_one_that_was_to_narrow_the_rights(self, tmp_path: Path) -> None:
@@ -411,8 +411,8 @@ class TestManyInOne:
         path = tmp_path / "x.yaml"
         assert list(found.by_name) == ["Good"]
         assert found.problems == [
-            Problem("error", "role `Bad`: `llm_model` is missing", f"{path}:{first}"),
-            Problem("error", "role `Odd`: must be a mapping of its attributes", f"{path}:{first + 3}"),
+            RoleProblem("error", "role `Bad`: `llm_model` is missing", f"{path}:{first}"),
+            RoleProblem("error", "role `Odd`: must be a mapping of its attributes", f"{path}:{first + 3}"),
         ]
         for name in ("Bad", "Odd"):
             with pytest.raises(InvalidFile, match=f"role `{name}`"):
@@ -421,14 +421,14 @@ class TestManyInOne:
     def test_key_and_name_must_agree(self, tmp_path: Path) -> None:
         found = loaded(tmp_path, x={"Worker": role("Walker")})
         message = "role `Worker`: is named `Walker` inside; make the two equal"
-        assert found.problems == [Problem("error", message, f"{tmp_path / 'x.yaml'}:2")]
+        assert found.problems == [RoleProblem("error", message, f"{tmp_path / 'x.yaml'}:2")]
         with pytest.raises(InvalidFile, match="Walker"):
             found.get("Worker")
 
     def test_lines_and_warnings_are_those_of_the_role(self, tmp_path: Path) -> None:
         found = loaded(tmp_path, x={"roles": {"A": role("A"), "B": role("B", extra=1)}})
         message = "role `B`: `extra` is not known to this version and has no effect"
-        assert found.problems == [Problem("warning", message, f"{tmp_path / 'x.yaml'}:12")]
+        assert found.problems == [RoleProblem("warning", message, f"{tmp_path / 'x.yaml'}:12")]
         assert set(found.by_name) == {"A", "B"}
 
 

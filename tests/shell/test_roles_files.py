@@ -16,7 +16,7 @@ from logist.documents import MAX_BYTES, Document, dumped
 from logist.documents import read as document
 from logist.errors import InvalidFile, UsageError
 from logist.resources import resource
-from logist.roles import LoadedRole, Origin, Problem, Roles, load_roles
+from logist.roles import LoadedRole, Origin, RoleProblem, Roles, load_roles
 from logist.roles.loading import MOST_ADVICE
 from tests.support import examples
 
@@ -90,7 +90,7 @@ def load(tmp_path: Path, *layers: Mapping[str, object]) -> Roles:
     return load_roles([put(tmp_path / str(number), **files) for number, files in enumerate(layers)])
 
 
-def only_problem(roles: Roles) -> Problem:
+def only_problem(roles: Roles) -> RoleProblem:
     (problem,) = roles.problems
     return problem
 
@@ -246,7 +246,7 @@ class TestTemplate:
     ) -> None:
         roles = load(tmp_path, {"w": role("Worker")}, {name: text})
         message = f"`prompt_template`{inside}: unknown name `Tilte` in `{{{{.Tilte}}}}`"
-        wanted = Problem("warning", message, f"{tmp_path / '1' / name}:{line}", "did you mean `Title`?")
+        wanted = RoleProblem("warning", message, f"{tmp_path / '1' / name}:{line}", "did you mean `Title`?")
         assert roles.problems == [wanted]
         assert roles.get("a").prompt_template == "x\n{{.Tilte}}" + ("" if inside else "\n")
 

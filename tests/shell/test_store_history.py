@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from logist.errors import Damaged, Refused, StorageError
-from logist.store import REPLACE_BELOW, JobDir, Loaded, Position, entries
+from logist.store import REPLACE_BELOW, JobDir, LoadedJob, Position, entries
 from tests import support
 
 pytestmark = pytest.mark.disk
@@ -52,7 +52,7 @@ def texts(job: JobDir) -> list[str]:
     return [entry["text"] for entry in job.entries()]
 
 
-def after_state(loaded: Loaded) -> list[str]:
+def after_state(loaded: LoadedJob) -> list[str]:
     return [entry["text"] for entry in loaded.entries]
 
 
@@ -62,7 +62,7 @@ def lines(job: JobDir) -> list[bytes]:
 
 def test_an_empty_history_is_a_header_and_a_closing_line(job: JobDir) -> None:
     assert job.history_file.read_bytes() == HEADER + b"]}\n"
-    assert job.load() == Loaded(None, [], Position(0, None, len(HEADER)), b"")
+    assert job.load() == LoadedJob(None, [], Position(0, None, len(HEADER)), b"")
     assert list(job.entries()) == []
 
 

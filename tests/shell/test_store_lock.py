@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from logist.errors import Busy, UsageError
-from logist.store import Holder, JobDir, Process
+from logist.store import Holder, JobDir, LockProcess
 from logist.store.lock import _UNSURE_SECONDS, _sign, claimed, start_time
 from tests import support
 
@@ -109,7 +109,7 @@ def test_a_lock_is_free_held_and_free_again(job: JobDir) -> None:
     idle = job.lock_file.read_bytes()
     assert job.holder() is None
     with job.lock(command="job step", since=SINCE) as lock:
-        me = Process(os.getpid(), start_time(os.getpid()) or 0, os.uname().nodename, "job step", SINCE)
+        me = LockProcess(os.getpid(), start_time(os.getpid()) or 0, os.uname().nodename, "job step", SINCE)
         assert job.holder() == Holder(me, None)
         assert not lock.waited_for_courier
         assert not os.get_inheritable(lock.fd)
@@ -298,7 +298,7 @@ def test_a_courier_that_did_not_come_to_sign_is_waited_for_too(job: JobDir, tmp_
 def test_a_stepper_that_is_about_to_sign_is_not_taken_for_a_courier(job: JobDir) -> None:
     fd = os.open(job.path, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    first = Process(os.getpid(), start_time(os.getpid()) or 0, os.uname().nodename, "x", SINCE)
+    first = LockProcess(os.getpid(), start_time(os.getpid()) or 0, os.uname().nodename, "x", SINCE)
     _sign(fd, "stepper", first)
     began, told, ended = time.monotonic(), list[Holder](), list[bool]()
 

@@ -14,7 +14,7 @@ from logist.core.model import Role
 from logist.core.workflow import exporting
 from logist.core.workflow.checking import Around
 from logist.documents import parse
-from logist.workflows import Loaded, frozen, load, problems_of, readings
+from logist.workflows import LoadedWorkflow, frozen, load, problems_of, readings
 
 FILES = Path(__file__).parents[2] / "fixtures" / "workflows" / "files"
 POSITIVE = FILES / "positive"
@@ -28,7 +28,7 @@ def cases(folder: str) -> list[Path]:
     return sorted(path for path in (FILES / folder).iterdir() if path.suffix != ".expect")
 
 
-def loaded(path: Path) -> list[Loaded]:
+def loaded(path: Path) -> list[LoadedWorkflow]:
     """Every workflow of a file, each by its name."""
     names = [read.name for read in readings(path)]
     if len(names) == 1:

@@ -11,7 +11,7 @@ import pytest
 from logist.core.workflow.checking import Around
 from logist.core.workflow.places import Read
 from logist.errors import UsageError
-from logist.workflows import Loaded, finding, frozen, listed, load, problems_of, read_text, readings
+from logist.workflows import LoadedWorkflow, finding, frozen, listed, load, problems_of, read_text, readings
 
 ONE = "name: '{}'\nsteps:\n  - {{id: a, prompt: '{}'}}\n"
 TWO = "graph TD\nsubgraph one [First]\nA --> B\nend\nsubgraph two [Second]\nC\nend\n"
@@ -174,7 +174,7 @@ def test_a_subflow_is_looked_for_in_the_file_itself_first(tmp_path: Path) -> Non
     assert [step.id for step in whole.subflows["Second"].steps] == ["C"]
 
 
-def named(loaded: Loaded) -> dict[str, list[str]]:
+def named(loaded: LoadedWorkflow) -> dict[str, list[str]]:
     """The prompts of every workflow within one, once it is frozen."""
     assert loaded.workflow is not None, loaded.problems
     return {name: [step.prompt for step in flow.steps] for name, flow in loaded.workflow.subflows.items()}

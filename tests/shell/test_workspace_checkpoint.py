@@ -18,7 +18,7 @@ import pytest
 from logist.errors import Damaged, StorageError
 from logist.workspace import Workspace
 from logist.workspace.checkpoint import baseline, checkpoint, objects, snapshot
-from logist.workspace.checkpoint.scan import Rules, Stamp, scan
+from logist.workspace.checkpoint.scan import FileStamp, ScanRules, scan
 from logist.workspace.files import file_names, safe_open
 from tests import support
 
@@ -189,14 +189,16 @@ def _content_id(workspace: Workspace) -> str:
     """As a checkpoint sees the counter; the stamps are kept as a checkpoint keeps them, without the time git takes."""
     last = baseline.load(workspace.git)
     with safe_open.root(workspace.root) as top:
-        found = scan(top, Rules(frozenset()))
-        shot = snapshot.take(workspace.git, snapshot.Reading(top, last, 1000, writing=True), found)
+        found = scan(top, ScanRules(frozenset()))
+        shot = snapshot.take(workspace.git, snapshot.SnapshotReading(top, last, 1000, writing=True), found)
     baseline.save(workspace.git, baseline.Baseline(last.commit, shot.tree, {}, shot.stamps))
     return shot.tree[b"counter"].id
 
 
 def test_a_stamp_of_the_tick_in_which_it_was_taken_is_not_relied_on() -> None:
-    stamps = {name: Stamp(1, 1, changed, 1, 0) for name, changed in ((b"old", 4), (b"now", 5), (b"later", 6))}
+    stamps = {
+        name: FileStamp(1, 1, changed, 1, 0) for name, changed in ((b"old", 4), (b"now", 5), (b"later", 6))
+    }
     assert set(baseline.settled(stamps, since=5)) == {b"old"}
 
 
@@ -488,8 +490,8 @@ def test_what_is_sent_counts_not_what_was_looked_at(tmp_path: Path) -> None:
         (workspace.root / name).write_text(name)
     last = baseline.load(workspace.git)
     with safe_open.root(workspace.root) as top:
-        reading = snapshot.Reading(top, last, 1000, writing=True)
-        shot = snapshot.take(workspace.git, reading, scan(top, Rules(frozenset())))
+        reading = snapshot.SnapshotReading(top, last, 1000, writing=True)
+        shot = snapshot.take(workspace.git, reading, scan(top, ScanRules(frozenset())))
         (workspace.root / "changed").write_text("CHANGED")
         (workspace.root / "gone").unlink()
         (workspace.root / "shorter").write_text("s")

@@ -10,7 +10,7 @@ import pytest
 from logist.errors import Damaged, StorageError
 from logist.workspace import Workspace
 from logist.workspace.checkpoint import packs
-from logist.workspace.merge.children import Merged, Theirs
+from logist.workspace.merge.children import MergedChildren, Theirs
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ class Family:
         target.write_text(text)
         self.done(name, space)
 
-    def merged(self) -> Merged:
+    def merged(self) -> MergedChildren:
         ours = self.parent.checkpoint("before").commit
         merged = self.parent.merge(ours, self.children)
         self.parent.restore(merged.commit)
@@ -119,7 +119,7 @@ def test_the_same_work_gives_the_same_commit(family: Family, tmp_path: Path) -> 
 
 def test_nothing_done_is_nothing_merged(family: Family) -> None:
     family.done("idle", family.child("idle"))
-    assert family.merged() == Merged(family.base, {})
+    assert family.merged() == MergedChildren(family.base, {})
 
 
 def test_what_a_checkpoint_could_not_hold_is_still_said(family: Family) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from logist.errors import Busy
 from logist.jobs.base.project import Project
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import load
 from logist.jobs.step_job import do_step
 from logist.jobs.steward import job_edits
@@ -32,7 +32,7 @@ def step_until(place: str, log: str, revisions: int, seed: int) -> int:
     """
     project, chance = World(Path(place)).project(), random.Random(seed)
     waits = 60.0 if seed % 2 else 0.0
-    ways: tuple[Callable[[], Result], ...] = (
+    ways: tuple[Callable[[], CommandResult], ...] = (
         lambda: do_step(project, JOB, Choice(wait=waits)),
         lambda: job_edits.rank(project, JOB, chance.randrange(1_000_000)),
     )

@@ -26,7 +26,7 @@ from typing import Any
 from unittest import mock
 
 from logist.agents import sandbox
-from logist.agents.sandbox import Confinement, Ended, Means, running
+from logist.agents.sandbox import Confinement, Means, ProgramEnd, running
 from tests.torture.hostile_commands import ATTEMPTS, Attempt
 
 KEY = "LOGIST_STAGE_API_KEY"
@@ -180,7 +180,7 @@ def stage(place: Path) -> Iterator[Stage]:
         shared.close()
 
 
-def attempt_in(stage: Stage, attempt: Attempt, kind: str) -> tuple[Ended, list[str]]:
+def attempt_in(stage: Stage, attempt: Attempt, kind: str) -> tuple[ProgramEnd, list[str]]:
     """Runs one attempt, and says what it got."""
     for path in (stage.workspace, stage.place / "private"):
         shutil.rmtree(path)

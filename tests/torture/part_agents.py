@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from logist.agents import sandbox
 from logist.agents.programs.finding import PRESETS
 from logist.agents.programs.protocol import Finished, Result
-from logist.agents.sandbox import Confinement, Ended
+from logist.agents.sandbox import Confinement, ProgramEnd
 from logist.core.model import ErrorKind
 from tests.endpoint import Endpoint
 from tests.torture import agent_bench, agent_captures
@@ -52,7 +52,7 @@ TOOLLESS = ("llm", "aider")
 class Came(NamedTuple):
     """What came of one run."""
 
-    ended: Ended
+    ended: ProgramEnd
     result: Result
     wrote: bool
     left: list[str]

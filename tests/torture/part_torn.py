@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from logist.errors import Damaged
-from logist.store import REPLACE_BELOW, JobDir, Loaded, Position
+from logist.store import REPLACE_BELOW, JobDir, LoadedJob, Position
 from logist.store.entries import CLOSING
 from tests.torture.lab import JOB
 from tests.torture.suite import Case, Run
@@ -74,7 +74,7 @@ class Disk:
         if temporary is not None:
             (self.job.path / f".{of}.0123456789ab.new").write_bytes(temporary)
 
-    def append(self, entries: Sequence[Json], replace_below: int) -> Loaded:
+    def append(self, entries: Sequence[Json], replace_below: int) -> LoadedJob:
         """As a step does; the job as it was before."""
         with self.job.lock(command="append", since=""):
             loaded = self.job.load()
@@ -230,7 +230,7 @@ def _missing(made: Made, found: list[str]) -> Iterator[str]:
         yield "an entry was invented"
 
 
-def _not_kept(disk: Disk, made: Made, history: bytes, loaded: Loaded, found: list[str]) -> Iterator[str]:
+def _not_kept(disk: Disk, made: Made, history: bytes, loaded: LoadedJob, found: list[str]) -> Iterator[str]:
     """The bytes of an append that was cut off are in logs/, all of them."""
     end = _end_of(history, len(found))
     rest = history[end:]

@@ -17,7 +17,7 @@ PROBE = """
 import json, sys
 from dataclasses import asdict
 from logist.agents import litellm
-from logist.agents.protocol import Ask, Work
+from logist.agents.protocol import AgentWork, Ask
 from logist.agents.courier.tool_turns import next_exchange
 from logist.core.model import Model, Request
 
@@ -25,7 +25,7 @@ loaded = litellm.load()
 answers = []
 for url, timeout, offers in json.load(sys.stdin):
     model = Model(name="m", provider_model="openai/m", endpoint=url)
-    work = Work(tools=("read_file",) if offers else ())
+    work = AgentWork(tools=("read_file",) if offers else ())
     ask = Ask(request=Request(prompt="p"), model=model, role="r", max_output_tokens=50, temperature=0.5, work=work)
     pieces = []
     answer = asdict(litellm.call(loaded, ask, next_exchange(ask, [], 0).sending, "sk-test", timeout, pieces.append))

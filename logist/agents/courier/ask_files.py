@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from logist.agents.courier import booking
-from logist.agents.protocol import Ask, CodePaths, Work
+from logist.agents.protocol import AgentWork, Ask, CodePaths
 from logist.agents.tools import commands
 from logist.config.working import SandboxRules, ToolRules
 from logist.core.answer.exit_command import clean
@@ -74,7 +74,7 @@ def _known(phase: Phase) -> Phase:
     return phase
 
 
-class Result(BaseModel):
+class ToolResult(BaseModel):
     """What one tool gave back."""
 
     id: str
@@ -93,7 +93,7 @@ class End(BaseModel):
 class Worked(BaseModel):
     """What the tools came to that one answer called for."""
 
-    results: list[Result]
+    results: list[ToolResult]
     refusals: list[JsonObject]
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     redactions: Annotated[int, Field(ge=0)]
@@ -136,8 +136,8 @@ def ask_from(envelope: JsonObject) -> Ask:
     )
 
 
-def _work(said: JsonObject) -> Work:
-    return Work(
+def _work(said: JsonObject) -> AgentWork:
+    return AgentWork(
         permissions=Permissions.of(said.get("permissions", EVERYTHING.names())),
         network=said.get("network", False),
         tools=tuple(said.get("tools", ())),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from logist.agents.litellm import Answer, Tokens
+from logist.agents.litellm import ModelAnswer, Tokens
 from logist.agents.protocol import Ask
 from logist.core.model import Call, Reply, Usage
 from logist.core.money import money
@@ -28,7 +28,7 @@ UNTOLD = "the provider told no usage: the worst case is booked"
 
 def reply_of(
     ask: Ask,
-    answer: Answer,
+    answer: ModelAnswer,
     text: str,
     seconds: float,
     secrets: list[str],
@@ -95,7 +95,7 @@ def worst_case(reserved_microcents: int | None, seconds: float = 0.0) -> Usage:
 
 
 def _booked(
-    ask: Ask, answer: Answer, seconds: float, reserved: int | None, *, sent: bool
+    ask: Ask, answer: ModelAnswer, seconds: float, reserved: int | None, *, sent: bool
 ) -> tuple[Usage, tuple[str, ...]]:
     seconds = round(seconds, 3)
     if answer.tokens is not None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from logist.agents.protocol import COURIER, GRACE
-from logist.store import Process
+from logist.store import LockProcess
 from logist.store.lock import host, is_at_work
 
 LEAVE_SECONDS = GRACE + 5.0
@@ -17,7 +17,7 @@ LEAVE_SECONDS = GRACE + 5.0
 POLL_SECONDS = 0.05
 
 
-def is_here(process: Process, folder: Path) -> bool:
+def is_here(process: LockProcess, folder: Path) -> bool:
     """Whether it lives on this machine, has the job in `folder` open, and is a courier at all.
 
     The file of signatures can be written by anybody who may write to the job.
@@ -34,7 +34,7 @@ def _is_courier(pid: int) -> bool:
         return False
 
 
-def end(process: Process, folder: Path, seconds: float = LEAVE_SECONDS) -> bool:
+def end(process: LockProcess, folder: Path, seconds: float = LEAVE_SECONDS) -> bool:
     """Asks, waits, kills; returns once it is gone. False if it was not there, or not of this machine."""
     if not _tell(process, folder, signal.SIGTERM):
         return False
@@ -46,7 +46,7 @@ def end(process: Process, folder: Path, seconds: float = LEAVE_SECONDS) -> bool:
     return True
 
 
-def _tell(process: Process, folder: Path, number: int) -> bool:
+def _tell(process: LockProcess, folder: Path, number: int) -> bool:
     # A courier leads a session, so its pid names its group; while it lives, no other can have that.
     if not is_here(process, folder):
         return False

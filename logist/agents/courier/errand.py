@@ -12,7 +12,7 @@ from logist.agents.courier import booking
 from logist.agents.programs.finding import handed
 from logist.agents.programs.protocol import Finished, Invocation, Profile, Program, Result, Run
 from logist.agents.protocol import Ask
-from logist.agents.workplace import ARCHIVE, Place, proxies
+from logist.agents.workplace import ARCHIVE, Workplace, proxies
 from logist.core.answer.exit_command import clean
 from logist.core.model import ErrorKind, JsonObject, Permissions, Reply, TransportError, Usage
 from logist.core.money import money
@@ -33,7 +33,9 @@ NOTHING_BOOKED = "the program told no usage: nothing is booked"
 class ProgramErrand:
     """One run of an agent program."""
 
-    def __init__(self, job: JobDir, ask: Ask, api_key: str | None, secrets: list[str], place: Place) -> None:
+    def __init__(
+        self, job: JobDir, ask: Ask, api_key: str | None, secrets: list[str], place: Workplace
+    ) -> None:
         self.job, self.ask, self.api_key, self.place = job, ask, api_key, place
         self.secrets = [*secrets, api_key] if api_key else secrets
         self.stopped = self.sent = False
@@ -98,7 +100,7 @@ class ProgramErrand:
             path.write_bytes(data)
             path.chmod(0o600)
 
-    def _start(self, invocation: Invocation) -> sandbox.Ended:
+    def _start(self, invocation: Invocation) -> sandbox.ProgramEnd:
         confinement = self.place.confinement_of_agent(self.ask.work, invocation.environment)
         argv: Sequence[str] = invocation.argv
         if self.ask.work.code.programs:  # an agent may have planted a program of this name there
@@ -114,7 +116,7 @@ class ProgramErrand:
             stop=lambda: self.stopped,
         )
 
-    def _finished(self, invocation: Invocation, ended: sandbox.Ended) -> Finished:
+    def _finished(self, invocation: Invocation, ended: sandbox.ProgramEnd) -> Finished:
         files = {name: self._text(self.place.read(name, KEPT)) for name in invocation.results}
         return Finished(
             status=ended.status,

@@ -35,11 +35,11 @@ from typing import Any
 from logist.agents import litellm
 from logist.agents.courier import booking, shared_limits
 from logist.agents.courier.ask_files import ERRORS, Ending
-from logist.agents.courier.tool_turns import Progress, next_exchange
+from logist.agents.courier.tool_turns import AskProgress, next_exchange
 from logist.agents.courier.toolbox import Toolbox, fault, out_of_turns, too_many_unknown
-from logist.agents.litellm import Answer, Failure
-from logist.agents.protocol import GRACE, Ask, Sending, Turn
-from logist.agents.workplace import Place
+from logist.agents.litellm import ExchangeFailure, ModelAnswer
+from logist.agents.protocol import GRACE, Ask, Sending, ToolTurn
+from logist.agents.workplace import Workplace
 from logist.core.model import Call, ErrorKind, JsonObject, TransportError
 from logist.core.money import money
 from logist.core.secrets.redact import redact
@@ -54,17 +54,17 @@ LONGEST_PAUSE = 60.0
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedLitellm:
     """litellm, ready to call."""
 
     litellm: Any
 
 
 @dataclass(frozen=True)
-class Ended:
+class ExchangeEnd:
     """An exchange is over."""
 
-    answer: Answer
+    answer: ModelAnswer
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,13 @@ class Stop:
     """The courier is told to end."""
 
 
-Event = Loaded | Ended | Stop | str
+Event = LoadedLitellm | ExchangeEnd | Stop | str
 """From the calling thread, or from a signal; text is a piece of the answer."""
 
 
-def pause_after(tries: int, failure: Failure, backoff: float, left: float, chance: float) -> float | None:
+def pause_after(
+    tries: int, failure: ExchangeFailure, backoff: float, left: float, chance: float
+) -> float | None:
     """Seconds to wait after a failed try; None when there is no sense in another.
 
     `left`: seconds to the deadline. `chance`: 0 to 1, spreads couriers that failed together.
@@ -91,12 +93,14 @@ def pause_after(tries: int, failure: Failure, backoff: float, left: float, chanc
 class Errand:
     """One ask: its exchanges one after the other, and the tools between them. Only this thread touches the disk."""
 
-    def __init__(self, job: JobDir, ask: Ask, api_key: str | None, secrets: list[str], place: Place) -> None:
+    def __init__(
+        self, job: JobDir, ask: Ask, api_key: str | None, secrets: list[str], place: Workplace
+    ) -> None:
         self.job, self.ask, self.api_key = job, ask, api_key
         self.secrets = [*secrets, api_key] if api_key else secrets
         self.toolbox = Toolbox(ask, place, lambda text: redact(booking.whole(text), self.secrets))
         self.events: SimpleQueue[Event] = SimpleQueue()
-        self.at = Progress.of(job.exchanges())
+        self.at = AskProgress.of(job.exchanges())
         self.coming = next_exchange(ask, self.at.turns, self.at.spent)
         self.tries = 1
         self.sent = self.over = self.stopped = False
@@ -104,14 +108,14 @@ class Errand:
     def run(self) -> None:
         """Until an answer, or a failure that ends the ask, is on disk; or until `stop`."""
         loaded = self._loaded()
-        if isinstance(loaded, Ended):
+        if isinstance(loaded, ExchangeEnd):
             self._save(loaded, "", 0.0)
-        elif isinstance(loaded, Loaded):
+        elif isinstance(loaded, LoadedLitellm):
             self._converse(loaded, time.monotonic() + self.ask.deadline_seconds - self.at.seconds)
         if not self.stopped:
             self.toolbox.place.clear_home()
 
-    def _converse(self, loaded: Loaded, deadline: float) -> None:
+    def _converse(self, loaded: LoadedLitellm, deadline: float) -> None:
         """The model's turn, then the tools it called for, until it calls for none."""
         if self.at.reply is None and (self._is_reserved() or self._reserved_again(deadline)):
             self._turn(loaded, deadline)
@@ -163,7 +167,7 @@ class Errand:
                 return None
         else:
             used = out_of_turns(self.ask, calls)
-        self.at.turns.append(Turn(reply.text, calls, used["results"]))
+        self.at.turns.append(ToolTurn(reply.text, calls, used["results"]))
         used["end"] = used["end"] or too_many_unknown(self.ask, self.at.turns) or self._limit(deadline)
         self.job.save_tools(k, used)
         self.at.done = used
@@ -223,7 +227,7 @@ class Errand:
         above = self.ask.shares_limits_of
         return f"{text} the job may" if end is Ending.COST else f"{text} {above} and its jobs have left"
 
-    def _turn(self, loaded: Loaded, deadline: float) -> None:
+    def _turn(self, loaded: LoadedLitellm, deadline: float) -> None:
         """One answer, tried again where that is free of risk."""
         self.tries = 1
         while not self.stopped:
@@ -253,26 +257,26 @@ class Errand:
         elif not (self.sent or self.over):
             self._save(_ending(ErrorKind.BAD_REQUEST, message), "", 0.0)
 
-    def _loaded(self) -> Loaded | Ended | Stop:
+    def _loaded(self) -> LoadedLitellm | ExchangeEnd | Stop:
         refusal = litellm.no_key(self.ask, self.api_key)
         if refusal is not None:
-            return Ended(Answer(failure=refusal))
+            return ExchangeEnd(ModelAnswer(failure=refusal))
         Thread(target=self._load, daemon=True).start()
         event = self._next(LOAD_SECONDS)
-        if isinstance(event, (Loaded, Ended, Stop)):
+        if isinstance(event, (LoadedLitellm, ExchangeEnd, Stop)):
             return event
         return _ending(ErrorKind.TIMEOUT, f"litellm did not load within {LOAD_SECONDS:g} s")
 
     def _load(self) -> None:
         try:
-            self.events.put(Loaded(litellm.load()))
+            self.events.put(LoadedLitellm(litellm.load()))
         except ImportError as error:
-            self.events.put(Ended(Answer(failure=litellm.missing(error))))
+            self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.missing(error))))
         except Exception as error:  # noqa: BLE001  it runs thousands of foreign modules
             failed = ImportError(f"{type(error).__name__}: {error}")
-            self.events.put(Ended(Answer(failure=litellm.missing(failed))))
+            self.events.put(ExchangeEnd(ModelAnswer(failure=litellm.missing(failed))))
 
-    def _exchange(self, loaded: Loaded, deadline: float) -> Failure | None:
+    def _exchange(self, loaded: LoadedLitellm, deadline: float) -> ExchangeFailure | None:
         """One exchange, on disk when this returns; unless it was stopped, for then it is in doubt."""
         pieces: list[str] = []
         coming = self.coming
@@ -289,16 +293,16 @@ class Errand:
         self._save(ended, "".join(pieces), time.monotonic() - started)
         return ended.answer.failure
 
-    def _call(self, loaded: Loaded, sending: Sending, left: float) -> None:
+    def _call(self, loaded: LoadedLitellm, sending: Sending, left: float) -> None:
         seconds = max(left, 1.0) + 5
         answer = litellm.call(loaded.litellm, self.ask, sending, self.api_key, seconds, self.events.put)
-        self.events.put(Ended(answer))
+        self.events.put(ExchangeEnd(answer))
 
-    def _until_ended(self, pieces: list[str], deadline: float) -> Ended | None:
+    def _until_ended(self, pieces: list[str], deadline: float) -> ExchangeEnd | None:
         """Collects the pieces; None when told to end before the end has come."""
         while True:
             event = self._next(deadline - time.monotonic())
-            if isinstance(event, Ended):
+            if isinstance(event, ExchangeEnd):
                 return event
             if isinstance(event, Stop):
                 deadline = min(deadline, time.monotonic() + GRACE)
@@ -307,7 +311,7 @@ class Errand:
             elif event is None:
                 return None if self.stopped else self._too_late()
 
-    def _too_late(self) -> Ended:
+    def _too_late(self) -> ExchangeEnd:
         message = f"no whole answer within {self.ask.deadline_seconds:g} seconds"
         return _ending(ErrorKind.TIMEOUT, message)
 
@@ -324,14 +328,14 @@ class Errand:
         """Waits before another try; False when told to stop."""
         return not self.stopped and self._next(seconds) is None and not self.stopped
 
-    def _pause(self, failure: Failure | None, deadline: float) -> float | None:
+    def _pause(self, failure: ExchangeFailure | None, deadline: float) -> float | None:
         if failure is None or self.tries >= self.ask.max_tries:
             return None
         left = deadline - time.monotonic()
         chance = random.random()  # noqa: S311  no secret: it only spreads retries
         return pause_after(self.tries, failure, self.ask.backoff_seconds, left, chance)
 
-    def _save(self, ended: Ended, text: str, seconds: float) -> None:
+    def _save(self, ended: ExchangeEnd, text: str, seconds: float) -> None:
         reserved = self.coming.reserved_microcents if self.coming else None
         reply = booking.reply_of(
             self.ask, ended.answer, text, seconds, self.secrets, reserved=reserved, sent=self.sent
@@ -348,6 +352,8 @@ class Errand:
         self.job.write_log(f"cut-answer-{self.ask.index}-{self.at.k}.txt", self._clean(text).encode())
 
 
-def _ending(kind: ErrorKind, message: str) -> Ended:
+def _ending(kind: ErrorKind, message: str) -> ExchangeEnd:
     """The courier ends the exchange itself; the provider may be at work."""
-    return Ended(Answer(failure=Failure(TransportError(kind=kind, message=message), billed=True)))
+    return ExchangeEnd(
+        ModelAnswer(failure=ExchangeFailure(TransportError(kind=kind, message=message), billed=True))
+    )

@@ -114,10 +114,10 @@ class Errands(Protocol):
 
 def _errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
     from logist.agents.workplace import (
-        Place,  # all of it for its weight: who only sends the courier needs none
+        Workplace,  # all of it for its weight: who only sends the courier needs none
     )
 
-    place = Place.of(job, Environment.read().child())
+    place = Workplace.of(job, Environment.read().child())
     given = (job, ask, private["api_key"], private["secrets"], place)
     if ask.agent == LITELLM:
         from logist.agents.courier.exchange import Errand

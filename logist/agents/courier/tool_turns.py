@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logist.agents.courier import booking
-from logist.agents.protocol import Ask, Sending, Turn, conversation
+from logist.agents.protocol import Ask, Sending, ToolTurn, conversation
 from logist.core.model import JsonObject, Reply
 from logist.core.money import money
 from logist.core.permissions.tools import TOOLS, function
@@ -23,7 +23,7 @@ class Next:
     """Its worst case; None when the price is unknown."""
 
 
-def next_exchange(ask: Ask, turns: Sequence[Turn], spent: int, room: int | None = None) -> Next | None:
+def next_exchange(ask: Ask, turns: Sequence[ToolTurn], spent: int, room: int | None = None) -> Next | None:
     """What the model is sent after these turns; None when the job may not pay for it.
 
     `spent`: what the exchanges so far have cost, in microcents. `room`: what limits that the job shares leave to all
@@ -48,10 +48,10 @@ def next_exchange(ask: Ask, turns: Sequence[Turn], spent: int, room: int | None 
 
 
 @dataclass
-class Progress:
+class AskProgress:
     """How far an ask has come, as its files tell it."""
 
-    turns: list[Turn]
+    turns: list[ToolTurn]
     """Answers that called for tools, with what these gave back."""
     spent: int
     """Microcents that all exchanges have cost."""
@@ -65,7 +65,7 @@ class Progress:
     """What the tools have come to that it called for."""
 
     @classmethod
-    def of(cls, exchanges: Sequence[Exchange]) -> Progress:
+    def of(cls, exchanges: Sequence[Exchange]) -> AskProgress:
         """That of an ask whose courier may have been killed; it starts with nothing."""
         replies = [Reply.model_validate(each.response) for each in exchanges if each.response is not None]
         done = [each.tools for each in exchanges if each.tools is not None]
@@ -81,11 +81,11 @@ class Progress:
         )
 
 
-def turns_of(exchanges: Sequence[Exchange]) -> list[Turn]:
+def turns_of(exchanges: Sequence[Exchange]) -> list[ToolTurn]:
     """The answers whose tools have all been run, or told that they are not; retries leave no trace."""
-    found: list[Turn] = []
+    found: list[ToolTurn] = []
     for each in exchanges:
         if each.response is not None and each.tools is not None and "end" in each.tools:
             reply = Reply.model_validate(each.response)
-            found.append(Turn(reply.text, reply.calls, each.tools["results"]))
+            found.append(ToolTurn(reply.text, reply.calls, each.tools["results"]))
     return found

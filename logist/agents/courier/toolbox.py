@@ -9,8 +9,8 @@ from itertools import takewhile
 
 from logist.agents import tools
 from logist.agents.courier.ask_files import Ending
-from logist.agents.protocol import Ask, Turn
-from logist.agents.workplace import Place
+from logist.agents.protocol import Ask, ToolTurn
+from logist.agents.workplace import Workplace
 from logist.core.model import Call, JsonObject
 from logist.core.permissions.tools import TOOLS
 
@@ -33,9 +33,9 @@ class Toolbox:
     """The tools of one ask, and where they work."""
 
     ask: Ask
-    place: Place
+    place: Workplace
     redact: Callable[[str], tuple[str, int]]
-    run: Callable[[Call, tools.Context], tools.Outcome] = tools.run
+    run: Callable[[Call, tools.Context], tools.ToolOutcome] = tools.run
 
     def use(
         self,
@@ -101,7 +101,7 @@ def out_of_turns(ask: Ask, calls: Sequence[Call]) -> JsonObject:
     return _rest_unused(calls, NOTHING) | {"end": {"kind": Ending.TURNS.value, "message": message}}
 
 
-def too_many_unknown(ask: Ask, turns: Sequence[Turn]) -> JsonObject | None:
+def too_many_unknown(ask: Ask, turns: Sequence[ToolTurn]) -> JsonObject | None:
     """The end of the ask if the model keeps calling tools that do not exist; None while it may go on.
 
     The calls of one answer don't end it, unless one call is already too many: the model has not read the error yet.

@@ -85,7 +85,7 @@ class Bare:
         self._known = processes.descendants(table, roots)
         return set(self._known)
 
-    def _is_adopted(self, process: processes.Process, table: Table) -> bool:
+    def _is_adopted(self, process: processes.RunningProcess, table: Table) -> bool:
         """Whether this child of ours is one that the program left: none that we started is in another session."""
         if process.pid == self.process.pid or process.pid in self.others:
             return False

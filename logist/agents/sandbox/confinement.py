@@ -42,7 +42,7 @@ class Confinement:
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramEnd:
     """How a program ended."""
 
     status: int | None

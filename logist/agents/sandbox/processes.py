@@ -16,7 +16,7 @@ _SET_CHILD_SUBREAPER = 36
 _GONE = ("Z", "X", "x")
 
 
-class Process(NamedTuple):
+class RunningProcess(NamedTuple):
     """One line of the table."""
 
     pid: int
@@ -33,7 +33,7 @@ class Process(NamedTuple):
         return self.state not in _GONE
 
 
-Table = Mapping[int, Process]
+Table = Mapping[int, RunningProcess]
 
 
 def become_subreaper() -> None:
@@ -51,7 +51,7 @@ def table() -> Table:
     return {process.pid: process for process in map(look, pids()) if process}
 
 
-def look(pid: int) -> Process | None:
+def look(pid: int) -> RunningProcess | None:
     """One process; None if it is gone."""
     fields = _read_stat(f"/proc/{pid}/stat")
     if fields is None:
@@ -60,7 +60,7 @@ def look(pid: int) -> Process | None:
     # A program may end its first thread alone: the kernel then shows a zombie without memory while the others work.
     if fields[0].decode() in _GONE and int(fields[17]) > 1:
         fields = _read_living_thread(pid) or fields
-    return Process(pid, parent, group, session, fields[0].decode(), int(fields[21]) * PAGE)
+    return RunningProcess(pid, parent, group, session, fields[0].decode(), int(fields[21]) * PAGE)
 
 
 def _read_stat(path: str) -> list[bytes] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from logist.agents.sandbox import bare, boxed, ending, processes, view
-from logist.agents.sandbox.confinement import MARKER, Confinement, Ended, Kind, Means, Mode
+from logist.agents.sandbox.confinement import MARKER, Confinement, Kind, Means, Mode, ProgramEnd
 from logist.agents.sandbox.probing import means, require_linux
 from logist.agents.sandbox.started import Started
 from logist.agents.sandbox.streams import Streams, create
@@ -46,7 +46,7 @@ def run(
     idle_seconds: float | None = None,
     marker: str,
     stop: Callable[[], bool],
-) -> Ended:
+) -> ProgramEnd:
     """Runs `argv` in the workspace until it ends, or is ended; returns when none of its processes is left.
 
     Its output goes to the two files, new and for their owner alone. It is asked to end (SIGTERM, twice), then
@@ -64,7 +64,7 @@ def run(
     files, room, tail = (create(stdout), create(stderr)), confinement.output_bytes, confinement.tail_bytes
     with Streams(stdin, files, room, tail=tail) as streams:
         started = _start(found, argv, executable, confinement, marker, streams)
-        running = _Running(started, streams, confinement, deadline_seconds, idle_seconds, stop)
+        running = _ProgramRun(started, streams, confinement, deadline_seconds, idle_seconds, stop)
         try:
             return running.until_end(argv[0], stderr)
         finally:
@@ -112,7 +112,7 @@ def _start(
 
 
 @dataclass
-class _Running:
+class _ProgramRun:
     """One run, from its start to its end."""
 
     started: Started
@@ -140,7 +140,7 @@ class _Running:
         started, most = self.started, self.confinement
         self.watch = Watch(started.members, started.tell, most.memory_bytes, most.processes)
 
-    def until_end(self, program: str, stderr: Path) -> Ended:
+    def until_end(self, program: str, stderr: Path) -> ProgramEnd:
         """Waits for it, ends what it left, and says how it went."""
         turn = _FIRST_TURN
         while not self.started.ended() and not self._is_given_up():
@@ -154,7 +154,7 @@ class _Running:
         if status is None and number is None:
             raise self._not_started(program, stderr)
         self._conclude(status, number)
-        return Ended(
+        return ProgramEnd(
             status,
             number,
             self.how or "exited",

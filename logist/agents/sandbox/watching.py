@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from logist.agents.sandbox import processes
-from logist.agents.sandbox.processes import Process, Table
+from logist.agents.sandbox.processes import RunningProcess, Table
 
 PERIOD = 0.25
 """Seconds between two looks at every process of the machine."""
@@ -28,7 +28,7 @@ class Watch:
     """Sends a signal to the program's group."""
     memory_bytes: int
     most_processes: int
-    seen: Sequence[Process] = ()
+    seen: Sequence[RunningProcess] = ()
     """What lived at the last look."""
     _next: float = field(default_factory=lambda: time.monotonic() + _FIRST)
     _threads: int = field(default_factory=processes.threads)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from logist.agents.tools import arguments as given
 from logist.agents.tools import commands, editing, listing, reading, searching, text, writing
-from logist.agents.tools.context import Arguments, Context, LackingError, Outcome, ToolError
+from logist.agents.tools.context import Arguments, Context, LackingError, ToolError, ToolOutcome
 from logist.core.model import Call, JsonObject
 from logist.core.permissions.permissions import awaits_approval, disabled_tool, tool_refusal
 from logist.core.permissions.tools import TOOLS, Tool, offered
@@ -30,7 +30,7 @@ _WORK: dict[str, Callable[[Arguments, Context], tuple[str, int]]] = {
 }
 
 
-def run(call: Call, context: Context) -> Outcome:
+def run(call: Call, context: Context) -> ToolOutcome:
     """What a call gave. Never raises for what a model wrote.
 
     In this order: the tool exists, and is not disabled; the role has ALL its permissions; the arguments are
@@ -64,25 +64,25 @@ def _unknown(call: Call, context: Context) -> str:
     return f"unknown tool: {_plain(call.name, MAX_NAME, context)}; {yours}"
 
 
-def _worked(tool: Tool, arguments: Arguments, context: Context) -> Outcome:
+def _worked(tool: Tool, arguments: Arguments, context: Context) -> ToolOutcome:
     context.check()
     try:
         content, redactions = _WORK[tool.name](arguments, context)
     except OSError as error:
         return _failed(f"{tool.name} failed: {error.strerror or type(error).__name__}", context)
     finished, more = text.finished(context.redact, content, context.rules.max_result_chars)
-    return Outcome(finished, redactions=redactions + more)
+    return ToolOutcome(finished, redactions=redactions + more)
 
 
-def _failed(message: str, context: Context) -> Outcome:
+def _failed(message: str, context: Context) -> ToolOutcome:
     finished, count = text.finished(context.redact, f"error: {message}", context.rules.max_result_chars)
-    return Outcome(finished, error=True, redactions=count)
+    return ToolOutcome(finished, error=True, redactions=count)
 
 
-def _refused(refusal: JsonObject, context: Context) -> Outcome:
+def _refused(refusal: JsonObject, context: Context) -> ToolOutcome:
     message = f"refused: {refusal['message']}"
     finished, count = text.finished(context.redact, message, context.rules.max_result_chars)
-    return Outcome(finished, refusal=refusal, redactions=count)
+    return ToolOutcome(finished, refusal=refusal, redactions=count)
 
 
 def _described(arguments: Arguments, context: Context) -> str:

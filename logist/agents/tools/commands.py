@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from logist.agents.sandbox import Ended
+from logist.agents.sandbox import ProgramEnd
 from logist.agents.tools import text
 from logist.agents.tools.context import Arguments, Context, ToolError
 from logist.errors import LogistError
@@ -63,7 +63,7 @@ def _checked(command: str) -> str:
     return command
 
 
-def _run(command: str, files: tuple[Path, Path], seconds: float, context: Context) -> Ended:
+def _run(command: str, files: tuple[Path, Path], seconds: float, context: Context) -> ProgramEnd:
     return context.run(
         (SHELL, "-c", command),
         context.confine(),
@@ -76,7 +76,7 @@ def _run(command: str, files: tuple[Path, Path], seconds: float, context: Contex
     )
 
 
-def _told(ended: Ended, seconds: float, files: tuple[Path, Path], context: Context) -> tuple[str, int]:
+def _told(ended: ProgramEnd, seconds: float, files: tuple[Path, Path], context: Context) -> tuple[str, int]:
     head = f"[{_how(ended, seconds)}; {ended.seconds:.1f} s]"
     sizes = [_size(file) for file in files]
     pieces, redactions = [head], 0
@@ -92,7 +92,7 @@ def _told(ended: Ended, seconds: float, files: tuple[Path, Path], context: Conte
     return "\n".join(pieces), redactions
 
 
-def _how(ended: Ended, seconds: float) -> str:
+def _how(ended: ProgramEnd, seconds: float) -> str:
     if ended.how == "timeout":
         return f"ended after {seconds:.0f} seconds: it took too long"
     if ended.how == "limit":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logist.agents import sandbox
-from logist.agents.sandbox import Confinement, Ended
+from logist.agents.sandbox import Confinement, ProgramEnd
 from logist.config.working import ToolRules
 from logist.core.model import JsonObject, Permission, Permissions
 from logist.core.text.cache_patterns import DEFAULT_CACHES
@@ -53,7 +53,7 @@ class Context:
     redact: Callable[[str], tuple[str, int]]
     caches: frozenset[str] = frozenset(DEFAULT_CACHES)
     """Directories that are named and not entered."""
-    run: Callable[..., Ended] = sandbox.run
+    run: Callable[..., ProgramEnd] = sandbox.run
 
     @property
     def room(self) -> int:
@@ -70,7 +70,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ToolOutcome:
     """What a call gave: the text for the model, or a refusal."""
 
     content: str

@@ -32,7 +32,7 @@ class SlowError(Exception):
     """The expression took too long or too much memory. Never leaves this package."""
 
 
-class Finder(Protocol):
+class TextFinder(Protocol):
     """Where in a text something is: the first place of each line."""
 
     def places(self, data: bytes) -> list[Place]:
@@ -43,12 +43,12 @@ class Finder(Protocol):
 @contextmanager
 def finder(
     pattern: str, context: Context, deadline: float, *, regex: bool, ignore_case: bool
-) -> Iterator[Finder]:
+) -> Iterator[TextFinder]:
     """For one search; ToolError for a pattern that is none."""
     if len(pattern) > MAX_PATTERN:
         raise ToolError(f"the pattern has {len(pattern):,} characters; at most {MAX_PATTERN:,} are read")
     if not regex:
-        yield Literal(pattern, ignore_case=ignore_case)
+        yield LiteralText(pattern, ignore_case=ignore_case)
         return
     expression = Expression(context, deadline)
     try:
@@ -58,7 +58,7 @@ def finder(
         expression.end()
 
 
-class Literal:
+class LiteralText:
     """A text as it is."""
 
     def __init__(self, wanted: str, *, ignore_case: bool) -> None:

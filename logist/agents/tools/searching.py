@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from logist.agents.tools import listing, matching, paths, text
 from logist.agents.tools.context import Arguments, Context, ToolError
-from logist.agents.tools.finding import Finder, SlowError, finder
+from logist.agents.tools.finding import SlowError, TextFinder, finder
 from logist.agents.tools.reading import SNIFFED_BYTES
 from logist.core.permissions.tools import MAX_SEARCHED_BYTES
 from logist.workspace.files import file_names, safe_open
@@ -38,7 +38,7 @@ class Search:
     """One search: how it looks, and what it has found so far."""
 
     context: Context
-    finder: Finder
+    finder: TextFinder
     everything: bool
     """Whether to list the files, since there is nothing to look for in them."""
     glob: str | None

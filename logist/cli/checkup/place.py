@@ -14,7 +14,13 @@ from logist.cli import context
 from logist.cli.checkup import asked
 from logist.cli.current_job import SELECTED_JOB_FILE, get_current_directory, read_selected_job
 from logist.config.environment import Environment, Home
-from logist.config.settings import UNCHECKED_MERGES, Loaded, load_settings, merges_unchecked, named_roles
+from logist.config.settings import (
+    UNCHECKED_MERGES,
+    LoadedSettings,
+    load_settings,
+    merges_unchecked,
+    named_roles,
+)
 from logist.core.text.ids import is_job_id
 from logist.errors import LogistError
 from logist.jobs.base.project import SCRIPTED, Project
@@ -137,7 +143,7 @@ def _config(environment: Environment, home: Home) -> Iterator[Finding]:
     yield Finding("config", "ok", ", ".join(sorted(loaded.files)) or "all defaults")
 
 
-def _named(environment: Environment, loaded: Loaded) -> Iterator[Finding]:
+def _named(environment: Environment, loaded: LoadedSettings) -> Iterator[Finding]:
     """Roles that the settings name and that don't exist.
 
     Only `roles.default` is an error, since no job can be made without it. Other projects may know the rest.

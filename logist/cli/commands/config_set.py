@@ -12,12 +12,12 @@ import click
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import json_option, utf8, yaml_value
 from logist.cli.shell_values import complete_setting
-from logist.cli.show.output import Diagnostic, Line, Output, Span, warnings
+from logist.cli.show.output import Diagnostic, Line, Output, StyledText, warnings
 from logist.config.environment import Environment
 from logist.errors import LogistError, UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.base.config_file import Change, ConfigFile, Setting
+    from logist.jobs.base.config_file import ConfigChange, ConfigFile, Setting
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,16 +90,16 @@ def _config_file(environment: Environment, *, user: bool) -> ConfigFile:
     return ConfigFile(home.path, own, needs_trust=home.source == "project")
 
 
-def _lines(change: Change, value: Any, *, dry_run: bool) -> list[Line]:
+def _lines(change: ConfigChange, value: Any, *, dry_run: bool) -> list[Line]:
     if not change.changes_file:
         text = f"is not set in {change.file}" if value is None else f"is already {_shown(change.before)}"
         return [f"{change.key} {text}: nothing to change"]
     place = f"dry run, nothing written: {change.file}" if dry_run else f"file: {change.file}"
     old, new = _sourced(change, change.before), _sourced(change, change.after)
-    return [(Span(f"{change.key}: ", "bold"), f"{old} -> {new}"), (Span(place, "dim"),)]
+    return [(StyledText(f"{change.key}: ", "bold"), f"{old} -> {new}"), (StyledText(place, "dim"),)]
 
 
-def _sourced(change: Change, setting: Setting) -> str:
+def _sourced(change: ConfigChange, setting: Setting) -> str:
     """A value, with its source unless that is the file itself."""
     if setting.value is None:
         return "not set"
@@ -112,7 +112,7 @@ def _shown(setting: Setting) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _unset_elsewhere(change: Change, value: Any) -> tuple[Diagnostic, ...]:
+def _unset_elsewhere(change: ConfigChange, value: Any) -> tuple[Diagnostic, ...]:
     """That a removed key is still set by another file."""
     source = change.after.source
     if value is not None or source in ("", "default", str(change.file)):

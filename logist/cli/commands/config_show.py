@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli.options import listing_options
-from logist.cli.show.output import Diagnostic, Output, Span, Table, warnings
+from logist.cli.show.output import Diagnostic, Output, StyledText, TextTable, warnings
 from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
 if TYPE_CHECKING:
-    from logist.config.settings import Loaded, Settings
+    from logist.config.settings import LoadedSettings, Settings
     from logist.roles import Roles
 
 AGENT = "LOGIST_AGENT"
@@ -42,12 +42,12 @@ def show(environment: Environment) -> Output:
     rows = [others.get(row["field"], row) for row in rows]
     if roles:
         rows = list(_with_types(rows, roles))
-    cells = [(row["field"], _shown(row["value"]), Span(row["source"], "dim")) for row in rows]
-    table = Table(("SETTING", "VALUE", "FROM"), cells)
+    cells = [(row["field"], _shown(row["value"]), StyledText(row["source"], "dim")) for row in rows]
+    table = TextTable(("SETTING", "VALUE", "FROM"), cells)
     return Output(rows, diagnostics=_warnings(loaded), table=table)
 
 
-def _warnings(loaded: Loaded) -> tuple[Diagnostic, ...]:
+def _warnings(loaded: LoadedSettings) -> tuple[Diagnostic, ...]:
     from logist.cli.context import unused_keys
     from logist.config.settings import UNCHECKED_MERGES, merges_unchecked
 

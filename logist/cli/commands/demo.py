@@ -13,7 +13,7 @@ import click
 
 from logist.cli.options import json_option
 from logist.cli.show import render
-from logist.cli.show.output import Line, Output, Span
+from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
 from logist.errors import UsageError
 from logist.resources import resource
@@ -142,5 +142,5 @@ def _farewell(home: Path, logist: str) -> tuple[Line, ...]:
         "",
         "With a real model: set XAI_API_KEY (Worker) and GEMINI_API_KEY (Supervisor), install Logist",
         "with the extra `litellm`, and run the same commands. `logist config show` lists the models.",
-        (Span("No key? `logist job poststep` takes any answer you type or paste.", "dim"),),
+        (StyledText("No key? `logist job poststep` takes any answer you type or paste.", "dim"),),
     )

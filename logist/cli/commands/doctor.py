@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logist.cli.options import jobs_dir_option, json_option
-from logist.cli.show.output import Line, Output, Span
+from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def doctor(environment: Environment, deep: bool, fix: bool, jobs_dir: str | None
 
 def _lines(report: Report) -> Iterator[Line]:
     for fixed in report.fixed:
-        yield (Span("fixed   ", "green"), Span(fixed.check, "bold"), f": {fixed.message}")
+        yield (StyledText("fixed   ", "green"), StyledText(fixed.check, "bold"), f": {fixed.message}")
     if report.backup:
-        yield (Span("backup  ", "dim"), str(report.backup))
+        yield (StyledText("backup  ", "dim"), str(report.backup))
     for found in report.findings:
         yield _line(found)
 
 
 def _line(found: Finding) -> Line:
     advice = f" ({found.fix})" if found.fix else ""
-    level = Span(f"{found.level:8}", STYLES[found.level])
-    return (level, Span(found.check, "bold"), f": {found.message}{advice}")
+    level = StyledText(f"{found.level:8}", STYLES[found.level])
+    return (level, StyledText(found.check, "bold"), f": {found.message}{advice}")

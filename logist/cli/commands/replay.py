@@ -19,7 +19,7 @@ from logist.cli.replayed import (
 )
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Output
-from logist.cli.show.progress import Progress
+from logist.cli.show.progress import ProgressBar
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
@@ -54,15 +54,19 @@ def replay(
     """
     from logist.cli.recorded import recorded
     from logist.jobs.archive.archive_replay import replay_all
-    from logist.jobs.archive.replay_report import Junit, Totals
+    from logist.jobs.archive.replay_report import Junit, ReplayTotals
     from logist.resources import schema
 
     target = junit_file(junit)
     found = recorded(environment, paths, None if paths else jobs_dir)
-    progress = Progress(len(found))
+    progress = ProgressBar(len(found))
     fail_on_prompts = prompts == "fail"
     mode = "json" if as_json else "jsonl" if as_jsonl else "text"
-    shown, totals, report = _Shown(environment, mode, progress), Totals(), Junit(fail_on_prompts, strict)
+    shown, totals, report = (
+        _ReplayDisplay(environment, mode, progress),
+        ReplayTotals(),
+        Junit(fail_on_prompts, strict),
+    )
     compared = prompts_of(environment, jobs_dir, prompts)
     try:
         for each in replay_all(found, schema("llm-chat-schema"), prompts=compared, each=progress.tick):
@@ -80,10 +84,10 @@ def replay(
     return Output([] if as_jsonl and not as_json else data, (totals.line(),), (*shown.told, *errors), code)
 
 
-class _Shown:
+class _ReplayDisplay:
     """What is shown of each history as it is done; nothing is kept that is not needed at the end."""
 
-    def __init__(self, environment: Environment, mode: str, progress: Progress) -> None:
+    def __init__(self, environment: Environment, mode: str, progress: ProgressBar) -> None:
         self.rows: list[dict[str, Any]] = []
         """For the document; empty in every other mode."""
         self.told: list[Diagnostic] = []

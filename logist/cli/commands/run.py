@@ -17,8 +17,8 @@ from logist.config.environment import Environment
 if TYPE_CHECKING:
     from logist.errors import LogistError
     from logist.jobs.base.project import Project
-    from logist.jobs.base.result import Result
-    from logist.jobs.job_queue import Ended, HeldUp
+    from logist.jobs.base.result import CommandResult
+    from logist.jobs.job_queue import EndedJob, HeldUp
 
 LOOK_SECONDS = 0.2
 """How often a waiting `--watch` looks whether it shall stop."""
@@ -65,7 +65,7 @@ def run(
 
     project = context.project(environment, jobs_dir, agent)
     project.trust.require_to_run()
-    shown = _Shown(environment, quiet=as_json)
+    shown = _RunDisplay(environment, quiet=as_json)
     _rounds(project, parallel or project.settings.max_concurrent_agents, watch, shown)
     rows = [_row(end, shown.steps[end.job_id]) for end in shown.ended.values()]
     counted = [end.exit_code for end in shown.ended.values() if not is_left_behind(project, end)]
@@ -79,14 +79,14 @@ def run(
     return Output(data, _summary(rows, held), (*told, *map(_waiting, listed), *_more(held, listed)), code)
 
 
-class _Shown:
+class _RunDisplay:
     """What has happened so far; prints each step as it ends, from whatever thread."""
 
     def __init__(self, environment: Environment, *, quiet: bool) -> None:
         self.environment = environment
         self.quiet = quiet
         self.steps: Counter[str] = Counter()
-        self.ended: dict[str, Ended] = {}
+        self.ended: dict[str, EndedJob] = {}
         self._printing = threading.Lock()
 
     @property
@@ -98,7 +98,7 @@ class _Shown:
             if end.error or (end.result and not end.result.state.children)
         }
 
-    def stepped(self, result: Result) -> None:
+    def stepped(self, result: CommandResult) -> None:
         from logist.cli.show.view import prefixed, step_lines
 
         with self._printing:
@@ -106,7 +106,7 @@ class _Shown:
             if not self.quiet:
                 render.print_lines(prefixed(result.job_id, step_lines(result)), self.environment)
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: EndedJob) -> None:
         known = self.ended.get(ended.job_id)
         self.ended[ended.job_id] = ended
         told = known is not None and str(known.error) == str(ended.error)  # not again at every round
@@ -118,7 +118,7 @@ class _Shown:
                 render.diagnose(found, self.environment)
 
 
-def _warned(ended: Ended | None) -> tuple[Diagnostic, ...]:
+def _warned(ended: EndedJob | None) -> tuple[Diagnostic, ...]:
     """What is to be said of how a job ended, such as why its work is not merged."""
     texts = ended.result.warnings if ended and ended.result else ()
     return tuple(Diagnostic("warning", "warning", text, ended.job_id if ended else None) for text in texts)
@@ -158,7 +158,7 @@ class Left:
         self._most = max(1, int(LEFT_SECONDS / project.settings.poll_interval_seconds))
         self._jobs: dict[str, _Out] = {}
 
-    def note(self, ended: Ended) -> None:
+    def note(self, ended: EndedJob) -> None:
         """How a job ended in this round."""
         from logist.errors import SetupFailed
         from logist.jobs.step_job import provider_is_out
@@ -205,7 +205,7 @@ class _Out(NamedTuple):
     revision: object
 
 
-def _rounds(project: Project, parallel: int, watch: bool, shown: _Shown) -> None:
+def _rounds(project: Project, parallel: int, watch: bool, shown: _RunDisplay) -> None:
     from logist.jobs.job_queue import run_queue
 
     left = Left(project)
@@ -224,7 +224,7 @@ def _pause(project: Project) -> None:
         threading.Event().wait(LOOK_SECONDS)
 
 
-def _row(ended: Ended, steps: int) -> dict[str, Any]:
+def _row(ended: EndedJob, steps: int) -> dict[str, Any]:
     error, result = ended.error, ended.result
     return {
         "job": ended.job_id,

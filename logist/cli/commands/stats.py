@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli.options import json_option, recorded_jobs_dir_option
-from logist.cli.show.output import Diagnostic, Line, Output, Span, Table
+from logist.cli.show.output import Diagnostic, Line, Output, StyledText, TextTable
 from logist.config.environment import Environment
-from logist.core.history.statistics_words import BY, MEASURES, Ended
+from logist.core.history.statistics_words import BY, MEASURES, RunEnding
 from logist.core.money import amounts
 
 if TYPE_CHECKING:
     from logist.core.history.statistics import Key, Tally
-    from logist.core.history.statistics import Table as Counted
+    from logist.core.history.statistics import StatisticsTable as Counted
     from logist.jobs.archive.archive_statistics import Gathered
 
 WHY = 5
@@ -38,7 +38,7 @@ NARROWEST = 14
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula."""
 COUNTS = (
-    *("simulated", "histories", "runs", *(str(ended) for ended in Ended)),
+    *("simulated", "histories", "runs", *(str(ended) for ended in RunEnding)),
     *("success_share", "stuck_share", "retry_share", "attempts_mean", "attempts_most", "cost_cents"),
     *("seconds", "input_tokens", "cached_tokens", "output_tokens", "stuck_kind", "stuck_reason"),
 )
@@ -98,7 +98,7 @@ def stats(
         return Output(data, lines, told, gathered.exit_code)
     if not table.groups:
         return Output(data, [*_why(table), *_jobs(table)], told, gathered.exit_code)
-    whole = Table((*(name.upper() for name in by), *FIGURES), _rows(table, measure))
+    whole = TextTable((*(name.upper() for name in by), *FIGURES), _rows(table, measure))
     shown, gone = _fitting(whole, measure.upper())
     lines = [*_left_out(gone), *_why(table), *_jobs(table)]
     return Output(data, lines, told, gathered.exit_code, table=shown)
@@ -108,11 +108,11 @@ def _gathered(
     environment: Environment, paths: tuple[str, ...], jobs_dir: str | None, by: tuple[str, ...]
 ) -> Gathered:
     from logist.cli.recorded import recorded
-    from logist.cli.show.progress import Progress
+    from logist.cli.show.progress import ProgressBar
     from logist.jobs.archive.archive_statistics import gather
 
     found = recorded(environment, paths, jobs_dir)
-    progress = Progress(len(found))
+    progress = ProgressBar(len(found))
     try:
         return gather(found, by, each=progress.tick, done=progress.done)
     finally:
@@ -159,9 +159,9 @@ def _figures(tally: Tally) -> dict[str, Any]:
         "histories": tally.histories,
         "runs": tally.runs,
         **{str(ended): number for ended, number in tally.ended.items()},
-        "success_share": _rounded(tally.share(Ended.COMPLETED)),
-        "stuck_share": _rounded(tally.share(Ended.STUCK)),
-        "retry_share": _rounded(tally.share(Ended.RETRY)),
+        "success_share": _rounded(tally.share(RunEnding.COMPLETED)),
+        "stuck_share": _rounded(tally.share(RunEnding.STUCK)),
+        "retry_share": _rounded(tally.share(RunEnding.RETRY)),
         "attempts": {"mean": _rounded(mean), "most": tally.most_attempts or None},
         "cost_cents": used.microcents // amounts.MICROCENTS,
         "cost_microcents": used.microcents % amounts.MICROCENTS,
@@ -180,7 +180,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _rows(table: Counted, measure: str) -> Iterator[tuple[Span | str, ...]]:
+def _rows(table: Counted, measure: str) -> Iterator[tuple[StyledText | str, ...]]:
     from logist.cli.show import render
     from logist.cli.show.bars import cut
 
@@ -191,10 +191,10 @@ def _rows(table: Counted, measure: str) -> Iterator[tuple[Span | str, ...]]:
     for simulated, tally in sorted(table.totals.items()):
         label = f"total ({GIVEN})" if simulated else "total"
         blank = ("",) * (len(table.by) - 1)
-        yield (Span(label, "bold"), *blank, *_cells(tally))
+        yield (StyledText(label, "bold"), *blank, *_cells(tally))
 
 
-def _fitting(table: Table, measure: str) -> tuple[Table, tuple[str, ...]]:
+def _fitting(table: TextTable, measure: str) -> tuple[TextTable, tuple[str, ...]]:
     """The table without the figures that the terminal has no room for, `measure` last, and which these are."""
     from logist.cli.show import render
 
@@ -209,10 +209,10 @@ def _fitting(table: Table, measure: str) -> tuple[Table, tuple[str, ...]]:
         rows = [(*row[:place], *row[place + 1 :]) for row in rows]
         gone.append(name)
     head = tuple(str(name) for name in rows[0])
-    return Table(head, rows[1:]), tuple(name for name in FIGURES if name in gone)
+    return TextTable(head, rows[1:]), tuple(name for name in FIGURES if name in gone)
 
 
-def _width(cell: Span | str) -> int:
+def _width(cell: StyledText | str) -> int:
     from logist.cli.show import render
 
     return render.display_width(cell if isinstance(cell, str) else cell.text)
@@ -221,7 +221,9 @@ def _width(cell: Span | str) -> int:
 def _left_out(figures: tuple[str, ...]) -> list[Line]:
     if not figures:
         return []
-    return [(Span(f"no room here for {', '.join(figures)}: a pipe, --csv and --json have them", "dim"),)]
+    return [
+        (StyledText(f"no room here for {', '.join(figures)}: a pipe, --csv and --json have them", "dim"),)
+    ]
 
 
 def _labels(key: Key) -> tuple[str, ...]:
@@ -233,7 +235,7 @@ def _cells(tally: Tally) -> tuple[str, ...]:
     mean = tally.mean_attempt()
     return (
         f"{tally.runs:,}",
-        *(_percent(tally.share(ended)) for ended in Ended),
+        *(_percent(tally.share(ended)) for ended in RunEnding),
         UNKNOWN if mean is None else f"{mean:.1f}",
         amounts.dollars(tally.used.microcents),
         _time(tally.used.milliseconds),
@@ -273,10 +275,10 @@ def _why(table: Counted) -> list[Line]:
     reasons = tally.commonest(WHY) if tally else []
     if tally is None or not reasons:
         return []
-    lines: list[Line] = ["", (Span("why STUCK", "dim"),)]
+    lines: list[Line] = ["", (StyledText("why STUCK", "dim"),)]
     for kind, reason, number in reasons:
-        lines.append((f"{number:>7,}  ", Span(f"{kind or UNKNOWN:<10}", "red"), f"  {_line(reason)}"))
-    rest = tally.ended[Ended.STUCK] - sum(number for *_, number in reasons)
+        lines.append((f"{number:>7,}  ", StyledText(f"{kind or UNKNOWN:<10}", "red"), f"  {_line(reason)}"))
+    rest = tally.ended[RunEnding.STUCK] - sum(number for *_, number in reasons)
     return [*lines, *([f"{rest:>7,}  for {len(tally.reasons) - len(reasons)} other reasons"] if rest else [])]
 
 
@@ -294,10 +296,10 @@ def _line(text: str) -> str:
 
 def _chart(table: Counted, measure: str) -> list[Line]:
     from logist.cli.show import render
-    from logist.cli.show.bars import Bar, Piece, bars
+    from logist.cli.show.bars import Bar, BarPiece, bars
 
     columns, unicode = render.paper()
-    legend = [Piece(*each) for each in LEGEND] if measure == "runs" else [Piece(measure, "cyan")]
+    legend = [BarPiece(*each) for each in LEGEND] if measure == "runs" else [BarPiece(measure, "cyan")]
     rows = []
     for key, tally in table.rows(measure):
         pieces = tuple(tally.ended.values()) if measure == "runs" else (tally.measure(measure),)
@@ -307,7 +309,7 @@ def _chart(table: Counted, measure: str) -> list[Line]:
 
 def _measure(tally: Tally, measure: str) -> str:
     if measure == "runs":
-        return f"{tally.runs:,}  {_percent(tally.share(Ended.COMPLETED))}"
+        return f"{tally.runs:,}  {_percent(tally.share(RunEnding.COMPLETED))}"
     if measure == "cost":
         return amounts.dollars(tally.used.microcents)
     return _time(tally.used.milliseconds) if measure == "time" else _tokens(tally.measure(measure))

@@ -12,16 +12,16 @@ import click
 from logist.cli.options import json_flag, recorded_jobs_dir_option, utf8
 from logist.cli.shell_values import complete_workflow
 from logist.cli.show import render
-from logist.cli.show.output import Diagnostic, Line, Output, Span
-from logist.cli.show.progress import Progress
+from logist.cli.show.output import Diagnostic, Line, Output, StyledText
+from logist.cli.show.progress import ProgressBar
 from logist.config.environment import Environment
 from logist.core.money.amounts import counted, dollars
 from logist.errors import ReplayDiffers, UsageError
 
 if TYPE_CHECKING:
     from logist.core.model import Place
-    from logist.core.whatif import Rules, Spent
-    from logist.jobs.archive.archive_whatif import Total, Totals, Tried
+    from logist.core.whatif import ChangedRules, WhatIfSpending
+    from logist.jobs.archive.archive_whatif import Total, Tried, WhatIfTotals
 
 SHOWN = 5
 """Notes that a person sees; --json has them all."""
@@ -88,15 +88,15 @@ def whatif(
     whether they would have been made. Exit code 10 when a history is damaged; the others are tried.
     """
     from logist.cli.recorded import recorded
-    from logist.jobs.archive.archive_whatif import Totals, try_all
+    from logist.jobs.archive.archive_whatif import WhatIfTotals, try_all
 
     if not (settings or permissions or role_files or schema or workflow):
         fix = "say what: --set, --permissions, --role-file, --schema or --workflow"
         raise UsageError("no rule is changed", where="whatif", fix=fix)
     rules = _rules(environment, settings, permissions, role_files, schema, workflow)
     found = recorded(environment, paths, jobs_dir)
-    totals, rows, kept = Totals(), [], []
-    progress = Progress(len(found))
+    totals, rows, kept = WhatIfTotals(), [], []
+    progress = ProgressBar(len(found))
     try:
         for tried in try_all(found, rules, progress.tick):
             totals.add(tried)
@@ -121,7 +121,7 @@ def _rules(
     role_files: tuple[str, ...],
     schema: str | None,
     workflow: str | None,
-) -> Rules:
+) -> ChangedRules:
     from logist import resources
     from logist.cli.context import role_directories
     from logist.core.whatif import read_permissions, read_settings
@@ -150,7 +150,9 @@ def _path(name: str) -> Path:
     return Path(utf8(name, "the name of a file", "name another"))
 
 
-def _output(kept: list[Tried], totals: Totals, rules: Rules, data: Any, *, strict: bool) -> Output:
+def _output(
+    kept: list[Tried], totals: WhatIfTotals, rules: ChangedRules, data: Any, *, strict: bool
+) -> Output:
     from logist.jobs.archive.recorded_jobs import exit_code
 
     total = totals.total()
@@ -181,16 +183,21 @@ def _lines(tried: Tried) -> Iterator[Line]:
     ]
     told = "".join(f"; {part}" for part in more if part)
     then, now = named(found.recorded_end), named(found.ended)
-    yield Span(tried.name, "bold"), f" at {found.differs_at}: {then} -> ", Span(now, "yellow"), told
+    yield (
+        StyledText(tried.name, "bold"),
+        f" at {found.differs_at}: {then} -> ",
+        StyledText(now, "yellow"),
+        told,
+    )
     if found.reason != f"{now} instead of {then}":  # that is said
         yield f"    {found.reason}"
 
 
-def _any(spent: Spent) -> bool:
+def _any(spent: WhatIfSpending) -> bool:
     return bool(spent.calls or spent.microcents)
 
 
-def _money(spent: Spent) -> str:
+def _money(spent: WhatIfSpending) -> str:
     return f"{dollars(spent.microcents)} ({counted(spent.calls, 'call')})"
 
 
@@ -225,7 +232,7 @@ def _damage(kept: list[Tried]) -> Iterator[Diagnostic]:
             yield Diagnostic.of(tried.error)._replace(target=tried.name)
 
 
-def _unused(totals: Totals, rules: Rules, severity: str) -> Iterator[Diagnostic]:
+def _unused(totals: WhatIfTotals, rules: ChangedRules, severity: str) -> Iterator[Diagnostic]:
     """What was changed and can't have made a difference, for nothing recorded has to do with it."""
     from logist.core.whatif.keys import check_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from logist.cli.show.output import Line, Span
+from logist.cli.show.output import Line, StyledText
 from logist.cli.show.render import clean, display_width
 
 FULL = ("█", "▓", "▒", "░")
@@ -27,14 +27,14 @@ class Bar(NamedTuple):
     """Stands behind the bar."""
 
 
-class Piece(NamedTuple):
+class BarPiece(NamedTuple):
     """What a piece of every bar stands for."""
 
     name: str
     style: str
 
 
-def bars(rows: Sequence[Bar], legend: Sequence[Piece], columns: int, *, unicode: bool) -> list[Line]:
+def bars(rows: Sequence[Bar], legend: Sequence[BarPiece], columns: int, *, unicode: bool) -> list[Line]:
     """A line for each row, the largest as long as there is room for, and the legend where there are several pieces."""
     marks = FULL if unicode else PLAIN
     label = min(LABEL, max((display_width(_line(row.label)) for row in rows), default=0))
@@ -45,10 +45,12 @@ def bars(rows: Sequence[Bar], legend: Sequence[Piece], columns: int, *, unicode:
     return [*lines, *([_legend(legend, marks, label)] if len(legend) > 1 and rows else [])]
 
 
-def _bar(row: Bar, legend: Sequence[Piece], marks: Sequence[str], label: int, room: int, most: int) -> Line:
+def _bar(
+    row: Bar, legend: Sequence[BarPiece], marks: Sequence[str], label: int, room: int, most: int
+) -> Line:
     lengths = cells(row.pieces, room, most)
     drawn = [
-        Span(mark * length, piece.style)
+        StyledText(mark * length, piece.style)
         for piece, mark, length in zip(legend, marks, lengths, strict=False)
         if length
     ]
@@ -76,10 +78,10 @@ def cells(pieces: Sequence[int], room: int, most: int) -> list[int]:
     return lengths
 
 
-def _legend(legend: Sequence[Piece], marks: Sequence[str], label: int) -> Line:
-    line: list[Span | str] = [" " * label]
+def _legend(legend: Sequence[BarPiece], marks: Sequence[str], label: int) -> Line:
+    line: list[StyledText | str] = [" " * label]
     for piece, mark in zip(legend, marks, strict=False):
-        line += ["  ", Span(mark, piece.style), f" {piece.name}"]
+        line += ["  ", StyledText(mark, piece.style), f" {piece.name}"]
     return tuple(line)
 
 

@@ -8,7 +8,7 @@ from operator import index
 from types import NoneType
 from typing import Any
 
-from logist.cli.show.output import Span
+from logist.cli.show.output import StyledText
 from logist.core.machine import advice
 from logist.core.money import amounts
 from logist.regular_files import read_regular
@@ -58,15 +58,15 @@ _SHAPE: tuple[tuple[str, type | tuple[type, ...]], ...] = (
 )
 
 
-def status_span(status: str) -> Span:
+def status_span(status: str) -> StyledText:
     """A status in its colour."""
-    return Span(status, COLORS.get(status, "cyan"))
+    return StyledText(status, COLORS.get(status, "cyan"))
 
 
-def role_span(name: str, badge: object = "", color: object = None) -> Span:
+def role_span(name: str, badge: object = "", color: object = None) -> StyledText:
     """A role in its colour, with its badge, as far as they were recorded."""
     style = f"{color} bold" if color in ROLE_COLORS else "bold"
-    return Span(name, style, badge if isinstance(badge, str) else "")
+    return StyledText(name, style, badge if isinstance(badge, str) else "")
 
 
 def fork_lines(forked: object) -> list[str]:
@@ -148,7 +148,7 @@ def unknown_row(job_id: str) -> dict[str, Any]:
     }
 
 
-def cells(shown: dict[str, Any]) -> tuple[Span | str, ...]:
+def cells(shown: dict[str, Any]) -> tuple[StyledText | str, ...]:
     """A row as a person sees it: id, status, role with its badge or the assignee of a step, cost, title."""
     if shown["status"] == UNKNOWN:
         return shown["id"], status_span(UNKNOWN), "", "", ""

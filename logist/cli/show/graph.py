@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logist.cli.show import render
-from logist.cli.show.output import Line, Span
+from logist.cli.show.output import Line, StyledText
 from logist.core.drawing import Mark, drawn
 
 if TYPE_CHECKING:
@@ -34,4 +34,6 @@ def graph_lines(workflow: Workflow, marks: Mapping[str, Mark] | None = None) -> 
     """The drawing, as wide as the terminal; in ASCII where that shows no more."""
     columns, unicode = render.paper()
     lines = drawn(workflow, marks or {}, columns, unicode=unicode)
-    return [tuple(Span(segment.text, STYLES.get(segment.style, "")) for segment in line) for line in lines]
+    return [
+        tuple(StyledText(segment.text, STYLES.get(segment.style, "")) for segment in line) for line in lines
+    ]

@@ -10,7 +10,7 @@ from logist.errors import LogistError
 SCHEMA_VERSION = 1
 
 
-class Span(NamedTuple):
+class StyledText(NamedTuple):
     """A piece of a line. `text` may come from an agent: it is cleaned before it is printed."""
 
     text: str
@@ -20,20 +20,20 @@ class Span(NamedTuple):
     """Stands before the text where colours are shown, and nowhere else."""
 
 
-class Command(Span):
+class Command(StyledText):
     """Text with a command that a person may run, in Logist's own words."""
 
     __slots__ = ()
 
 
-Line = str | tuple[Span | str, ...]
+Line = str | tuple[StyledText | str, ...]
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Rows of cells: aligned and cut to its width on a terminal, tab-separated and whole in a pipe."""
 
     head: tuple[str, ...]
-    rows: Iterable[tuple[Span | str, ...]]
+    rows: Iterable[tuple[StyledText | str, ...]]
 
 
 class Diagnostic(NamedTuple):
@@ -64,7 +64,7 @@ class Output(NamedTuple):
     exit_code: int = 0
     raw: str | None = None
     """Text for standard output as it is, byte for byte (prompts, completion scripts, archived answers)."""
-    table: Table | None = None
+    table: TextTable | None = None
     above: Iterable[Line] = ()
     """What a person sees before the table."""
     bare: bool = False

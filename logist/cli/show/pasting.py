@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import Any
 
-from logist.cli.show.output import Command, Diagnostic, Line, Output, Span
+from logist.cli.show.output import Command, Diagnostic, Line, Output, StyledText
 
 _COMMAND = re.compile(r"\blogist (?:job [a-z]+|run|doctor)\b")
 _COMMANDS = ("next_command", "switch_command", "command")
@@ -52,7 +52,7 @@ def _line(line: Line, jobs_dir: str) -> Line:
     return tuple(_span(span, jobs_dir) for span in line)
 
 
-def _span(span: Span | str, jobs_dir: str) -> Span | str:
+def _span(span: StyledText | str, jobs_dir: str) -> StyledText | str:
     return span._replace(text=pasteable(span.text, jobs_dir)) if isinstance(span, Command) else span
 
 

@@ -9,7 +9,7 @@ EVERY = 500
 """Interactions after which the bar is drawn again though no history is done."""
 
 
-class Progress:
+class ProgressBar:
     """Drawn on standard error if that is a terminal; it reads no clock, so it shows no times."""
 
     def __init__(self, total: int) -> None:

@@ -14,7 +14,7 @@ from typing import TextIO
 import click
 
 from logist.cli.show import pasting
-from logist.cli.show.output import SCHEMA_VERSION, Diagnostic, Line, Output, Span, Table
+from logist.cli.show.output import SCHEMA_VERSION, Diagnostic, Line, Output, StyledText, TextTable
 from logist.config.environment import Environment
 from logist.core.text import invisible_characters
 from logist.core.text.invisible_characters import is_invisible
@@ -140,14 +140,14 @@ def say(text: str, environment: Environment) -> None:
     """Talk on standard error."""
     text = pasting.pasteable(text, environment.named_jobs_dir)
     with _written_to(sys.stderr, OSError):
-        _write(sys.stderr, styled((Span(text, "dim"),), environment.color(sys.stderr.isatty())) + "\n")
+        _write(sys.stderr, styled((StyledText(text, "dim"),), environment.color(sys.stderr.isatty())) + "\n")
 
 
 def confirm(question: str, environment: Environment) -> bool:
     """Asks a person at the terminal; False where there is none, so that nothing ever waits for one."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    return click.confirm(styled((Span(question),), environment.color(False)), default=False, err=True)
+    return click.confirm(styled((StyledText(question),), environment.color(False)), default=False, err=True)
 
 
 def say_lines(text: str) -> None:
@@ -162,14 +162,14 @@ def styled(line: Line, color: bool) -> str:
     return "".join(_span(span, color) for span in spans)
 
 
-def _span(span: Span | str, color: bool) -> str:
+def _span(span: StyledText | str, color: bool) -> str:
     if isinstance(span, str):
         return clean(span)
     text = _badged(span, color) + clean(span.text)
     return _colored(text, span.style) if color and span.style else text
 
 
-def _badged(span: Span, color: bool) -> str:
+def _badged(span: StyledText, color: bool) -> str:
     """The badge and a blank, where colours are shown too: a pipe, and who wants it plain, get the bare text."""
     if not (color and span.badge):
         return ""
@@ -206,7 +206,7 @@ def _redacted(text: str) -> str:
     return redact(text, Environment.read().secrets())[0]
 
 
-def _write_table(table: Table, environment: Environment) -> None:
+def _write_table(table: TextTable, environment: Environment) -> None:
     tty = sys.stdout.isatty()
     color = environment.color(tty)
     if tty:
@@ -216,7 +216,7 @@ def _write_table(table: Table, environment: Environment) -> None:
     _write(sys.stdout, "".join([f"{line}\n" for line in lines]))
 
 
-def _cell(cell: Span | str, color: bool) -> str:
+def _cell(cell: StyledText | str, color: bool) -> str:
     """One line, whatever the text holds."""
     if isinstance(cell, str):
         return cell if cell.isascii() and cell.isprintable() else _one_line(cell)
@@ -228,23 +228,23 @@ def _one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def _aligned(table: Table, color: bool, width: int) -> list[str]:
+def _aligned(table: TextTable, color: bool, width: int) -> list[str]:
     """Columns as wide as their widest cell; the last one gets what is left of the line."""
-    head = tuple(Span(name, "dim") for name in table.head)
+    head = tuple(StyledText(name, "dim") for name in table.head)
     rows = [tuple(_spanned(cell, color) for cell in row) for row in (head, *table.rows)]
     widths = [max(display_width(row[n].text) for row in rows) for n in range(len(head) - 1)]
     left = max(10, width - sum(widths) - 2 * len(widths))
     return [_aligned_row(row, widths, left, color).rstrip() for row in rows]
 
 
-def _spanned(cell: Span | str, color: bool) -> Span:
+def _spanned(cell: StyledText | str, color: bool) -> StyledText:
     """A cell of one line; its badge, if it is shown, is part of the text from here on."""
     if isinstance(cell, str):
-        return Span(_one_line(cell))
-    return Span(_badged(cell, color) + _one_line(cell.text), cell.style)
+        return StyledText(_one_line(cell))
+    return StyledText(_badged(cell, color) + _one_line(cell.text), cell.style)
 
 
-def _aligned_row(row: tuple[Span, ...], widths: list[int], left: int, color: bool) -> str:
+def _aligned_row(row: tuple[StyledText, ...], widths: list[int], left: int, color: bool) -> str:
     cells = [
         (_colored(text, style) if color and style else text) + " " * (width - display_width(text) + 2)
         for (text, style, _), width in zip(row, widths, strict=False)
@@ -309,7 +309,7 @@ def _told(item: Diagnostic) -> Line:
     mark, style = MARKS[item.severity]
     place = f"{item.target}: " if item.target else ""
     advice = f" ({item.fix})" if item.fix else ""
-    return Span(mark, style), " ".join(f"{place}{item.message}{advice}".splitlines())
+    return StyledText(mark, style), " ".join(f"{place}{item.message}{advice}".splitlines())
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from logist.cli.show.glance import role_span, status_span
-from logist.cli.show.output import Command, Line, Output, Span, notes, warnings
+from logist.cli.show.output import Command, Line, Output, StyledText, notes, warnings
 from logist.core.answer import findings, plans
 from logist.core.answer.evidence import unnamed_changes
 from logist.core.history import newer_versions
 from logist.core.machine import decisions
 from logist.core.model import Change, Interaction
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 
 UNCHANGED = "no file was changed"
 FINDINGS = 5
 """Of a review, that a person sees of an interaction; --json has all."""
 
 
-def result_output(result: Result, *, steps: Sequence[Result] | None = None) -> Output:
+def result_output(result: CommandResult, *, steps: Sequence[CommandResult] | None = None) -> Output:
     """What a command that changed a job gives back; `steps` of a run have been printed already."""
     state = result.state
     entries = [entry for step in steps or [result] for entry in step.entries]
@@ -40,7 +40,7 @@ def result_output(result: Result, *, steps: Sequence[Result] | None = None) -> O
     return Output(data, [*lines, *standing_lines(result)], diagnostics, result.exit_code)
 
 
-def step_lines(result: Result) -> list[Line]:
+def step_lines(result: CommandResult) -> list[Line]:
     """What a step recorded, in short."""
     return [line for entry in result.entries for line in entry_lines(entry)]
 
@@ -50,10 +50,10 @@ def prefixed(job: str, lines: list[Line]) -> list[Line]:
     return [(f"{job} ", *((line,) if isinstance(line, str) else line)) for line in lines]
 
 
-def standing_lines(result: Result) -> list[Line]:
+def standing_lines(result: CommandResult) -> list[Line]:
     """Where a job stands now, and what answers that."""
     state = result.state
-    lines: list[Line] = [(Span(result.job_id, "bold"), " is ", status_span(state.status.value))]
+    lines: list[Line] = [(StyledText(result.job_id, "bold"), " is ", status_span(state.status.value))]
     told = bool(result.entries) and result.entries[-1].reason == state.reason
     if state.reason and not told:
         lines.append(f"  {' '.join(state.reason.split())}")
@@ -99,7 +99,7 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
     verdict = f", verdict {entry.command['verdict']}" if entry.command.get("verdict") else ""
     lines: list[Line] = [
         (
-            Span(f"#{entry.sequence}", "dim"),
+            StyledText(f"#{entry.sequence}", "dim"),
             " ",
             role_span(who, entry.request.metadata.get("badge"), entry.request.metadata.get("color")),
             f": {what}{verdict}{given}, {entry.state_before} -> ",

@@ -24,7 +24,7 @@ from logist.core.model import (
 )
 from logist.errors import LogistError
 from logist.jobs import workflow_progress
-from logist.jobs.workflow_progress import Asked, Seen, Told
+from logist.jobs.workflow_progress import Asked, ProgressRecord, SeenChild
 from logist.store import JobDir
 from logist.store.settled_state import settled
 
@@ -41,8 +41,8 @@ class Followed:
     job_id: str
     flow: Workflow
     state: State
-    told: Told
-    children: tuple[Seen, ...]
+    told: ProgressRecord
+    children: tuple[SeenChild, ...]
     running: bool = False
 
     @property
@@ -82,25 +82,25 @@ def followed(job: JobDir, state: dict[str, Any], *, running: bool = False) -> Fo
     return Followed(job.id, told.spec.workflow, own, told, children, running)
 
 
-def _seen(jobs_dir: str, ids: Iterable[str], depth: int) -> tuple[Seen, ...]:
+def _seen(jobs_dir: str, ids: Iterable[str], depth: int) -> tuple[SeenChild, ...]:
     return tuple(_child(jobs_dir, job_id, depth) for job_id in ids)
 
 
-def _child(jobs_dir: str, job_id: str, depth: int) -> Seen:
+def _child(jobs_dir: str, job_id: str, depth: int) -> SeenChild:
     folder = os.path.join(jobs_dir, job_id)
     if not os.path.exists(folder):
-        return Seen(job_id, workflow_progress.NOT_MADE)
+        return SeenChild(job_id, workflow_progress.NOT_MADE)
     try:
         state = settled(folder) or _rebuilt(jobs_dir, job_id)
         row = glance.row(job_id, state, running=is_running(JobDir(Path(folder), job_id), state["status"]))
     except (LogistError, AttributeError, KeyError, TypeError, ValueError):
-        return Seen(job_id, glance.UNKNOWN, reason="its state can't be read")
+        return SeenChild(job_id, glance.UNKNOWN, reason="its state can't be read")
     below = (
         _seen(jobs_dir, state.get("children") or (), depth - 1)
         if depth and row["status"] == "WAITING"
         else ()
     )
-    return Seen(
+    return SeenChild(
         job_id,
         row["status"],
         row["awaiting"],
@@ -245,7 +245,7 @@ def _marked(step: Step, mark: Mark | None) -> dict[str, Any]:
     }
 
 
-def _row(child: Seen, found: Followed) -> dict[str, Any]:
+def _row(child: SeenChild, found: Followed) -> dict[str, Any]:
     return {
         "id": child.id,
         "status": child.status,
@@ -257,7 +257,7 @@ def _row(child: Seen, found: Followed) -> dict[str, Any]:
     }
 
 
-def answer(child: Seen, found: Followed) -> str:
+def answer(child: SeenChild, found: Followed) -> str:
     """The command that answers where a child stands."""
     if child.status == workflow_progress.NOT_MADE:
         return f"logist job step --job {found.job_id}"

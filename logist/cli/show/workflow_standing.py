@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 
 from logist.cli.show import glance, workflow_lines
-from logist.cli.show.output import Command, Line, Span
+from logist.cli.show.output import Command, Line, StyledText
 from logist.cli.show.workflow_lines import Followed
 from logist.core.machine import advice
 from logist.core.model import TERMINAL, Status, StuckKind
 from logist.jobs import workflow_progress
-from logist.jobs.workflow_progress import Seen
+from logist.jobs.workflow_progress import SeenChild
 
 SHOWN = 20
 """Children that a person sees one by one, those first that want something."""
@@ -23,7 +23,7 @@ def drawing(found: Followed) -> list[Line]:
     """The workflow as it stands, drawn for a terminal."""
     from logist.cli.show.graph import graph_lines
 
-    job = (Span(found.job_id, "bold"), " is ", glance.status_span(found.state.status.value))
+    job = (StyledText(found.job_id, "bold"), " is ", glance.status_span(found.state.status.value))
     state = found.state
     advised = advice.answer(state.model_dump(mode="json"), found.job_id, running=found.running)
     onward = (Command(f"next: {workflow_lines.next_command(found, advised)}", "dim"),)
@@ -55,7 +55,7 @@ def lines(found: Followed, *, answered: bool = False) -> Iterator[Line]:
     if step is not None:
         name = f", {_flat(step.name)}" if step.name != step.id else ""
         place = f"{workflow_progress.number(found.flow, step.id)} of {len(found.flow.steps)}"
-        yield "  step: ", Span(step.id, "bold"), f"{name} ({place}, {workflow_lines.kind(step)})"
+        yield "  step: ", StyledText(step.id, "bold"), f"{name} ({place}, {workflow_lines.kind(step)})"
     yield from (f"  {_flat(line)}" for line in workflow_progress.fallbacks(found.told.way))
     yield from _asked_lines(found)
     yield from _child_lines(found)
@@ -66,7 +66,7 @@ def lines(found: Followed, *, answered: bool = False) -> Iterator[Line]:
     if commands:
         yield "  what helps:"
     for command, meaning in commands:
-        yield Command(f"    {command.ljust(width)}  "), Span(meaning, "dim")
+        yield Command(f"    {command.ljust(width)}  "), StyledText(meaning, "dim")
 
 
 def _asked_lines(found: Followed) -> Iterator[Line]:
@@ -74,13 +74,13 @@ def _asked_lines(found: Followed) -> Iterator[Line]:
     if asked is None:
         return
     if found.step is not None and found.step.role:
-        yield "  assignee: ", Span(_flat(found.step.role), "bold")
+        yield "  assignee: ", StyledText(_flat(found.step.role), "bold")
     if asked.prompt.strip():
-        yield (Span("  to do:", "bold"),)
+        yield (StyledText("  to do:", "bold"),)
         yield from (f"    {line}".rstrip() for line in asked.prompt.strip().splitlines())
     yield from (f"    ({_flat(note)})" for note in asked.notes)
     for name, value in asked.inputs.items():
-        yield (Span(f"  {name}:", "bold"),)
+        yield (StyledText(f"  {name}:", "bold"),)
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
         told = text.splitlines()
         yield from (f"    {line}" for line in told[:LINES])
@@ -92,7 +92,7 @@ def _asked_lines(found: Followed) -> Iterator[Line]:
 def _onward_lines(found: Followed) -> Iterator[Line]:
     edges = workflow_lines.onward(found)
     if edges:
-        yield (Span("  goes on by its output:", "bold"),)
+        yield (StyledText("  goes on by its output:", "bold"),)
     for edge in edges:
         target = found.flow.step(edge.target)
         name = f"{target.id} ({_flat(target.name)})" if target else "the end"
@@ -112,12 +112,12 @@ def _child_lines(found: Followed) -> Iterator[Line]:
         yield f"    and {len(order) - SHOWN} more"
 
 
-def _told(child: Seen, found: Followed, indent: str) -> Iterator[Line]:
+def _told(child: SeenChild, found: Followed, indent: str) -> Iterator[Line]:
     why = f" ({child.stuck_kind or child.awaiting})" if child.stuck_kind or child.awaiting else ""
     reason = f": {_flat(child.reason)}" if child.reason and workflow_progress.is_wanting(child.status) else ""
     yield indent, child.id, " is ", glance.status_span(child.status), f"{why}{reason}"
     if workflow_progress.is_wanting(child.status):
-        yield f"{indent}  ", Span(workflow_lines.answer(child, found), "dim")
+        yield f"{indent}  ", StyledText(workflow_lines.answer(child, found), "dim")
     for below in child.children:
         if below.wanting:
             yield from _told(below, found, f"{indent}  ")

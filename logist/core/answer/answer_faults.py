@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from logist.core.model import JsonObject
-from logist.core.text.outermost_json import Span
+from logist.core.text.outermost_json import JsonSpan
 
 MAX_DEPTH = 100
 MAX_DIGITS = 1000
@@ -42,7 +42,7 @@ class UnreadableError(Exception):
     """Text that is no JSON value of the kind asked for; never leaves the core."""
 
 
-def parse(piece: str, span: Span) -> JsonObject:
+def parse(piece: str, span: JsonSpan) -> JsonObject:
     """The object in `piece`; UnreadableError for anything that strict JSON would not take, or not take one way."""
     if span.ending != "closed":
         raise UnreadableError("is cut off: its end is missing")

@@ -23,7 +23,7 @@ from typing import Any
 from logist.core.answer import answer_faults
 from logist.core.answer.answer_faults import UnreadableError
 from logist.core.model import ExitAction, JsonObject
-from logist.core.text.outermost_json import FENCE, Found, Span, outermost
+from logist.core.text.outermost_json import FENCE, FoundSpans, JsonSpan, outermost
 
 MAX_CHARACTERS = 1 << 18
 """Longer answers are not read: an exit command is a few lines."""
@@ -71,7 +71,7 @@ class Verdict:
 class _Candidate:
     """An outermost object with an `action` key. Canonical JSON is equal for equal values."""
 
-    span: Span
+    span: JsonSpan
     response: JsonObject
     canonical: str
     wrapped: bool
@@ -124,7 +124,7 @@ def unreadable(text: str) -> str | None:
     return None
 
 
-def _candidates(text: str, found: Found) -> Iterator[_Candidate]:
+def _candidates(text: str, found: FoundSpans) -> Iterator[_Candidate]:
     """Every candidate, also repeated ones; UnreadableError for one that is no JSON."""
     read: dict[str, _Candidate | None] = {}
     for span in found.spans:
@@ -135,7 +135,7 @@ def _candidates(text: str, found: Found) -> Iterator[_Candidate]:
             yield replace(known, span=span)
 
 
-def _candidate(text: str, piece: str, span: Span) -> _Candidate | None:
+def _candidate(text: str, piece: str, span: JsonSpan) -> _Candidate | None:
     if piece[0] == "[" or not (_KEY.search(piece) or _LOOKS_LIKE_ONE.search(piece)):
         return None
     try:
@@ -159,7 +159,7 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _not_one(text: str, found: Found, candidates: list[_Candidate]) -> str | None:
+def _not_one(text: str, found: FoundSpans, candidates: list[_Candidate]) -> str | None:
     """Why there is not exactly one distinct candidate."""
     if not candidates:
         return "no exit command: " + _what_there_is(text, found)
@@ -176,7 +176,7 @@ def _requests(candidates: list[_Candidate]) -> set[str]:
     return {candidate.request for candidate in candidates if candidate.request is not None}
 
 
-def _what_there_is(text: str, found: Found) -> str:
+def _what_there_is(text: str, found: FoundSpans) -> str:
     """What a steward sees instead of an exit command."""
     for spans, where in ((found.spans, ""), (found.hidden, "code or other braces")):
         for span in spans:
@@ -229,7 +229,7 @@ def _warnings(text: str, candidates: list[_Candidate], command: ExitCommand) -> 
         yield f"`summary_for_supervisor` has {count} sentences; two or three are asked for"
 
 
-def _around(text: str, spans: list[Span]) -> Iterator[str]:
+def _around(text: str, spans: list[JsonSpan]) -> Iterator[str]:
     """What the contract does not want around the exit command. Text before it is allowed: models that work with tools
     say what they did, and they are told to end with the command. Text after it may take back what it says."""
     after = _lines(text[spans[-1].end :])

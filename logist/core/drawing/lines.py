@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from logist.core.drawing.columns import columns, one_line, shortened
 from logist.core.drawing.layout import Layout, laid_out
-from logist.core.drawing.marks import Child, Line, Mark, Segment
+from logist.core.drawing.marks import DrawnChild, Line, LineSegment, Mark
 from logist.core.model import END, Edge, Execution, Step, StepType, Workflow
 
 MOST_CHILDREN = 20
@@ -74,7 +74,7 @@ class _Drawing:
         for root in self.layout.roots:
             if root != self.start and not told:
                 told = True
-                yield from ((), self._fitted("", [Segment(UNREACHED, "text")]))
+                yield from ((), self._fitted("", [LineSegment(UNREACHED, "text")]))
             yield from self._sequence(root, "", "", 0)
 
     def _sequence(self, first: str, head: str, indent: str, depth: int) -> Iterator[Line]:
@@ -101,15 +101,17 @@ class _Drawing:
         """What the only edge of a step says; where it only refers, the step's own line says it."""
         text = self._condition(edge)
         if text and self.layout.is_inline(edge):
-            yield self._fitted(indent, [Segment(self.signs.through, "line"), Segment(text, "condition")])
+            yield self._fitted(
+                indent, [LineSegment(self.signs.through, "line"), LineSegment(text, "condition")]
+            )
 
     def _branch(self, edge: Edge, indent: str, depth: int, last: bool, nested: bool) -> Iterator[Line]:
         corner = self.signs.last if last else self.signs.branch
         below = indent + ("   " if last else self.signs.through)
         label = self._condition(edge)
-        condition = [Segment(label, "condition")] if label else []
+        condition = [LineSegment(label, "condition")] if label else []
         if not nested:
-            gap = [Segment("  ")] if label else []
+            gap = [LineSegment("  ")] if label else []
             yield self._fitted(indent + corner, [*condition, *gap, *self._reference(edge)], shrink=0)
         elif label:
             yield self._fitted(indent + corner, condition)
@@ -125,19 +127,19 @@ class _Drawing:
         style = mark.state if mark else ""
         shown, name = self._id(step_id), one_line(step.name, unicode=self.unicode)
         segments = [
-            Segment(f"{self.signs.standing[mark.state] if mark else sign} ", style),
-            Segment(shown, "id"),
-            Segment(f"  {name}" if name and name != step_id else "", "name"),
+            LineSegment(f"{self.signs.standing[mark.state] if mark else sign} ", style),
+            LineSegment(shown, "id"),
+            LineSegment(f"  {name}" if name and name != step_id else "", "name"),
         ]
-        segments += [Segment(f" {self.signs.dot} {words}", "kind") for words in self._kinds(step)]
+        segments += [LineSegment(f" {self.signs.dot} {words}", "kind") for words in self._kinds(step)]
         if mark:
-            segments.append(Segment(f" {self.signs.dot} {self._standing(mark)}", style))
+            segments.append(LineSegment(f" {self.signs.dot} {self._standing(mark)}", style))
         if len(edges) == 1 and not self.layout.is_inline(edges[0]):
             label = self._condition(edges[0])
-            segments.append(Segment(f"  {label}" if label else "", "condition"))
-            segments += [Segment("  "), *self._reference(edges[0])]
+            segments.append(LineSegment(f"  {label}" if label else "", "condition"))
+            segments += [LineSegment("  "), *self._reference(edges[0])]
         elif not edges:
-            segments.append(Segment(f" {self.signs.dot} end", "kind"))
+            segments.append(LineSegment(f" {self.signs.dot} end", "kind"))
         return self._fitted(head, segments, shrink=2)
 
     def _kinds(self, step: Step) -> Iterator[str]:
@@ -164,22 +166,22 @@ class _Drawing:
             yield self._fitted(indent + "    ", self._child(child), shrink=1)
         more = len(children) - MOST_CHILDREN
         if more > 0:
-            yield self._fitted(indent + "    ", [Segment(f"and {more} more", "text")])
+            yield self._fitted(indent + "    ", [LineSegment(f"and {more} more", "text")])
 
-    def _child(self, child: Child) -> list[Segment]:
+    def _child(self, child: DrawnChild) -> list[LineSegment]:
         text = f" {one_line(child.text, unicode=self.unicode)}" if child.text else ""
         return [
-            Segment(f"{self.signs.standing[child.state]} ", child.state),
-            Segment(one_line(child.name, unicode=self.unicode), "name"),
-            Segment(f" {self.signs.dot} {child.state}{text}", child.state),
+            LineSegment(f"{self.signs.standing[child.state]} ", child.state),
+            LineSegment(one_line(child.name, unicode=self.unicode), "name"),
+            LineSegment(f" {self.signs.dot} {child.state}{text}", child.state),
         ]
 
-    def _reference(self, edge: Edge) -> list[Segment]:
+    def _reference(self, edge: Edge) -> list[LineSegment]:
         sign = self.signs.back if id(edge) in self.layout.back else self.signs.to
         if edge.target == END:
-            return [Segment(f"{self.signs.to}end", "reference")]
+            return [LineSegment(f"{self.signs.to}end", "reference")]
         missing = "" if edge.target in self.steps else " (no such step)"
-        return [Segment(f"{sign}{self._id(edge.target)}{missing}", "reference")]
+        return [LineSegment(f"{sign}{self._id(edge.target)}{missing}", "reference")]
 
     def _id(self, step_id: str) -> str:
         return shortened(
@@ -195,22 +197,22 @@ class _Drawing:
         written = edge.condition if isinstance(edge.condition, str) else json.dumps(edge.condition)
         return one_line(written, unicode=self.unicode)
 
-    def _fitted(self, head: str, segments: list[Segment], shrink: int | None = None) -> Line:
+    def _fitted(self, head: str, segments: list[LineSegment], shrink: int | None = None) -> Line:
         """The line in the width: the segment `shrink` is shortened first, then whatever is too far right."""
-        line = [Segment(head, "line"), *(segment for segment in segments)]
+        line = [LineSegment(head, "line"), *(segment for segment in segments)]
         if shrink is not None:
             over = sum(columns(segment.text) for segment in line) - self.width
             text, style = line[shrink + 1]
             if over > 0:
                 least = min(columns(text), 10)
-                line[shrink + 1] = Segment(self._cut(text, max(least, columns(text) - over)), style)
-        fitted: list[Segment] = []
+                line[shrink + 1] = LineSegment(self._cut(text, max(least, columns(text) - over)), style)
+        fitted: list[LineSegment] = []
         left = self.width
         for text, style in line:
             cut = self._cut(text, left)
             left -= columns(cut)
             if cut and not (fitted and cut == self.signs.cut == fitted[-1].text[-1:]):
-                fitted.append(Segment(cut, style))
+                fitted.append(LineSegment(cut, style))
             if cut != text:
                 break
         return tuple(fitted)

@@ -9,7 +9,7 @@ Standing = Literal["done", "running", "waiting", "stuck", "failed", "skipped", "
 
 
 @dataclass(frozen=True)
-class Child:
+class DrawnChild:
     """A job that a foreach or a subflow started."""
 
     name: str
@@ -26,7 +26,7 @@ class Mark:
     """A few words beside it, as `attempt 2 of 3`."""
     count: tuple[int, int] | None = None
     """How many of its children are done, and how many there are; None: as `children` say."""
-    children: tuple[Child, ...] = ()
+    children: tuple[DrawnChild, ...] = ()
 
     def counted(self) -> tuple[int, int] | None:
         """How many children are done, and how many there are; None without children."""
@@ -35,7 +35,7 @@ class Mark:
         return sum(child.state == "done" for child in self.children), len(self.children)
 
 
-class Segment(NamedTuple):
+class LineSegment(NamedTuple):
     """A piece of a line. `style` says what it is, not how it looks: `line`, `id`, `name`, `kind`,
     `condition`, `reference`, `text`, or how a step stands (`done`, `running`, ...)."""
 
@@ -43,4 +43,4 @@ class Segment(NamedTuple):
     style: str = ""
 
 
-Line = tuple[Segment, ...]
+Line = tuple[LineSegment, ...]

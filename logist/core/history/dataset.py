@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logist.core.history.runs import History, Run
+from logist.core.history.runs import AgentRun, RunHistory
 from logist.core.model.words import Status
 from logist.core.text.json_object import JsonObject
 
@@ -81,6 +81,6 @@ def line(job: str, chosen: JsonObject) -> JsonObject:
     return {name: found.get(name) for name in LINE}
 
 
-def _run(entry: JsonObject) -> Run | None:
+def _run(entry: JsonObject) -> AgentRun | None:
     """The run that an interaction is, as statistics count it."""
-    return next((run for run in History().look(entry) if run.ended), None)
+    return next((run for run in RunHistory().look(entry) if run.ended), None)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from logist.core.history.statistics_words import Ended
+from logist.core.history.statistics_words import RunEnding
 from logist.core.machine import kinds
 from logist.core.model.words import Actor, ExitAction, Kind, Phase, Status
 from logist.core.money import amounts
@@ -44,7 +44,7 @@ _HEX = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b", re.IGNO
 _NUMBER = re.compile(r"(?<![\w])\d(?:[\d,._]*\d)?")
 
 
-class Used(NamedTuple):
+class RunUsage(NamedTuple):
     """What a run used."""
 
     microcents: int = 0
@@ -54,22 +54,22 @@ class Used(NamedTuple):
     output_tokens: int = 0
 
 
-class Run(NamedTuple):
+class AgentRun(NamedTuple):
     """One time that an agent was asked, or that its answer was given."""
 
     names: dict[str, str | None]
     """By each of BY but `job`; None where the history does not say."""
     simulated: bool
     """The answer was given by a person: no agent was at work."""
-    ended: Ended | None
+    ended: RunEnding | None
     """None: no run, but what an earlier one had booked and a steward took back."""
-    used: Used
+    used: RunUsage
     attempt: int | None = None
     stuck: tuple[str, str] = ("", "")
     """Of a run that ended STUCK: the kind, and the reason as `normal` writes it."""
 
 
-class History:
+class RunHistory:
     """One history as it is read; afterwards, where its job stands."""
 
     def __init__(self) -> None:
@@ -77,14 +77,14 @@ class History:
         """After the last interaction; `?` where the history does not say."""
         self.interactions = 0
         self._workflow: str | None = None
-        self._booked: dict[int, Run] = {}
+        self._booked: dict[int, AgentRun] = {}
         """What was booked for exchanges in doubt, by the interaction that did."""
 
     def forget(self) -> None:
         """What was booked so far is another job's to take back."""
         self._booked.clear()
 
-    def look(self, entry: JsonObject) -> Iterator[Run]:
+    def look(self, entry: JsonObject) -> Iterator[AgentRun]:
         """Takes the next interaction; the run that it is, or what it took back of one."""
         self.interactions += 1
         self.status = _name(entry.get("state_after")) or "?"
@@ -100,11 +100,11 @@ class History:
                 self._booked[entry["sequence"]] = run
             yield run
 
-    def _released(self, command: JsonObject) -> Iterator[Run]:
+    def _released(self, command: JsonObject) -> Iterator[AgentRun]:
         amount, of = _count(command.get("released_microcents")), command.get("released_of")
         booked = self._booked.pop(of, None) if isinstance(of, int) else None
         if booked is not None:
-            back = Used(-min(amount, booked.used.microcents))
+            back = RunUsage(-min(amount, booked.used.microcents))
             yield booked._replace(ended=None, used=back)
 
 
@@ -121,16 +121,16 @@ def _asks(entry: JsonObject) -> bool:
     return kind in kinds.ASKS_AGENT or (entry.get("actor") == Actor.AGENT and not Kind(kind).known)
 
 
-def _run(entry: JsonObject, workflow: str | None) -> Run:
+def _run(entry: JsonObject, workflow: str | None) -> AgentRun:
     ended = _ended(entry)
     attempt = _count(entry.get("attempt"))
-    return Run(
+    return AgentRun(
         names=_names(entry, workflow),
         simulated=entry.get("simulated") is True,
         ended=ended,
         used=_used(_object(entry, "usage")),
         attempt=attempt or None,
-        stuck=_why(entry) if ended is Ended.STUCK else ("", ""),
+        stuck=_why(entry) if ended is RunEnding.STUCK else ("", ""),
     )
 
 
@@ -164,14 +164,14 @@ def _model(metadata: JsonObject) -> str | None:
     return _name(metadata.get("model")) or provider
 
 
-def _ended(entry: JsonObject) -> Ended:
+def _ended(entry: JsonObject) -> RunEnding:
     actions = _object(entry, "response").get("actions")
     action = actions[0] if isinstance(actions, list) and actions else None
     if entry.get("state_after") == Status.STUCK or action == ExitAction.STUCK:
-        return Ended.STUCK
+        return RunEnding.STUCK
     if action == ExitAction.COMPLETED:
-        return Ended.COMPLETED
-    return Ended.RETRY if action == ExitAction.RETRY else Ended.UNANSWERED
+        return RunEnding.COMPLETED
+    return RunEnding.RETRY if action == ExitAction.RETRY else RunEnding.UNANSWERED
 
 
 def _why(entry: JsonObject) -> tuple[str, str]:
@@ -204,10 +204,10 @@ def size(characters: int) -> str:
     return f"{begin}-{SIZES[place] // 1000}k" if place < len(SIZES) else f">={begin}"
 
 
-def _used(usage: JsonObject) -> Used:
+def _used(usage: JsonObject) -> RunUsage:
     seconds = usage.get("seconds")
     timed = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < _MOST
-    return Used(
+    return RunUsage(
         amounts.join(_count(usage.get("cost_cents")), _count(usage.get("cost_microcents"))),
         round(seconds * 1000) if timed and seconds is not None else 0,
         _count(usage.get("input_tokens")),

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from logist.core.history.runs import SIZES, History, Run, Used, is_fork, size
-from logist.core.history.statistics_words import IN_ORDER, Ended
+from logist.core.history.runs import SIZES, AgentRun, RunHistory, RunUsage, is_fork, size
+from logist.core.history.statistics_words import IN_ORDER, RunEnding
 from logist.core.text.json_object import JsonObject
 
-NOTHING = Used()
+NOTHING = RunUsage()
 
 OTHERS = "(others)"
 """Stands for what came after so many different ones that no more are kept apart."""
@@ -24,13 +24,13 @@ class Tally:
     """Runs added up."""
 
     histories: int = 0
-    ended: dict[Ended, int] = field(default_factory=lambda: dict.fromkeys(Ended, 0))
+    ended: dict[RunEnding, int] = field(default_factory=lambda: dict.fromkeys(RunEnding, 0))
     attempts: int = 0
     """The attempt at which each run that COMPLETED did so, added up."""
     attempted: int = 0
     """How many those are of which the attempt is known."""
     most_attempts: int = 0
-    used: Used = NOTHING
+    used: RunUsage = NOTHING
     reasons: dict[tuple[str, str], int] = field(default_factory=dict)
     """How often each kind and reason made a job STUCK."""
 
@@ -39,7 +39,7 @@ class Tally:
         """How many there are."""
         return sum(self.ended.values())
 
-    def share(self, ended: Ended) -> float | None:
+    def share(self, ended: RunEnding) -> float | None:
         """The part of all runs that ended so, from 0 to 1; None where there are none."""
         return self.ended[ended] / self.runs if self.runs else None
 
@@ -61,15 +61,15 @@ class Tally:
             return used.microcents
         return used.milliseconds if name == "time" else used.input_tokens + used.output_tokens
 
-    def add(self, run: Run) -> None:
+    def add(self, run: AgentRun) -> None:
         """Takes one more run."""
         self.used = _sum(self.used, run.used)
         if run.ended is None:
             return
         self.ended[run.ended] += 1
-        if run.attempt is not None and run.ended is Ended.COMPLETED:
+        if run.attempt is not None and run.ended is RunEnding.COMPLETED:
             self._attempted(run.attempt, 1, run.attempt)
-        if run.ended is Ended.STUCK:
+        if run.ended is RunEnding.STUCK:
             self._stuck(run.stuck, 1)
 
     def merge(self, other: Tally) -> None:
@@ -102,7 +102,7 @@ class Key(NamedTuple):
 
 
 @dataclass(slots=True)
-class Table:
+class StatisticsTable:
     """Histories added up, by what was asked for: some of BY."""
 
     by: tuple[str, ...]
@@ -123,7 +123,7 @@ class Table:
 
         The first `shared` interactions are counted elsewhere.
         """
-        history = History()
+        history = RunHistory()
         groups: dict[Key, Tally] = {}
         totals: dict[bool, Tally] = {}
         for entry in entries:
@@ -176,5 +176,5 @@ def _order(by: str, name: str | None) -> tuple[bool, int, str]:
     return name is None, place, name or ""
 
 
-def _sum(one: Used, other: Used) -> Used:
-    return Used(*(a + b for a, b in zip(one, other, strict=True)))
+def _sum(one: RunUsage, other: RunUsage) -> RunUsage:
+    return RunUsage(*(a + b for a, b in zip(one, other, strict=True)))

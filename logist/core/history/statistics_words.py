@@ -12,7 +12,7 @@ MEASURES = ("runs", "cost", "time", "tokens")
 """What groups can be compared by."""
 
 
-class Ended(StrEnum):
+class RunEnding(StrEnum):
     """How a run ended; every run in one of these ways."""
 
     COMPLETED = "completed"

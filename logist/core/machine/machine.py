@@ -18,8 +18,8 @@ __all__ = [
     "DOUBTS",
     "TABLE",
     "TASK",
-    "Row",
     "Situation",
+    "TransitionRow",
     "exit_code",
     "limit_value",
     "next_place",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Row:
+class TransitionRow:
     """One line of the table: in these states, this actor's action leads there."""
 
     number: int
@@ -52,19 +52,19 @@ def _row(
     action: Action,
     target: Target,
     guard: Guard = to.always,
-) -> Row:
+) -> TransitionRow:
     where: frozenset[Status | None] = (
         frozenset(states) if isinstance(states, frozenset) else frozenset({states})
     )
     actors = who if isinstance(who, frozenset) else frozenset({who})
-    return Row(number, where, actors, action, guard, target)
+    return TransitionRow(number, where, actors, action, guard, target)
 
 
 PENDING, REVIEW = Status.PENDING, Status.REVIEW_REQUIRED
 APPROVAL = Status.APPROVAL_REQUIRED
 DOER, REVIEWER = Who.DOER, Who.REVIEWER
 
-TABLE: tuple[Row, ...] = (
+TABLE: tuple[TransitionRow, ...] = (
     _row(1, None, STEWARD, Action.CREATE, to.at(Status.DRAFT), lambda s: s.event.draft),
     _row(1, None, STEWARD, Action.CREATE, to.start, lambda s: not s.event.draft),
     _row(2, Status.DRAFT, STEWARD, Action.ACTIVATE, to.start, to.has_work),

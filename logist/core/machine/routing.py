@@ -106,7 +106,7 @@ def holds(form: Any, facts: Facts) -> condition.ConditionVerdict:
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _TakenDecision:
     """What a decision leads to, or why it leads nowhere, and what the history tells of it."""
 
     told: JsonObject
@@ -155,7 +155,7 @@ def _skipped(step: Step, verdict: condition.ConditionVerdict) -> JsonObject:
     return _with_values(told, verdict.values, {"condition": reason} if reason else {})
 
 
-def _decided(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> _Taken:
+def _decided(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]) -> _TakenDecision:
     """The first branch that holds, in the order of the diagram; then a suggestion; then the default.
 
     A decision that was visited often enough takes its default, whatever holds or is suggested.
@@ -179,7 +179,11 @@ def _decided(flow: Workflow, step_id: str, facts: Facts, route: list[JsonObject]
     if chosen is default and _is_loop(flow.step(step_id)):
         told["leaves_loop"] = True
     told = _with_values(told, values, errors)
-    return _Taken(told, chosen.target) if chosen else _Taken(told, fault=_no_branch(step_id, values, errors))
+    return (
+        _TakenDecision(told, chosen.target)
+        if chosen
+        else _TakenDecision(told, fault=_no_branch(step_id, values, errors))
+    )
 
 
 def _is_loop(step: Step | None) -> bool:

@@ -7,7 +7,7 @@ from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.grammar import parse
 from logist.core.mermaid.graph import Graph
 from logist.core.mermaid.lexer import MAX_TOKENS
-from logist.core.mermaid.source import MAX_CHARACTERS, Source, front_matter
+from logist.core.mermaid.source import MAX_CHARACTERS, DiagramSource, front_matter
 from logist.core.mermaid.writer import is_id, placeless, write
 
 __all__ = [
@@ -25,5 +25,5 @@ __all__ = [
 
 def read(text: str) -> Graph:
     """The graph of a flowchart; MermaidError, with line and column, for anything else, however large or deep."""
-    source = Source(text)
+    source = DiagramSource(text)
     return build(parse(source), source)

@@ -15,7 +15,7 @@ from logist.core.mermaid.arrows import Stroke, ends
 from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.graph import Graph, Group, Link, Node, Shape
 from logist.core.mermaid.shapes import SHAPES
-from logist.core.mermaid.source import BLANKS, Source
+from logist.core.mermaid.source import BLANKS, DiagramSource
 from logist.core.mermaid.text import shown
 
 MAX_LINKS = 20_000
@@ -75,9 +75,9 @@ class _Diagram:
     """What is in a subgraph already: it stays in the first one that ended."""
 
 
-def build(tree: Tree[Token], source: Source) -> Graph:
+def build(tree: Tree[Token], source: DiagramSource) -> Graph:
     """The graph of a diagram; MermaidError for what only its meaning forbids."""
-    builder = _Builder(source)
+    builder = _DiagramBuilder(source)
     try:
         builder.transform(tree)
     except VisitError as error:
@@ -87,7 +87,7 @@ def build(tree: Tree[Token], source: Source) -> Graph:
     return _graph(builder.diagram, source)
 
 
-def _graph(diagram: _Diagram, source: Source) -> Graph:
+def _graph(diagram: _Diagram, source: DiagramSource) -> Graph:
     def line(offset: int) -> int:
         return source.place(offset)[0]
 
@@ -117,10 +117,10 @@ def _graph(diagram: _Diagram, source: Source) -> Graph:
     )
 
 
-class _Builder(Transformer_NonRecursive[Token, Any]):
+class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
     """Called for every part of the tree, the inner ones first; `diagram` grows with it."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DiagramSource) -> None:
         super().__init__()
         self.diagram = _Diagram()
         self._source = source

@@ -11,7 +11,7 @@ from lark.lexer import Lexer as LarkLexer
 
 from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.lexer import Lexer
-from logist.core.mermaid.source import BLANKS, ENTITY_CLOSE, ENTITY_OPEN, Source
+from logist.core.mermaid.source import BLANKS, ENTITY_CLOSE, ENTITY_OPEN, DiagramSource
 
 GRAMMAR = r"""
 start: GRAPH (NO_DIRECTION | DIRECTION _first_end) document
@@ -117,11 +117,11 @@ class _Adapter(LarkLexer):
     def __init__(self, conf: object) -> None:
         del conf
 
-    def lex(self, source: Source) -> Iterator[Token]:  # type: ignore[override]
+    def lex(self, source: DiagramSource) -> Iterator[Token]:  # type: ignore[override]
         return Lexer(source).tokens()
 
 
-def parse(source: Source) -> Tree[Token]:
+def parse(source: DiagramSource) -> Tree[Token]:
     """The tree of a diagram; MermaidError with the place of the first token that does not fit."""
     try:
         return _parser().parse(source)
@@ -135,7 +135,7 @@ def _parser() -> Lark:
     return Lark(GRAMMAR, parser="lalr", lexer=_Adapter, maybe_placeholders=False)
 
 
-def _fault(error: UnexpectedToken, source: Source) -> tuple[str, int]:
+def _fault(error: UnexpectedToken, source: DiagramSource) -> tuple[str, int]:
     """What is wrong with the token, and where."""
     token = error.token
     offset = token.start_pos or 0
@@ -155,7 +155,7 @@ def _fault(error: UnexpectedToken, source: Source) -> tuple[str, int]:
     return f"`{shown or str(token)[:40]}` does not belong here", offset
 
 
-def _open_subgraph(source: Source) -> int:
+def _open_subgraph(source: DiagramSource) -> int:
     """Where the innermost subgraph begins that is not closed."""
     opened = [0]
     for token in Lexer(source).tokens():

@@ -75,7 +75,7 @@ class Graph:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ConfigEntry:
     """An entry of the config block: what it says of the step `id`."""
 
     id: str

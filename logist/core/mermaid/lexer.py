@@ -15,7 +15,7 @@ from typing import NamedTuple
 from lark import Token
 
 from logist.core.mermaid.error import MermaidError
-from logist.core.mermaid.source import ENTITY_OPEN, SPACE, Source
+from logist.core.mermaid.source import ENTITY_OPEN, SPACE, DiagramSource
 
 MAX_TOKENS = 100_000
 """A diagram of more words and signs than this is not read."""
@@ -221,7 +221,7 @@ _SPACES = re.compile(f"{SPACE}*", re.ASCII)
 class Lexer:
     """The words and signs of one text, in order; MermaidError where a character has no meaning."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DiagramSource) -> None:
         self._source = source
         self._text = source.text
         self._stack: list[tuple[str, int]] = []

@@ -47,7 +47,7 @@ def front_matter(text: str) -> str:
     return match["body"] if match else ""
 
 
-class Source:
+class DiagramSource:
     """The text that the grammar reads."""
 
     def __init__(self, text: str) -> None:

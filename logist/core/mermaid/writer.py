@@ -11,7 +11,7 @@ from logist.core.mermaid.error import MermaidError
 from logist.core.mermaid.grammar import parse
 from logist.core.mermaid.graph import Graph, Group, Link, Node
 from logist.core.mermaid.lexer import Lexer
-from logist.core.mermaid.source import Source
+from logist.core.mermaid.source import DiagramSource
 from logist.core.mermaid.text import quoted
 
 _BRACKETS = {
@@ -53,10 +53,14 @@ def write(graph: Graph) -> str:
 def is_id(text: str) -> bool:
     """Whether a node can have this id: `end`, for one, and whatever has a space in it, cannot be one."""
     try:
-        kinds = [token.type for token in Lexer(Source(f"{text}\n")).tokens()]
+        kinds = [token.type for token in Lexer(DiagramSource(f"{text}\n")).tokens()]
     except MermaidError:
         return False
-    return len(kinds) > 2 and _ID_WORDS.issuperset(kinds[:-2]) and Source(f"{text}\n").text == f"{text}\n\n"
+    return (
+        len(kinds) > 2
+        and _ID_WORDS.issuperset(kinds[:-2])
+        and DiagramSource(f"{text}\n").text == f"{text}\n\n"
+    )
 
 
 def placeless(graph: Graph) -> Graph:
@@ -70,7 +74,7 @@ def placeless(graph: Graph) -> Graph:
 
 
 def _check(graph: Graph, text: str) -> None:
-    source = Source(text)
+    source = DiagramSource(text)
     try:
         again = placeless(build(parse(source), source))
     except MermaidError as error:

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from logist.core.model import Request
 from logist.core.prompt.budget import LEFT_OUT
 from logist.core.prompt.prompt import FileText, Given, Relevant
-from logist.core.prompt.prompt_parts import Piece
+from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.prompt.redaction_marks import marked
 from logist.core.secrets.redact import REDACTED
 
@@ -41,11 +41,11 @@ _FENCE = re.compile(r"\n`{3,}\Z")
 
 
 @dataclass(frozen=True)
-class Block:
+class PromptBlock:
     """A part of a prompt that stands for itself; of a role's template, the whole of it with what it was filled with."""
 
     source: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[UnplacedPart, ...]
     start: int = 0
     """Where it begins in the prompt; of one that is made today 0."""
 
@@ -65,16 +65,16 @@ def is_surrounding(source: str) -> bool:
     return source.partition(":")[0] in SURROUNDINGS
 
 
-def blocks(request: Request) -> list[Block]:
+def blocks(request: Request) -> list[PromptBlock]:
     """The parts of an archived prompt in their order, those of a template together; none where it does not say."""
-    found: list[list[Piece]] = []
+    found: list[list[UnplacedPart]] = []
     starts: list[int] = []
     end = -1
     exported = marked(request.metadata)
     for number, part in enumerate(request.parts):
         text = request.prompt[max(0, part.start) : max(0, part.end)]
         kind: Literal["rule", "given"] = "rule" if part.kind == "rule" else "given"
-        piece = Piece(part.source, kind, text, is_masked=number in exported)
+        piece = UnplacedPart(part.source, kind, text, is_masked=number in exported)
         if part.start == end and found:
             found[-1].append(piece)
         else:
@@ -84,9 +84,9 @@ def blocks(request: Request) -> list[Block]:
     return [_block(run, start) for run, start in zip(found, starts, strict=True)]
 
 
-def blocks_of(pieces: Iterable[Piece]) -> list[Block]:
+def blocks_of(pieces: Iterable[UnplacedPart]) -> list[PromptBlock]:
     """The same of parts that have no place yet."""
-    runs: list[list[Piece]] = []
+    runs: list[list[UnplacedPart]] = []
     for piece in pieces:
         if piece.glued and runs:
             runs[-1].append(piece)
@@ -95,18 +95,18 @@ def blocks_of(pieces: Iterable[Piece]) -> list[Block]:
     return [_block(said, 0) for run in runs if (said := [piece for piece in run if piece.text])]
 
 
-def _block(run: Sequence[Piece], start: int) -> Block:
+def _block(run: Sequence[UnplacedPart], start: int) -> PromptBlock:
     first = run[0]
     if len(run) == 1:
         is_step = first.source == "step" and first.text.startswith(_STEP)
-        return Block("workflow_step" if is_step else first.source, (first,), start)
+        return PromptBlock("workflow_step" if is_step else first.source, (first,), start)
     template = (piece.source for piece in run if piece.source.startswith("template:"))
-    return Block(next(template, first.source), tuple(run), start)
+    return PromptBlock(next(template, first.source), tuple(run), start)
 
 
-def keyed(found: Iterable[Block]) -> dict[tuple[str, int], Block]:
+def keyed(found: Iterable[PromptBlock]) -> dict[tuple[str, int], PromptBlock]:
     """By source; of several from one source, by their number too."""
-    keys: dict[tuple[str, int], Block] = {}
+    keys: dict[tuple[str, int], PromptBlock] = {}
     counts: dict[str, int] = {}
     for block in found:
         number = counts[block.source] = counts.get(block.source, -1) + 1
@@ -170,7 +170,7 @@ class Counts(NamedTuple):
     """Files, and of how many the text was there."""
 
 
-def choices(request: Request, found: Sequence[Block], *, counted: bool) -> list[list[Any]]:
+def choices(request: Request, found: Sequence[PromptBlock], *, counted: bool) -> list[list[Any]]:
     """What each of `Counts` can have been, the likeliest first; `found` are the blocks of the prompt.
 
     `counted`: a template may have ranged over the lists, and the archive does not always say how many items they had.
@@ -183,7 +183,7 @@ def choices(request: Request, found: Sequence[Block], *, counted: bool) -> list[
     return [*lists[:-1], [*dict.fromkeys([*sure, *more])][:MOST_GUESSES]]
 
 
-def given(request: Request, found: Sequence[Block], counts: Counts) -> Given:
+def given(request: Request, found: Sequence[PromptBlock], counts: Counts) -> Given:
     """Stand-ins for the surroundings of a prompt, of which `found` are the blocks."""
     job = (request.command or {}).get("job_id")
     sources = {piece.source for block in found for piece in block.pieces}
@@ -203,7 +203,7 @@ def given(request: Request, found: Sequence[Block], counts: Counts) -> Given:
     )
 
 
-def _paths(found: Sequence[Block], prefix: str) -> list[str]:
+def _paths(found: Sequence[PromptBlock], prefix: str) -> list[str]:
     """What is named after a prefix, each once."""
     named = (piece.source for block in found for piece in block.pieces if piece.source.startswith(prefix))
     return [source.removeprefix(prefix) for source, _ in groupby(dict.fromkeys(named))]
@@ -215,7 +215,7 @@ def _relevant(shown: Sequence[str], count: int, with_text: int) -> list[Relevant
     return [Relevant(file, STAND_IN) for file in files]
 
 
-def _counts(found: Sequence[Block], name: str, *, counted: bool, cut: bool) -> list[int]:
+def _counts(found: Sequence[PromptBlock], name: str, *, counted: bool, cut: bool) -> list[int]:
     """How many items a list can have had, the likeliest first."""
     texts = [(block, piece.text) for block in found for piece in block.pieces if piece.source == name]
     if not counted or not (texts or cut):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from logist.core.model import JsonObject
-from logist.core.prompt.prompt_parts import SEPARATOR, Piece, one_line, size
+from logist.core.prompt.prompt_parts import SEPARATOR, UnplacedPart, one_line, size
 from logist.errors import InvalidFile
 
 BYTES_PER_TOKEN = 3
@@ -87,7 +87,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Row:
+class BudgetRow:
     """A part of a prompt, as the table shows it."""
 
     source: str
@@ -118,9 +118,9 @@ class Row:
 class Fitted:
     """Both halves of a prompt within the budget."""
 
-    system: list[Piece]
-    user: list[Piece]
-    rows: list[Row]
+    system: list[UnplacedPart]
+    user: list[UnplacedPart]
+    rows: list[BudgetRow]
     cut: bool
 
 
@@ -129,13 +129,18 @@ def tokens(text: str) -> int:
     return -(-size(text) // BYTES_PER_TOKEN)
 
 
-def priority(piece: Piece) -> int:
+def priority(piece: UnplacedPart) -> int:
     """How soon it is cut; NEVER is 0."""
     return PRIORITIES.get(piece.source.partition(":")[0], NEVER)
 
 
 def fitted(
-    system: Sequence[Piece], user: Sequence[Piece], joint: str, budget: Budget | None, *, strict: bool = True
+    system: Sequence[UnplacedPart],
+    user: Sequence[UnplacedPart],
+    joint: str,
+    budget: Budget | None,
+    *,
+    strict: bool = True,
 ) -> Fitted:
     """The parts, cut until `tokens` of the prompt is at most the budget; None is no budget.
 
@@ -153,7 +158,7 @@ def fitted(
         raise _too_long(least, budget)
     kept = _kept(whole, least, costs, floors, _beside_note(room, joint)) if room >= 0 else least
     left = room + sum(floors) - sum(_cost(piece, joint) for piece in kept) - size(joint)
-    note = [Piece(LEFT_OUT, "given", _told(whole, kept, left))] if left >= size(_BRIEFLY) else []
+    note = [UnplacedPart(LEFT_OUT, "given", _told(whole, kept, left))] if left >= size(_BRIEFLY) else []
     cut_system, cut_user = kept[: len(system)], kept[len(system) :]
     halves = [[piece for piece in half if piece is not None] for half in (cut_system, cut_user)]
     return Fitted(halves[0], [*halves[1], *note], [*_rows(whole, kept), *_rows(note, note)], cut=True)
@@ -167,12 +172,12 @@ def _beside_note(room: int, joint: str) -> int:
 
 
 def _kept(
-    whole: Sequence[Piece],
-    least: Sequence[Piece | None],
+    whole: Sequence[UnplacedPart],
+    least: Sequence[UnplacedPart | None],
     costs: Sequence[int],
     floors: Sequence[int],
     room: int,
-) -> list[Piece | None]:
+) -> list[UnplacedPart | None]:
     """Each part as far as there is room beside the floors: whole in the order of importance, then one in part."""
     kept = [*least]
     order = sorted(range(len(whole)), key=lambda number: (priority(whole[number]), number))
@@ -186,7 +191,7 @@ def _kept(
     return kept
 
 
-def _least(piece: Piece) -> Piece | None:
+def _least(piece: UnplacedPart) -> UnplacedPart | None:
     """What stays of it in any case."""
     if priority(piece) == NEVER or not piece.least:
         return piece if priority(piece) == NEVER else None
@@ -194,11 +199,11 @@ def _least(piece: Piece) -> Piece | None:
     return short if size(short.text) < size(piece.text) else piece
 
 
-def _cost(piece: Piece | None, joint: str) -> int:
+def _cost(piece: UnplacedPart | None, joint: str) -> int:
     return 0 if piece is None else size(piece.text) + (0 if piece.glued else size(joint))
 
 
-def shortened(piece: Piece, room: int) -> Piece | None:
+def shortened(piece: UnplacedPart, room: int) -> UnplacedPart | None:
     """As much of its beginning as takes at most `room` bytes, with what says that it goes on; None if too little."""
     best, fence, done, begun = None, "", 0, False
     chunks = _chunks(piece.text)
@@ -228,7 +233,7 @@ def _fence_after(fence: str, chunk: str) -> str:
     return mark if len(mark) >= 3 and set(mark) == {"`"} else ""
 
 
-def _cut_at(piece: Piece, end: int, fence: str = "") -> Piece:
+def _cut_at(piece: UnplacedPart, end: int, fence: str = "") -> UnplacedPart:
     return replace(piece, text=piece.text[:end].rstrip("\n") + _ending(len(piece.text) - end, fence))
 
 
@@ -238,7 +243,7 @@ def _ending(left: int, fence: str) -> str:
     return f"{closing}\n\n({left:,} more characters are left out: the prompt has no room for them)"
 
 
-def _told(whole: Sequence[Piece], kept: Sequence[Piece | None], room: int) -> str:
+def _told(whole: Sequence[UnplacedPart], kept: Sequence[UnplacedPart | None], room: int) -> str:
     """What the agent learns of it, in at most `room` bytes."""
     names = min(_NAMES_BYTES, room - size(_note([], []))) // 2
     if names < _FEWEST_NAMES_BYTES:
@@ -269,25 +274,27 @@ def _named(sources: Sequence[str], room: int) -> str:
     return ", ".join([*shown, *more]) or "nothing"
 
 
-def _rows(whole: Sequence[Piece], kept: Sequence[Piece | None]) -> list[Row]:
+def _rows(whole: Sequence[UnplacedPart], kept: Sequence[UnplacedPart | None]) -> list[BudgetRow]:
     """A line for each source, in the order of the prompt; the parts of a template that have one source are one."""
-    found: dict[str, Row] = {}
+    found: dict[str, BudgetRow] = {}
     for piece, now in zip(whole, kept, strict=True):
         before, after = size(piece.text), size(now.text) if now else 0
         origin = FROM.get(piece.source.partition(":")[0], "logist")
-        row = found.get(piece.source) or Row(piece.source, 0, priority(piece), origin, reason=piece.reason)
+        row = found.get(piece.source) or BudgetRow(
+            piece.source, 0, priority(piece), origin, reason=piece.reason
+        )
         found[piece.source] = replace(row, tokens=row.tokens + after, whole=row.whole + before)
     return [_judged(row) for row in found.values() if row.whole]
 
 
-def _judged(row: Row) -> Row:
+def _judged(row: BudgetRow) -> BudgetRow:
     """The same in tokens, and what became of it."""
     cut = "none" if row.tokens == row.whole else "shortened" if row.tokens else "dropped"
     now, whole = (-(-amount // BYTES_PER_TOKEN) for amount in (row.tokens, row.whole))
     return replace(row, tokens=now, whole=whole, cut=cut)
 
 
-def _too_long(least: Sequence[Piece | None], budget: Budget) -> InvalidFile:
+def _too_long(least: Sequence[UnplacedPart | None], budget: Budget) -> InvalidFile:
     rows = _rows(*([[piece for piece in least if piece]] * 2))
     largest = heapq.nlargest(3, rows, key=lambda row: row.tokens)
     parts = ", ".join(f"{row.source} {row.tokens:,}" for row in largest)

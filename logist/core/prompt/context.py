@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from logist.core.answer.evidence import unnamed_changes
 from logist.core.model import Change, ContextPart
-from logist.core.prompt.prompt_parts import JOINT, Piece, one_line
-from logist.core.template import Told, ToldFields, ToldList
+from logist.core.prompt.prompt_parts import JOINT, UnplacedPart, one_line
+from logist.core.template import SourcedText, ToldFields, ToldList
 from logist.core.text.fences import fenced
 
 
@@ -78,24 +78,24 @@ VARIABLES: dict[ContextPart, str] = {
 """How templates name each part, in the order in which a prompt has them."""
 
 
-def variables(given: Given, asked: Asked) -> dict[str, Told | ToldList]:
+def variables(given: Given, asked: Asked) -> dict[str, SourcedText | ToldList]:
     """The parts that were asked for, as templates see them; the others are absent."""
     if asked is None:
-        return {"RepoContext": Told(_paths(given), "listing")}
-    every: dict[ContextPart, Told | ToldList] = {
+        return {"RepoContext": SourcedText(_paths(given), "listing")}
+    every: dict[ContextPart, SourcedText | ToldList] = {
         "prior_attempts": _lines(given.attempts, "prior_attempts"),
         "related_tasks": _lines(given.related, "related_tasks"),
         "session_context": _lines(given.others, "session_context"),
-        "repo_structure": Told(given.structure or _nothing(given), "repo_structure"),
+        "repo_structure": SourcedText(given.structure or _nothing(given), "repo_structure"),
         "relevant_files": _relevant(given),
     }
     return {VARIABLES[part]: value for part, value in every.items() if part in asked and value}
 
 
-def pieces(given: Given, asked: Asked, told: Collection[str] = ()) -> list[Piece]:
+def pieces(given: Given, asked: Asked, told: Collection[str] = ()) -> list[UnplacedPart]:
     """The parts that were asked for, each with a heading; without those that a template has `told` already."""
     if asked is None:
-        return [] if "RepoContext" in told else [Piece("listing", "given", listing(given))]
+        return [] if "RepoContext" in told else [UnplacedPart("listing", "given", listing(given))]
     found = [
         _headed("prior_attempts", "Earlier attempts", bulleted(given.attempts)),
         _headed("related_tasks", "Related tasks", bulleted(given.related)),
@@ -108,16 +108,16 @@ def pieces(given: Given, asked: Asked, told: Collection[str] = ()) -> list[Piece
     return [*shown, *(_contents(given) if "relevant_files" in wanted else [])]
 
 
-def _headed(source: str, heading: str, text: str) -> Piece:
-    return Piece(source, "given", f"## {heading}\n\n{text}" if text else "")
+def _headed(source: str, heading: str, text: str) -> UnplacedPart:
+    return UnplacedPart(source, "given", f"## {heading}\n\n{text}" if text else "")
 
 
-def _contents(given: Given) -> list[Piece]:
+def _contents(given: Given) -> list[UnplacedPart]:
     """The texts of the relevant files; those that the prompt has anyway are not told twice."""
     known = {file.path for file in given.files}
     shown = [each for each in given.relevant if each.file.text is not None and each.file.path not in known]
     return [
-        Piece(f"relevant:{each.file.path}", "given", file_text(each.file), reason=each.reason)
+        UnplacedPart(f"relevant:{each.file.path}", "given", file_text(each.file), reason=each.reason)
         for each in shown
     ]
 
@@ -134,23 +134,23 @@ def _why(relevant: Relevant) -> str:
 def _relevant(given: Given) -> ToldList:
     """To be ranged over, or looked up as a whole: then it is the list with the reasons, and the contents."""
     items = [_fields(each) for each in given.relevant]
-    shown = [Told(_reasons(given.relevant), "relevant_files")]
-    shown += [Told(f"{JOINT}{piece.text}", piece.source) for piece in _contents(given)]
+    shown = [SourcedText(_reasons(given.relevant), "relevant_files")]
+    shown += [SourcedText(f"{JOINT}{piece.text}", piece.source) for piece in _contents(given)]
     return ToldList(items, shown)
 
 
 def _fields(each: Relevant) -> ToldFields:
-    path, source = Told(one_line(each.file.path), "relevant_files"), f"relevant:{each.file.path}"
+    path, source = SourcedText(one_line(each.file.path), "relevant_files"), f"relevant:{each.file.path}"
     fields = {
         "Path": path,
-        "Reason": Told(_why(each), "relevant_files"),
-        "Content": Told(each.file.text or "", source),
+        "Reason": SourcedText(_why(each), "relevant_files"),
+        "Content": SourcedText(each.file.text or "", source),
     }
     return ToldFields(fields, path)
 
 
 def _lines(lines: Sequence[str], source: str) -> ToldList:
-    return ToldList([Told(line, source) for line in lines], [Told(bulleted(lines), source)])
+    return ToldList([SourcedText(line, source) for line in lines], [SourcedText(bulleted(lines), source)])
 
 
 def bulleted(lines: Sequence[str]) -> str:

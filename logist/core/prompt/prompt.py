@@ -13,7 +13,7 @@ from logist.core.machine import routing
 from logist.core.model import EffectiveSpec, Permission, Phase, Role, State, Step
 from logist.core.prompt import context
 from logist.core.prompt.context import Asked, FileText, Given, Relevant
-from logist.core.prompt.prompt_parts import JOINT, SEPARATOR, Piece, assemble, one_line
+from logist.core.prompt.prompt_parts import JOINT, SEPARATOR, UnplacedPart, assemble, one_line
 from logist.core.prompt.role_template import Filled
 from logist.core.text import layers
 from logist.core.text.fences import fenced
@@ -25,8 +25,8 @@ __all__ = [
     "AtStep",
     "FileText",
     "Given",
-    "Piece",
     "Relevant",
+    "UnplacedPart",
     "assemble",
     "system_pieces",
     "user_pieces",
@@ -73,7 +73,7 @@ characters.
 
 def system_pieces(
     role: Role, step: Step | None = None, *, sections: bool = False, doing: bool = True
-) -> list[Piece]:
+) -> list[UnplacedPart]:
     """What the agent is told about itself and its answer; `step` is the doer's, in a workflow.
 
     A role's own form of output is for its work: a reviewer (not `doing`) gives a verdict.
@@ -82,13 +82,13 @@ def system_pieces(
     behaviour = layers.role_block(step.agent_role if step else None).rstrip("\n")
     schema = role.output_schema if doing else None
     pieces = [
-        Piece("contract", "rule", layers.BASE if sections else CONTRACT),
-        Piece(f"role:{role.name}", "rule", heading + role.instructions),
-        Piece("ending", "rule", _ending(role) if sections else ""),
-        Piece("permissions", "rule", _permissions(role)),
-        Piece("output_schema", "rule", output_schema.instruction(schema, sections=sections)),
-        Piece("agent_role", "rule", behaviour),
-        Piece("confidence", "rule", confidence.instruction(step, sections=sections)),
+        UnplacedPart("contract", "rule", layers.BASE if sections else CONTRACT),
+        UnplacedPart(f"role:{role.name}", "rule", heading + role.instructions),
+        UnplacedPart("ending", "rule", _ending(role) if sections else ""),
+        UnplacedPart("permissions", "rule", _permissions(role)),
+        UnplacedPart("output_schema", "rule", output_schema.instruction(schema, sections=sections)),
+        UnplacedPart("agent_role", "rule", behaviour),
+        UnplacedPart("confidence", "rule", confidence.instruction(step, sections=sections)),
     ]
     return [piece for piece in pieces if piece.text]
 
@@ -146,7 +146,7 @@ def user_pieces(
     asked: Asked = None,
     filled: Filled | None = None,
     changes: bool = True,
-) -> list[Piece]:
+) -> list[UnplacedPart]:
     """What the agent is told about this job, in the order it reads it; absent parts leave no trace.
 
     `asked` is what the role wants to know of its surroundings. `filled`, its template, tells of the work in its own
@@ -155,27 +155,35 @@ def user_pieces(
     said = filled.said if filled else frozenset()
     pieces = [
         *(_work(spec, at, sections=sections) if filled is None else _unsaid(at, filled)),
-        Piece("custom_instructions", "given", "" if "CustomInstructions" in said else _instructions(given)),
-        Piece("step", "rule", _part(phase, changes=changes)),
-        Piece("choices", "rule", _choices(spec, state, sections=sections) if phase is Phase.DOER else ""),
-        Piece("limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."),
-        Piece("steps", "given", _steps(spec, state)),
+        UnplacedPart(
+            "custom_instructions", "given", "" if "CustomInstructions" in said else _instructions(given)
+        ),
+        UnplacedPart("step", "rule", _part(phase, changes=changes)),
+        UnplacedPart(
+            "choices", "rule", _choices(spec, state, sections=sections) if phase is Phase.DOER else ""
+        ),
+        UnplacedPart(
+            "limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."
+        ),
+        UnplacedPart("steps", "given", _steps(spec, state)),
         *_before(state, phase),
-        Piece("answer", "given", _answer(given)),
-        Piece("plan", "given", _plan(state)),
-        Piece("output", "given", _reviewed_output(state) if spec.workflow else ""),
-        Piece("results", "given", _results(at.results) if at else ""),
-        Piece("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
-        Piece("changes", "given", context.changes(given, state.artefacts) if phase is Phase.REVIEWER else ""),
-        Piece("unchanged", "given", UNCHANGED if state.unchanged and phase is Phase.REVIEWER else ""),
+        UnplacedPart("answer", "given", _answer(given)),
+        UnplacedPart("plan", "given", _plan(state)),
+        UnplacedPart("output", "given", _reviewed_output(state) if spec.workflow else ""),
+        UnplacedPart("results", "given", _results(at.results) if at else ""),
+        UnplacedPart("note", "given", f"## Note from the steward\n\n{state.note}" if state.note else ""),
+        UnplacedPart(
+            "changes", "given", context.changes(given, state.artefacts) if phase is Phase.REVIEWER else ""
+        ),
+        UnplacedPart("unchanged", "given", UNCHANGED if state.unchanged and phase is Phase.REVIEWER else ""),
         *(_asked_of_reviewer(spec, state, given, sections=sections) if phase is Phase.REVIEWER else []),
         *context.pieces(given, asked, said),
-        *(Piece(f"file:{file.path}", "given", context.file_text(file)) for file in given.files),
+        *(UnplacedPart(f"file:{file.path}", "given", context.file_text(file)) for file in given.files),
     ]
     return [*(filled.pieces if filled else []), *(piece for piece in pieces if piece.text)]
 
 
-def _work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[Piece]:
+def _work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[UnplacedPart]:
     """The step, and the task it is a part of."""
     if sections:
         layered = layers.flat(
@@ -188,16 +196,16 @@ def _work(spec: EffectiveSpec, at: AtStep | None, *, sections: bool) -> list[Pie
             tags=spec.tags,
             additional="; ".join(spec.acceptance_criteria) or None,
         )
-        return [Piece(*layer) for layer in layered]
-    step = Piece("workflow_step", "given", _step(at) if at else "")
-    return [step, Piece("task", "given", _task(spec))]
+        return [UnplacedPart(*layer) for layer in layered]
+    step = UnplacedPart("workflow_step", "given", _step(at) if at else "")
+    return [step, UnplacedPart("task", "given", _task(spec))]
 
 
-def _unsaid(at: AtStep | None, filled: Filled) -> list[Piece]:
+def _unsaid(at: AtStep | None, filled: Filled) -> list[UnplacedPart]:
     """What the role's template does not say of the work."""
     return [
-        Piece("task", "given", filled.rest),
-        Piece("workflow_step", "given", _step(at) if at else ""),
+        UnplacedPart("task", "given", filled.rest),
+        UnplacedPart("workflow_step", "given", _step(at) if at else ""),
     ]
 
 
@@ -284,22 +292,24 @@ def _choices(spec: EffectiveSpec, state: State, *, sections: bool) -> str:
     return "\n".join(["## What can follow", "", told, "", *lines])
 
 
-def _asked_of_reviewer(spec: EffectiveSpec, state: State, given: Given, *, sections: bool) -> list[Piece]:
+def _asked_of_reviewer(
+    spec: EffectiveSpec, state: State, given: Given, *, sections: bool
+) -> list[UnplacedPart]:
     told = review.reviewer_pieces(spec, state, given.diff, sections=sections, partial=given.partial)
-    return [Piece(*layer) for layer in told]
+    return [UnplacedPart(*layer) for layer in told]
 
 
-def _before(state: State, phase: Phase) -> list[Piece]:
+def _before(state: State, phase: Phase) -> list[UnplacedPart]:
     """What came before this attempt, and for the doer what the review has found."""
-    findings = Piece(*review.findings_piece(state)) if phase is Phase.DOER else None
+    findings = UnplacedPart(*review.findings_piece(state)) if phase is Phase.DOER else None
     return [_previous(state, phase, told=bool(findings and findings.text)), *([findings] if findings else [])]
 
 
-def _previous(state: State, phase: Phase, *, told: bool) -> Piece:
+def _previous(state: State, phase: Phase, *, told: bool) -> UnplacedPart:
     """The last answer; its summary stays in the smallest prompt. `told`: what a reviewer found stands elsewhere."""
     last = state.last
     if last is None:
-        return Piece("previous", "given", "")
+        return UnplacedPart("previous", "given", "")
     rework = phase is Phase.DOER and review.sent_back(state)
     title = "## The review sent it back" if rework else "## What happened before"
     said = _quoted(last.summary) if phase is Phase.REVIEWER else f" {last.summary}"
@@ -312,7 +322,7 @@ def _previous(state: State, phase: Phase, *, told: bool) -> Piece:
     elsewhere = (told and last.phase is Phase.REVIEWER) or _is_approved_plan(state)
     if last.output is not None and not elsewhere:
         lines += ["", f"Its output:\n\n{_output(last.output)}"]
-    return Piece("previous", "given", "\n".join(lines), least=least)
+    return UnplacedPart("previous", "given", "\n".join(lines), least=least)
 
 
 def _answer(given: Given) -> str:

@@ -20,7 +20,7 @@ Redact: TypeAlias = Callable[[str], tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class Piece:
+class UnplacedPart:
     """A part before it has a place."""
 
     source: str
@@ -37,7 +37,7 @@ class Piece:
 
 
 def assemble(
-    system: Iterable[Piece], user: Iterable[Piece], redact: Redact, joint: str = JOINT
+    system: Iterable[UnplacedPart], user: Iterable[UnplacedPart], redact: Redact, joint: str = JOINT
 ) -> tuple[str, list[Part], int, int]:
     """`(prompt, parts, user_start, redactions)`; every piece is redacted before it gets its place."""
     text = ""
@@ -53,9 +53,9 @@ def assemble(
     return text, parts, user_start, redactions
 
 
-def clean(pieces: Iterable[Piece], redact: Redact) -> tuple[list[Piece], int]:
+def clean(pieces: Iterable[UnplacedPart], redact: Redact) -> tuple[list[UnplacedPart], int]:
     """The same without secrets, and how many there were; also those that show only where glued pieces meet."""
-    found: list[Piece] = []
+    found: list[UnplacedPart] = []
     redactions = 0
     for run in _runs(pieces):
         cleaned = [_cleaned(piece, redact) for piece in run]
@@ -68,7 +68,7 @@ def clean(pieces: Iterable[Piece], redact: Redact) -> tuple[list[Piece], int]:
     return found, redactions
 
 
-def _joined(parts: list[Piece], redact: Redact) -> list[Piece]:
+def _joined(parts: list[UnplacedPart], redact: Redact) -> list[UnplacedPart]:
     """Glued pieces between which a secret stands as one, clean; all of them if nothing less helps."""
     found = parts[:1]
     for piece in parts[1:]:
@@ -78,14 +78,14 @@ def _joined(parts: list[Piece], redact: Redact) -> list[Piece]:
     return [replace(parts[0], kind="given", text=text)] if across else found
 
 
-def _one(left: Piece, right: Piece, text: str) -> Piece:
+def _one(left: UnplacedPart, right: UnplacedPart, text: str) -> UnplacedPart:
     source = right.source if left.kind == "rule" else left.source
     return replace(left, source=source, kind="given", text=text, least=0, reason="")
 
 
-def _runs(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+def _runs(pieces: Iterable[UnplacedPart]) -> Iterator[list[UnplacedPart]]:
     """Each piece with those that are glued to it."""
-    run: list[Piece] = []
+    run: list[UnplacedPart] = []
     for piece in pieces:
         if run and not piece.glued:
             yield run
@@ -95,7 +95,7 @@ def _runs(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield run
 
 
-def _cleaned(piece: Piece, redact: Redact) -> tuple[Piece, int]:
+def _cleaned(piece: UnplacedPart, redact: Redact) -> tuple[UnplacedPart, int]:
     text, count = redact(piece.text)
     least = len(redact(piece.text[: piece.least])[0]) if piece.least else 0
     source, reason = redact(piece.source)[0], redact(piece.reason)[0]
@@ -104,12 +104,12 @@ def _cleaned(piece: Piece, redact: Redact) -> tuple[Piece, int]:
 
 @dataclass(frozen=True)
 class _Place:
-    piece: Piece
+    piece: UnplacedPart
     before: str
     """What stands between it and the part before."""
 
 
-def _placed(pieces: Iterable[Piece], joint: str) -> Iterator[_Place]:
+def _placed(pieces: Iterable[UnplacedPart], joint: str) -> Iterator[_Place]:
     """Each with what stands before it; of glued ones, those that are empty leave no trace."""
     between = ""
     for run in _runs(pieces):
@@ -120,7 +120,7 @@ def _placed(pieces: Iterable[Piece], joint: str) -> Iterator[_Place]:
                 waiting, between = "", joint
 
 
-def _part(piece: Piece, end: int) -> Part:
+def _part(piece: UnplacedPart, end: int) -> Part:
     digest = hashlib.sha256(piece.text.encode("utf-8", "surrogatepass")).hexdigest()
     return Part(source=piece.source, kind=piece.kind, sha256=digest, start=end - len(piece.text), end=end)
 

@@ -9,8 +9,8 @@ from logist.core import template
 from logist.core.model import EffectiveSpec, JsonObject, Role, State
 from logist.core.prompt import context
 from logist.core.prompt.context import Asked, Given
-from logist.core.prompt.prompt_parts import Piece
-from logist.core.template import Rendered, Told, ToldList, data
+from logist.core.prompt.prompt_parts import UnplacedPart
+from logist.core.template import Rendered, SourcedText, ToldList, data
 
 TASK = ("Title", "Prompt", "Description", "AcceptanceCriteria", "Type", "ID", "Tags")
 """The task as role templates name it."""
@@ -27,7 +27,7 @@ _SOURCES = {"output": "output", "steps": "output", "aggregatedResults": "results
 class Filled:
     """A role's template over the data of a job."""
 
-    pieces: list[Piece]
+    pieces: list[UnplacedPart]
     """Its own words are rules, what came in is given. All is glued to the first, which is empty and so is never cut:
     the whole stands in the prompt as it was rendered."""
     said: frozenset[str]
@@ -54,22 +54,22 @@ def filled(spec: EffectiveSpec, state: State, role: Role, given: Given) -> Fille
         pieces = _joined(pieces)
     if len(pieces) > MAX_PARTS:
         return f"{about}: it has more than {MAX_PARTS} parts, so the work is told without it"
-    whole = [Piece(f"template:{role.name}", "rule", ""), *pieces] if pieces else []
+    whole = [UnplacedPart(f"template:{role.name}", "rule", ""), *pieces] if pieces else []
     warnings = tuple(f"{about}: {warning}" for warning in rendered.warnings)
     return Filled(whole, frozenset(_said(rendered, given)), _rest(spec, rendered), warnings)
 
 
-def _piece(role: Role, span: template.Span, reasons: Mapping[str, str]) -> Piece:
+def _piece(role: Role, span: template.RenderedSpan, reasons: Mapping[str, str]) -> UnplacedPart:
     if span.source is None:
-        return Piece(f"template:{role.name}", "rule", span.text, glued=True)
+        return UnplacedPart(f"template:{role.name}", "rule", span.text, glued=True)
     known = span.source in NAMED or span.source.startswith("relevant:")
     source = span.source if known else _SOURCES.get(span.source, "task")
-    return Piece(source, "given", span.text, glued=True, reason=reasons.get(source, ""))
+    return UnplacedPart(source, "given", span.text, glued=True, reason=reasons.get(source, ""))
 
 
-def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+def _joined(pieces: Sequence[UnplacedPart]) -> list[UnplacedPart]:
     """What came in from one source is one part, with the template's words in between, as between items of a list."""
-    runs: list[list[Piece]] = []
+    runs: list[list[UnplacedPart]] = []
     for piece in pieces:
         before = runs[-2:]
         if before and before[-1][0].source == piece.source:
@@ -108,22 +108,22 @@ NAMED = frozenset({"task", "listing", "custom_instructions", *context.VARIABLES}
 
 def _data(spec: EffectiveSpec, state: State, given: Given, asked: Asked) -> JsonObject:
     """What the template may look at. What is not there at all has no name, so that its section vanishes."""
-    task: dict[str, Told | ToldList] = {
-        "Title": Told(spec.title, "task"),
-        "Prompt": Told(spec.prompt, "task"),
-        "Description": Told(spec.description or "", "task"),
+    task: dict[str, SourcedText | ToldList] = {
+        "Title": SourcedText(spec.title, "task"),
+        "Prompt": SourcedText(spec.prompt, "task"),
+        "Description": SourcedText(spec.description or "", "task"),
         "AcceptanceCriteria": _listed(spec.acceptance_criteria, context.bulleted(spec.acceptance_criteria)),
-        "Type": Told(spec.task_type or "", "task"),
-        "ID": Told(given.job, "task"),
+        "Type": SourcedText(spec.task_type or "", "task"),
+        "ID": SourcedText(given.job, "task"),
         "Tags": _listed(spec.tags, ", ".join(spec.tags)),
-        "CustomInstructions": Told(context.own_words(given), "custom_instructions"),
+        "CustomInstructions": SourcedText(context.own_words(given), "custom_instructions"),
     }
     told = {**task, **context.variables(given, asked)}
     return {**data.of(spec, state), **{name: value for name, value in told.items() if value}}
 
 
 def _listed(items: Collection[str], shown: str) -> ToldList:
-    return ToldList([Told(item, "task") for item in items], [Told(shown, "task")])
+    return ToldList([SourcedText(item, "task") for item in items], [SourcedText(shown, "task")])
 
 
 def _rest(spec: EffectiveSpec, rendered: Rendered) -> str:

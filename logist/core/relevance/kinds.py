@@ -59,7 +59,7 @@ _SAMPLE_ENDINGS = (".example", ".sample", ".template", ".dist")
 _TESTS = frozenset(("test", "tests", "spec", "specs", "testing", "testdata", "e2e"))
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """What a file is, by its name."""
 
     worth: float
@@ -70,7 +70,7 @@ class Kind(NamedTuple):
     """It, or a directory above it, is named as tests are."""
 
 
-def of(path: str) -> Kind:
+def of(path: str) -> FileKind:
     """What the file of this path is."""
     cut = path.rfind("/")
     name = path[cut + 1 :]
@@ -82,7 +82,7 @@ def of(path: str) -> Kind:
     return _of_special(low, stem, kind) if special else kind
 
 
-def _of_special(low: str, stem: str, kind: Kind) -> Kind:
+def _of_special(low: str, stem: str, kind: FileKind) -> FileKind:
     if low in _SECRET_NAMES or _is_environment(low):
         return kind._replace(secret=True)
     if low in _GENERATED:
@@ -123,7 +123,7 @@ def _is_environment(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _of_endings(endings: str, test: bool, vendored: bool) -> Kind:
+def _of_endings(endings: str, test: bool, vendored: bool) -> FileKind:
     """What all that follows the first dot of a name says, and where the file is."""
     last, whole = endings.rpartition(".")[2], f".{endings}"
     worth = 1.0 if last in _CODE else 0.7 if last in _WRITTEN else 0.6
@@ -131,4 +131,4 @@ def _of_endings(endings: str, test: bool, vendored: bool) -> Kind:
         worth = 0.05
     if last in BINARY:
         worth = 0.0
-    return Kind(min(worth, 0.1) if vendored else worth, whole.endswith(_SECRET_ENDINGS), test)
+    return FileKind(min(worth, 0.1) if vendored else worth, whole.endswith(_SECRET_ENDINGS), test)

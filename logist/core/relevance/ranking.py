@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from math import log
 
-from logist.core.relevance.kinds import Kind
+from logist.core.relevance.kinds import FileKind
 from logist.core.relevance.words import Keyword, split
 
 NAME = 3.0
@@ -36,7 +36,7 @@ TYPICAL = 6_000
 
 
 @dataclass(frozen=True)
-class Found:
+class RankedFile:
     """A file that matters: how much, and why."""
 
     path: str
@@ -125,12 +125,12 @@ def rank(
     names: Mapping[str, tuple[Hits, Hits]],
     texts: Mapping[str, Text],
     *,
-    files: Mapping[str, Kind],
+    files: Mapping[str, FileKind],
     searched: int,
     most: int,
     directories: Sequence[str] = (),
     tests_wanted: bool = False,
-) -> list[Found]:
+) -> list[RankedFile]:
     """At most `most` files that have a keyword, the best first.
 
     `files`: all that could be found; `searched`: how many of them were looked into; `directories`: those that the
@@ -148,7 +148,7 @@ def rank(
             ranked.append((-round(score, 6), path))
     best = nsmallest(most, ranked)
     return [
-        Found(path, -score, worth.reason(names.get(path, _NONE)[0], texts.get(path)))
+        RankedFile(path, -score, worth.reason(names.get(path, _NONE)[0], texts.get(path)))
         for score, path in best
         if score <= LEAST * best[0][0]
     ]

@@ -42,10 +42,10 @@ def shown(path: str) -> str:
 
 
 @dataclass
-class _Directory:
+class _TreeDirectory:
     """What lies in a directory, by names."""
 
-    directories: dict[str, _Directory] = field(default_factory=dict)
+    directories: dict[str, _TreeDirectory] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     noted: dict[str, str] = field(default_factory=dict)
     total: int = 0
@@ -74,8 +74,8 @@ def tree(
     return "\n".join(lines)
 
 
-def _grown(files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str]) -> _Directory:
-    top = _Directory()
+def _grown(files: Iterable[str], directories: Iterable[str], noted: Mapping[str, str]) -> _TreeDirectory:
+    top = _TreeDirectory()
     for path in directories:
         parts = path.split("/", 2)
         if len(parts) < 3:
@@ -97,18 +97,18 @@ def _grown(files: Iterable[str], directories: Iterable[str], noted: Mapping[str,
     return top
 
 
-def _at(top: _Directory, parts: list[str]) -> _Directory:
+def _at(top: _TreeDirectory, parts: list[str]) -> _TreeDirectory:
     here = top
     for part in parts:
         found = here.directories.get(part)
         if found is None:
-            found = here.directories[part] = _Directory()
+            found = here.directories[part] = _TreeDirectory()
         here = found
     return here
 
 
 def _lines(
-    here: _Directory,
+    here: _TreeDirectory,
     most: int,
     most_inside: int,
     levels: int,

@@ -18,9 +18,9 @@ from typing import Any, Literal, TypeAlias
 from logist.core.answer.exit_command import text_before
 from logist.core.model import EffectiveSpec, Interaction, Phase, Request, Role, State, Workflow
 from logist.core.prompt import archived_request, prompt_parts
-from logist.core.prompt.archived_request import Block
+from logist.core.prompt.archived_request import PromptBlock
 from logist.core.prompt.budget import LEFT_OUT, PRIORITIES
-from logist.core.prompt.prompt_parts import Piece
+from logist.core.prompt.prompt_parts import UnplacedPart
 from logist.core.prompt.redaction_marks import marked
 from logist.core.replay import drift_causes
 from logist.core.replay.drift_causes import Today
@@ -82,7 +82,7 @@ def drifts(spec: EffectiveSpec, state: State, entry: Interaction, today: Today) 
     blocks = archived_request.blocks(entry.request)
     if not blocks:
         return []
-    told = drift_causes.Told(spec, state, entry, today)
+    told = drift_causes.DriftContext(spec, state, entry, today)
     found = [_drift(entry, told, "schema", "changed", "", "")] if told.schema_has_changed else []
     role = today.role
     if role is None:
@@ -104,8 +104,8 @@ def _role_drifts(
     state: State,
     entry: Interaction,
     role: Role,
-    then: Sequence[Block],
-    told: drift_causes.Told,
+    then: Sequence[PromptBlock],
+    told: drift_causes.DriftContext,
 ) -> list[Drift]:
     phase = entry.observed.phase if entry.observed else step.owed_by(state) or Phase.DOER
     before = archived_request.keyed(then)
@@ -127,7 +127,7 @@ class _Made:
     """A prompt that was made again, beside the archived one."""
 
     told: Instructed
-    now: Mapping[Key, Block]
+    now: Mapping[Key, PromptBlock]
     wrong: Sequence[tuple[Key, Change]]
     kept: Sequence[Key]
     """The parts that the archive has too."""
@@ -144,8 +144,8 @@ class _Making:
     role: Role
     phase: Phase
     request: Request
-    then: Sequence[Block]
-    before: Mapping[Key, Block]
+    then: Sequence[PromptBlock]
+    before: Mapping[Key, PromptBlock]
     matching: _Matching
 
     def nearest(self) -> _Made:
@@ -177,7 +177,7 @@ class _Making:
         return _Made(told, now, wrong, kept, (-len(wrong), 2 * (before & after).total() - after.total()))
 
 
-def _signs(found: Sequence[Block], cut: Mapping[str, str]) -> Counter[tuple[str, str]]:
+def _signs(found: Sequence[PromptBlock], cut: Mapping[str, str]) -> Counter[tuple[str, str]]:
     """What the pieces of a prompt say, or that they are there; those that may be missing do not count."""
     return Counter(
         (piece.source, "" if archived_request.is_surrounding(piece.source) else piece.text)
@@ -188,7 +188,7 @@ def _signs(found: Sequence[Block], cut: Mapping[str, str]) -> Counter[tuple[str,
 
 
 def _about_the_whole(
-    entry: Interaction, told: drift_causes.Told, made: _Made, before: Mapping[Key, Block]
+    entry: Interaction, told: drift_causes.DriftContext, made: _Made, before: Mapping[Key, PromptBlock]
 ) -> list[Drift]:
     """Whether the parts, all of which are as they were, also stand where they stood."""
     keys = [*made.kept, *(key for key in before if key[0] == LEFT_OUT)]
@@ -207,7 +207,7 @@ class _Matching:
     redact: Callable[[str], tuple[str, int]]
 
     def found(
-        self, before: Mapping[Key, Block], now: Mapping[Key, Block]
+        self, before: Mapping[Key, PromptBlock], now: Mapping[Key, PromptBlock]
     ) -> tuple[list[tuple[Key, Change]], list[Key]]:
         """The parts that differ, and those that both have."""
         kept = [key for key in now if key in before]
@@ -223,7 +223,7 @@ class _Matching:
     def _may_be_cut(self, source: str) -> bool:
         return source in self.cut and source.partition(":")[0] in PRIORITIES
 
-    def _is_same(self, then: Block, now: Block) -> bool:
+    def _is_same(self, then: PromptBlock, now: PromptBlock) -> bool:
         if then.is_given and now.is_given:
             return True
         if len(then.pieces) == len(now.pieces) == 1:
@@ -232,7 +232,7 @@ class _Matching:
             then.pieces, prompt_parts.clean(now.pieces, self.redact)[0]
         )
 
-    def _is_filled(self, then: Sequence[Piece], now: Sequence[Piece]) -> bool:
+    def _is_filled(self, then: Sequence[UnplacedPart], now: Sequence[UnplacedPart]) -> bool:
         """The parts of a template in their order; of what had no room some are missing."""
         waiting = iter(now)
         for piece in then:
@@ -245,7 +245,7 @@ class _Matching:
                 return False
         return all(self._may_be_cut(left.source) for left in waiting)
 
-    def _is_said(self, then: Piece, now: Piece) -> bool:
+    def _is_said(self, then: UnplacedPart, now: UnplacedPart) -> bool:
         if then.is_masked and then.source == now.source:
             return True
         if then.text == now.text or (
@@ -269,11 +269,16 @@ def _with_step(spec: EffectiveSpec, state: State, today: Today) -> EffectiveSpec
     return spec.model_copy(update={"workflow": Workflow.model_copy(flow, update={"steps": steps})})
 
 
-def _text(found: Mapping[Key, Block], key: Key) -> str:
+def _text(found: Mapping[Key, PromptBlock], key: Key) -> str:
     return found[key].text if key in found else ""
 
 
-def _today(before: Mapping[Key, Block], now: Mapping[Key, Block], key: Key, told: drift_causes.Told) -> str:
+def _today(
+    before: Mapping[Key, PromptBlock],
+    now: Mapping[Key, PromptBlock],
+    key: Key,
+    told: drift_causes.DriftContext,
+) -> str:
     """A part as it would be sent, with what came from the surroundings as the archive has it."""
     if key not in now or now[key].is_given:
         return ""
@@ -296,7 +301,7 @@ def _said(value: Any) -> str:
 
 
 def _drift(
-    entry: Interaction, told: drift_causes.Told, source: str, change: Change, then: str, now: str
+    entry: Interaction, told: drift_causes.DriftContext, source: str, change: Change, then: str, now: str
 ) -> Drift:
     cause = told.cause(source, change)
     return Drift(entry.sequence, source, change, cause, _diff(change, then, now))
@@ -379,6 +384,8 @@ def settings_differ(then: Request, now: Request) -> dict[str, tuple[object, obje
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _or_whole(request: Request) -> list[Block]:
+def _or_whole(request: Request) -> list[PromptBlock]:
     """Its parts, or where it does not say them the prompt as one."""
-    return archived_request.blocks(request) or [Block("prompt", (Piece("prompt", "given", request.prompt),))]
+    return archived_request.blocks(request) or [
+        PromptBlock("prompt", (UnplacedPart("prompt", "given", request.prompt),))
+    ]

@@ -11,7 +11,7 @@ from typing import Any
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Phase, Role, State, Step
 from logist.core.permissions.tools import offered
 from logist.core.prompt import archived_request
-from logist.core.prompt.archived_request import Block
+from logist.core.prompt.archived_request import PromptBlock
 from logist.core.prompt.budget import LEFT_OUT
 
 SETTINGS = frozenset({"model", "temperature", "tools"})
@@ -101,7 +101,7 @@ class Today:
 
 
 @dataclass(frozen=True)
-class Told:
+class DriftContext:
     """A recorded request and today, to say why they differ."""
 
     spec: EffectiveSpec
@@ -144,7 +144,7 @@ class Told:
             if name in metadata and metadata[name] != now
         }
 
-    def is_untold(self, then: Block, now: Block) -> bool:
+    def is_untold(self, then: PromptBlock, now: PromptBlock) -> bool:
         """Whether a filled template differs by nothing but what the archive can't say.
 
         That is how many items its lists had, where a secret stood as one in two parts of it, what it was only asked
@@ -262,7 +262,7 @@ def _at(file: str) -> str:
     return f" ({file})" if file else ""
 
 
-def _words(block: Block) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
+def _words(block: PromptBlock) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
     """What of a filled template does not depend on how often it says it."""
     rules = frozenset(piece.text for piece in block.pieces if piece.kind == "rule")
     known = (

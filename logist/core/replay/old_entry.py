@@ -46,7 +46,7 @@ def is_ours(entry: JsonObject) -> bool:
 
 
 @dataclass(frozen=True)
-class Entry:
+class OldEntry:
     """An entry as it was read: what is None was not there."""
 
     where: str
@@ -110,7 +110,7 @@ def log_entry(raw: JsonObject) -> str:
     return operation
 
 
-def read(raw: JsonObject, place: int, last: Entry | None) -> Entry:
+def read(raw: JsonObject, place: int, last: OldEntry | None) -> OldEntry:
     """The entry at `place` (from 1) of the file. Raises Damaged for one that tells of no answer, or is out of order."""
     number = raw.get("sequence")
     number = number if isinstance(number, int) and not isinstance(number, bool) else None
@@ -122,7 +122,7 @@ def read(raw: JsonObject, place: int, last: Entry | None) -> Entry:
     response, request = raw.get("response"), raw.get("request", {})
     if not isinstance(response, dict) or not isinstance(request, dict):
         raise Damaged(f"{where}: `{'request' if isinstance(response, dict) else 'response'}` is no object")
-    return Entry(
+    return OldEntry(
         where,
         number,
         raw,

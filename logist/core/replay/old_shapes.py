@@ -42,7 +42,16 @@ from logist.core.model import (
     Usage,
 )
 from logist.core.money.amounts import MICROCENTS
-from logist.core.replay.old_entry import Entry, answer_of, has_odd_usage, log_entry, read, short, text, texts
+from logist.core.replay.old_entry import (
+    OldEntry,
+    answer_of,
+    has_odd_usage,
+    log_entry,
+    read,
+    short,
+    text,
+    texts,
+)
 from logist.core.step import step
 from logist.errors import Damaged, LogistError
 
@@ -114,7 +123,7 @@ class Notes:
 
 
 @dataclass
-class Survey:
+class OldShapesSurvey:
     """What must be known of all entries before the first interaction can be made of them."""
 
     settings: JsonObject = field(default_factory=dict)
@@ -123,11 +132,11 @@ class Survey:
     """An agent may have answered out of turn, so that a restep has to be made up (see `_Teller`)."""
 
 
-def survey(entries: Iterable[JsonObject]) -> Survey:
+def survey(entries: Iterable[JsonObject]) -> OldShapesSurvey:
     """Reads the entries once. Raises what `interactions` does."""
-    result = Survey()
-    last: Entry | None = None
-    answered: Entry | None = None
+    result = OldShapesSurvey()
+    last: OldEntry | None = None
+    answered: OldEntry | None = None
     reviewed = repeated = False
     runs, microcents, seconds = 0, 0, 0.0
     for place, raw in enumerate(entries, 1):
@@ -152,16 +161,16 @@ def survey(entries: Iterable[JsonObject]) -> Survey:
     return result
 
 
-def _completes(entry: Entry) -> bool:
+def _completes(entry: OldEntry) -> bool:
     return (entry.actions or [""])[0] == ExitAction.COMPLETED
 
 
-def _repeats(last: Entry | None, entry: Entry) -> bool:
+def _repeats(last: OldEntry | None, entry: OldEntry) -> bool:
     """Whether a doer works again after it has completed its work, with no review in between."""
     return last is not None and _completes(last) and last.phase is entry.phase is Phase.DOER
 
 
-def _is_out_of_turn(last: Entry | None, entry: Entry) -> bool:
+def _is_out_of_turn(last: OldEntry | None, entry: OldEntry) -> bool:
     """Whether it may not be this agent's turn by the rules of Logist; nothing is known where a state was recorded."""
     if entry.implied is None:
         return False
@@ -193,8 +202,8 @@ def interactions(
     that tells of no answer, is out of order, or stands among interactions of Logist.
     """
     teller = _Teller(schema, notes, beside or {}, known or {})
-    ahead: Entry | None = None
-    last: Entry | None = None
+    ahead: OldEntry | None = None
+    last: OldEntry | None = None
     for place, raw in enumerate(entries, 1):
         last = read(raw, place, last)
         if operation := log_entry(raw):
@@ -235,7 +244,7 @@ class _Teller:
     def next(self) -> int:
         return self.state.revision + 1 if self.state else 1
 
-    def begin(self, first: Entry) -> Iterator[Interaction]:
+    def begin(self, first: OldEntry) -> Iterator[Interaction]:
         """The `create` that no such history has."""
         but = ", ".join(f"{name} {json.dumps(value)}" for name, value in sorted(self.known.items()))
         more = f"; but {but}, as its entries show" if but else ""
@@ -255,14 +264,14 @@ class _Teller:
             command={"draft": False, "rebuilt": True},
         )
 
-    def tell(self, entry: Entry, following: Entry | None) -> Iterator[Interaction]:
+    def tell(self, entry: OldEntry, following: OldEntry | None) -> Iterator[Interaction]:
         """The answer, and what must have been decided before the next one."""
         yield self._answered(entry, following)
         if following is not None:
             yield from self._decided(following)
 
     def _put(
-        self, kind: Kind, after: Place, entry: Entry, back: State | None = None, **more: Any
+        self, kind: Kind, after: Place, entry: OldEntry, back: State | None = None, **more: Any
     ) -> Interaction:
         if kind is Kind.ASK and self.state is not None and self.state.status in step.PHASES:
             self.earlier[self.state.status] = _Earlier(self.next, self.state)
@@ -282,7 +291,7 @@ class _Teller:
         self.state = fold.apply(self.state, made, back)
         return made
 
-    def _answered(self, entry: Entry, following: Entry | None) -> Interaction:
+    def _answered(self, entry: OldEntry, following: OldEntry | None) -> Interaction:
         assert self.state is not None
         reply, rebuilt = self._reply(entry)
         evidence = texts(entry.response.get("evidence_files")) or []
@@ -312,7 +321,7 @@ class _Teller:
             simulated=entry.simulated,
         )
 
-    def _reply(self, entry: Entry) -> tuple[Reply, bool]:
+    def _reply(self, entry: OldEntry) -> tuple[Reply, bool]:
         """The answer, and whether it was rebuilt; why there is none, where it says so."""
         answer, rebuilt = answer_of(entry.response)
         status = text(entry.response.get("status")).upper()
@@ -335,7 +344,7 @@ class _Teller:
         except LogistError:
             return None
 
-    def _after(self, entry: Entry, following: Entry | None, today: step.Outcome | None) -> Place:
+    def _after(self, entry: OldEntry, following: OldEntry | None, today: step.Outcome | None) -> Place:
         """Where the job stood after it: as recorded; else as the next entry found it; else as today."""
         assert self.state is not None
         here = today.place if today else self.state.place()
@@ -346,7 +355,7 @@ class _Teller:
             return here
         return _place(told, self.state, entry)
 
-    def _note(self, entry: Entry, rebuilt: bool, evidence: list[str]) -> None:
+    def _note(self, entry: OldEntry, rebuilt: bool, evidence: list[str]) -> None:
         number, response = self.next, entry.response
         if rebuilt:
             self.notes.add("`raw_response` was rebuilt from the fields of the response", number)
@@ -361,7 +370,7 @@ class _Teller:
         if entry.before is None:
             self.notes.add("the state before it is by today's rules: the file does not say it", number)
 
-    def _note_unread(self, entry: Entry) -> None:
+    def _note_unread(self, entry: OldEntry) -> None:
         number, response = self.next, entry.response
         if has_odd_usage(entry.raw, response):
             self.notes.add("what it used was not read: it does not make sense", number)
@@ -372,7 +381,7 @@ class _Teller:
         if unread := sorted(response.keys() - _KNOWN_OF_RESPONSE):
             self.notes.add(f"not read of the response: {', '.join(map(short, unread[:SHOWN]))}", number)
 
-    def _decided(self, following: Entry) -> Iterator[Interaction]:
+    def _decided(self, following: OldEntry) -> Iterator[Interaction]:
         """What a steward must have decided, for the job to stand where the next entry found it.
 
         Where that entry does not say the state, but who answered, and it was not that agent's turn, the job went
@@ -406,7 +415,7 @@ class _Teller:
             command=command,
         )
 
-    def _due(self, following: Entry) -> Status | None:
+    def _due(self, following: OldEntry) -> Status | None:
         """The state in which this entry is an answer; None where it may be one as the job stands."""
         assert self.state is not None
         if following.before is not None or following.implied is not None:
@@ -414,7 +423,7 @@ class _Teller:
         waits = self.state.status in (Status.APPROVAL_REQUIRED, *TERMINAL)
         return Status.PENDING if waits else None
 
-    def _back_to(self, following: Entry) -> tuple[Kind, JsonObject] | None:
+    def _back_to(self, following: OldEntry) -> tuple[Kind, JsonObject] | None:
         """The restep to the last time that this agent was asked; None where it never was its turn."""
         assert following.implied is not None
         earlier = self.earlier.get(following.implied)
@@ -424,13 +433,13 @@ class _Teller:
         return Kind.RESTEP, {"to": earlier.sequence}
 
 
-def _agrees(entry: Entry, after: Place, today: step.Outcome) -> bool:
+def _agrees(entry: OldEntry, after: Place, today: step.Outcome) -> bool:
     """Whether today's rules read the answer as it was recorded: only then their reason is that of then."""
     read_alike = entry.actions in (None, today.response.actions)
     return read_alike and today.place.status is after.status
 
 
-def _spec(beside: JsonObject, first: Entry) -> EffectiveSpec:
+def _spec(beside: JsonObject, first: OldEntry) -> EffectiveSpec:
     """What was asked for, as far as the file says it."""
     prompt = text(beside.get("prompt")) or first.request.prompt
     title = text(beside.get("title")) or next(filter(str.strip, prompt.splitlines()), "imported")
@@ -449,7 +458,7 @@ def _bridge(here: Status, there: Status | None) -> tuple[Kind, JsonObject] | Non
     return None
 
 
-def _place(status: Status, state: State, entry: Entry) -> Place:
+def _place(status: Status, state: State, entry: OldEntry) -> Place:
     """A place of that status, with what it needs to be left again."""
     if status is Status.STUCK:
         why = text(entry.response.get("summary_for_supervisor"))
@@ -460,7 +469,7 @@ def _place(status: Status, state: State, entry: Entry) -> Place:
     return Place(status=status, awaiting=awaiting, step=state.step, before=before)
 
 
-def _recorded(entry: Entry, reply: Reply, today: step.Outcome | None) -> Response:
+def _recorded(entry: OldEntry, reply: Reply, today: step.Outcome | None) -> Response:
     """The response as the file has it; what it does not say is as today's rules read the answer."""
     told = entry.response
     status = text(told.get("status")).upper()

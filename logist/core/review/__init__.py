@@ -13,14 +13,14 @@ from logist.core.review.gate import (
     to_run,
 )
 from logist.core.review.telling import findings_piece, reviewer_pieces
-from logist.core.review.verdict import FAIL, PASS, Review, read
+from logist.core.review.verdict import FAIL, PASS, ReviewVerdict, read
 
 __all__ = [
     "FAIL",
     "PASS",
     "Gate",
     "Mode",
-    "Review",
+    "ReviewVerdict",
     "blocks",
     "checks_of",
     "findings_piece",

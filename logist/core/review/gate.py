@@ -18,7 +18,7 @@ from logist.core.model import (
     Phase,
     State,
 )
-from logist.core.review.verdict import ERROR, FAIL, PASS, SUGGESTION, WARNING, Review, read, spoken
+from logist.core.review.verdict import ERROR, FAIL, PASS, SUGGESTION, WARNING, ReviewVerdict, read, spoken
 
 if TYPE_CHECKING:  # who only folds a history has no use for what reads answers
     from logist.core.answer.exit_command import ExitCommand
@@ -103,21 +103,23 @@ def gate(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCom
     return Gate(blocked, verdict, findings, reason, review.warnings)
 
 
-def _heard(spec: EffectiveSpec, observed: Observed, command: ExitCommand) -> Review:
+def _heard(spec: EffectiveSpec, observed: Observed, command: ExitCommand) -> ReviewVerdict:
     """The review in an answer; without a verdict where it gives none, and need not."""
     asked = bool(observed.asks_verdict)
     output = spoken(command.output) if asked else command.output
     review = read(output, checks_of(spec))
     if not asked or command.action is not ExitAction.COMPLETED:
-        return Review("") if review is None or review.fault else review
+        return ReviewVerdict("") if review is None or review.fault else review
     if review is not None:
         return review
     if output:
-        return Review("", fault="`output` holds no `verdict`")
+        return ReviewVerdict("", fault="`output` holds no `verdict`")
     if _merges_unseen(spec):
-        return Review("", fault="it gives no verdict, and what it accepts would be merged unseen")
+        return ReviewVerdict("", fault="it gives no verdict, and what it accepts would be merged unseen")
     warned = spec.approval is Approval.NONE
-    return Review("", warnings=("it gives no verdict: nothing but the checks was judged",) if warned else ())
+    return ReviewVerdict(
+        "", warnings=("it gives no verdict: nothing but the checks was judged",) if warned else ()
+    )
 
 
 def _merges_unseen(spec: EffectiveSpec) -> bool:

@@ -30,7 +30,7 @@ _FENCED = re.compile(r"\s*(`{3,})[a-z]*\n(.*)\n\1\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Review:
+class ReviewVerdict:
     """What a reviewer came to."""
 
     verdict: str
@@ -54,7 +54,7 @@ def spoken(output: Any) -> Any:
     return found if isinstance(found, dict) else output
 
 
-def read(output: Any, checks: Mapping[str, Check]) -> Review | None:
+def read(output: Any, checks: Mapping[str, Check]) -> ReviewVerdict | None:
     """The review in an answer's `output`; None where that has no `verdict`. Never raises, whatever it holds.
 
     `checks` are all that are known by name, the switched-off ones too.
@@ -64,10 +64,10 @@ def read(output: Any, checks: Mapping[str, Check]) -> Review | None:
     said = output["verdict"]
     verdict = said.strip().upper() if isinstance(said, str) else ""
     if verdict not in (PASS, FAIL):
-        return Review("", fault="`output.verdict` is neither PASS nor FAIL")
+        return ReviewVerdict("", fault="`output.verdict` is neither PASS nor FAIL")
     for name in ("issues", FINDINGS, "suggestions"):
         if not isinstance(output.get(name, []), list | None):
-            return Review("", fault=f"`output.{name}` is no list")
+            return ReviewVerdict("", fault=f"`output.{name}` is no list")
     warnings = _unread(output)
     found = [
         *_issues("issues", output, checks, warnings),
@@ -77,7 +77,7 @@ def read(output: Any, checks: Mapping[str, Check]) -> Review | None:
     if len(found) > MOST_FINDINGS:
         warnings.append(f"the review has {len(found)} findings; the first {MOST_FINDINGS} are kept")
         found = _gravest(found)
-    return Review(verdict, tuple(found), tuple(warnings))
+    return ReviewVerdict(verdict, tuple(found), tuple(warnings))
 
 
 def _gravest(found: list[JsonObject]) -> list[JsonObject]:

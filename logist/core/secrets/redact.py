@@ -68,7 +68,7 @@ def _latin(secret: str) -> str:
     return secret.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
-def _back(reading: spellings.Reading, matches: Iterable[Match]) -> Iterator[Match]:
+def _back(reading: spellings.TextReading, matches: Iterable[Match]) -> Iterator[Match]:
     return (Match(*reading.span(match.start, match.end), match.kind) for match in matches)
 
 

@@ -96,18 +96,18 @@ def _percent_encoded(encoded: bytes) -> Iterator[str]:
         yield escaped.replace("%20", "+")
 
 
-class Reading:
+class TextReading:
     """A text with something decoded or left out, and where each of its characters stands in the original."""
 
     def __init__(
         self,
-        original: str | Reading,
+        original: str | TextReading,
         escape: re.Pattern[str],
         decoded: Callable[[re.Match[str]], str] | None = None,
     ) -> None:
         """Each match of `escape` as what `decoded` makes of it, one character; without that, it is left out."""
-        self._outer = original if isinstance(original, Reading) else None
-        self._original = original.text if isinstance(original, Reading) else original
+        self._outer = original if isinstance(original, TextReading) else None
+        self._original = original.text if isinstance(original, TextReading) else original
         self._escape, self._decoded = escape, decoded
         self._pieces: _Pieces | None = None
         self.text: str = escape.sub(decoded or "", self._original)
@@ -155,25 +155,25 @@ class _Pieces(NamedTuple):
     """Of an escape, which is one character in the text: how long it is there. 0 for a part as it was."""
 
 
-def readings(text: str, secrets: Collection[str] = ()) -> Iterator[Reading]:
+def readings(text: str, secrets: Collection[str] = ()) -> Iterator[TextReading]:
     """The text without the escapes of JSON, JSON in JSON, or a shell; and each of these without what nobody sees.
 
     Nothing for a text that has none of that. Ordinary escapes, of which most JSON is full, are decoded only where the
     text has the longest part of one of `secrets` that needs no escape.
     """
-    current: str | Reading = text
+    current: str | TextReading = text
     # A program or an image, which `verify --secrets` reads too, has backslashes that escape nothing.
     is_binary = "\0" in text and _NOT_UTF8.search(text)
     deepest = 0 if is_binary else DEEPEST
     for depth in range(deepest + 1):
-        shown = current.text if isinstance(current, Reading) else current
+        shown = current.text if isinstance(current, TextReading) else current
         if hidden := invisible_characters.pattern(shown):
-            visible = Reading(current, hidden)
+            visible = TextReading(current, hidden)
             yield visible
             shown = visible.text
         if depth == deepest or not _needs_decoding(shown, secrets):
             return
-        current = Reading(current, _ESCAPE, _character)
+        current = TextReading(current, _ESCAPE, _character)
         yield current
 
 
@@ -196,11 +196,11 @@ def _character(match: re.Match[str]) -> str:
     return chr(int(code, 16)) if code else itself or _LETTERS[letter]
 
 
-def without_percents(text: str) -> Reading:
+def without_percents(text: str) -> TextReading:
     """The text with each `%41` as the byte it stands for, in Latin-1."""
-    return Reading(text, _PERCENT, lambda match: chr(int(match[1], 16)))
+    return TextReading(text, _PERCENT, lambda match: chr(int(match[1], 16)))
 
 
-def unbroken(text: str) -> Reading:
+def unbroken(text: str) -> TextReading:
     """The text without line breaks and what indents or quotes the lines after them."""
-    return Reading(text, _BREAK)
+    return TextReading(text, _BREAK)

@@ -6,6 +6,6 @@ statuses or an unknown one is for a person.
 
 from logist.core.sections.judging import action, judged
 from logist.core.sections.reading import Sections, read
-from logist.core.sections.words import NextAction, Status
+from logist.core.sections.words import NextAction, SectionStatus
 
-__all__ = ["NextAction", "Sections", "Status", "action", "judged", "read"]
+__all__ = ["NextAction", "SectionStatus", "Sections", "action", "judged", "read"]

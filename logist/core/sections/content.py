@@ -10,7 +10,7 @@ from logist.core.answer import answer_faults
 from logist.core.answer.answer_faults import UnreadableError, shown
 from logist.core.answer.confidence import is_confidence
 from logist.core.model import JsonObject
-from logist.core.text.outermost_json import Span, measure_depth, outermost
+from logist.core.text.outermost_json import JsonSpan, measure_depth, outermost
 
 _FENCED = re.compile(r"[ \t]*(`{3,}|~{3,})[^`\n]*\n(?P<inside>.*)\n[ \t]*\1[`~]*[ \t]*", re.DOTALL)
 _FIRST_FENCE = re.compile(r"\s*+(```|~~~)[^\n]*\n(?P<inside>.*?)(?<=\n)[ \t]*\1", re.DOTALL)
@@ -119,12 +119,12 @@ def _paths(line: str) -> Iterator[str]:
 def _json(text: str) -> Any:
     """Any JSON value, by the rules of the exit command."""
     try:
-        return answer_faults.parse(text, Span(0, len(text), measure_depth(text), "closed"))
+        return answer_faults.parse(text, JsonSpan(0, len(text), measure_depth(text), "closed"))
     except ValueError as error:  # what the decoder itself refuses, as a number of too many digits
         raise UnreadableError(f"is not valid JSON: {error}") from None
 
 
-def _lenient(text: str, span: Span) -> JsonObject:
+def _lenient(text: str, span: JsonSpan) -> JsonObject:
     """An object with what models leave in it: comments, and commas before a closing bracket."""
     try:
         return answer_faults.parse(text, span)

@@ -9,13 +9,13 @@ from logist.core.answer import answer_faults
 from logist.core.answer.exit_command import ExitCommand, Verdict, plain_path
 from logist.core.model import ExitAction, JsonObject
 from logist.core.sections.reading import Sections, read
-from logist.core.sections.words import NextAction, Status
+from logist.core.sections.words import NextAction, SectionStatus
 
-ACTIONS: dict[tuple[Status, NextAction], ExitAction] = {
-    (Status.SUCCESS, NextAction.COMPLETE): ExitAction.COMPLETED,
-    (Status.PARTIAL, NextAction.COMPLETE): ExitAction.COMPLETED,
-    (Status.SUCCESS, NextAction.CONTINUE): ExitAction.COMPLETED,
-    (Status.PARTIAL, NextAction.CONTINUE): ExitAction.RETRY,
+ACTIONS: dict[tuple[SectionStatus, NextAction], ExitAction] = {
+    (SectionStatus.SUCCESS, NextAction.COMPLETE): ExitAction.COMPLETED,
+    (SectionStatus.PARTIAL, NextAction.COMPLETE): ExitAction.COMPLETED,
+    (SectionStatus.SUCCESS, NextAction.CONTINUE): ExitAction.COMPLETED,
+    (SectionStatus.PARTIAL, NextAction.CONTINUE): ExitAction.RETRY,
 }
 """Everything else is STUCK."""
 
@@ -82,7 +82,7 @@ def _invalid(response: JsonObject, schema: JsonObject) -> str:
 
 def _command(response: JsonObject) -> ExitCommand:
     metadata = {
-        key: str(value) if isinstance(value, Status | NextAction) else value
+        key: str(value) if isinstance(value, SectionStatus | NextAction) else value
         for key, value in response["metadata"].items()
     }
     return ExitCommand(

@@ -9,9 +9,9 @@ from logist.core.answer.exit_command import unreadable
 from logist.core.model import JsonObject
 from logist.core.sections import content
 from logist.core.sections.outline import Name, Section, cuts, lines_of, unwrapped
-from logist.core.sections.words import NextAction, Status, word_of
+from logist.core.sections.words import NextAction, SectionStatus, word_of
 
-DECIDED = frozenset({Status.BLOCKED, Status.FAILED})
+DECIDED = frozenset({SectionStatus.BLOCKED, SectionStatus.FAILED})
 """What needs no next action: a person has to look, whatever it says."""
 OPEN_FENCE = "the answer breaks off inside a code fence: its end is missing"
 BROKEN_OFF = "the answer breaks off inside its metadata: the end of the JSON object is missing"
@@ -21,7 +21,7 @@ BROKEN_OFF = "the answer breaks off inside its metadata: the end of the JSON obj
 class Sections:
     """What an answer says, section by section."""
 
-    status: Status
+    status: SectionStatus
     next_action: NextAction | None = None
     """None only where the status alone decides."""
     reason: str = ""
@@ -92,8 +92,8 @@ def _by_name(sections: list[Section]) -> dict[Name, Section] | str | _Missing:
 
 def _read(named: dict[Name, Section]) -> Sections | str | _Missing:
     if "status" not in named:
-        return _Missing("no sections: the answer has no `Status` heading", lacks_status=True)
-    status = word_of(named["status"].text, Status, "Status")
+        return _Missing("no sections: the answer has no `SectionStatus` heading", lacks_status=True)
+    status = word_of(named["status"].text, SectionStatus, "Status")
     if isinstance(status, str):
         return status
     if "next action" not in named:
@@ -108,7 +108,7 @@ def _read(named: dict[Name, Section]) -> Sections | str | _Missing:
 
 
 def _values(
-    named: dict[Name, Section], status: tuple[Status, str], action: tuple[NextAction, str] | None
+    named: dict[Name, Section], status: tuple[SectionStatus, str], action: tuple[NextAction, str] | None
 ) -> Sections | str:
     warnings: list[str] = []
     metadata: JsonObject = {}

@@ -10,7 +10,7 @@ from typing import TypeVar
 from logist.core.answer.answer_faults import shown
 
 
-class Status(StrEnum):
+class SectionStatus(StrEnum):
     """How far the agent came."""
 
     SUCCESS = "SUCCESS"

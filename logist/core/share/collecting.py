@@ -75,7 +75,7 @@ class Private:
             if each not in looks.LOCAL and each not in NO_NAMES and (is_word or looks.is_host(each)):
                 self.hosts.setdefault(each)
 
-    def _seen(self, seen: looks.Seen) -> None:
+    def _seen(self, seen: looks.PrivateSpan) -> None:
         if seen.kind == "user" and not seen.name.startswith("$"):
             self.user(seen.name)
         if seen.kind == "host":

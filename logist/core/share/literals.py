@@ -15,7 +15,7 @@ MOST_BACKSLASHES = 8
 _LITERAL = re.compile(r'"[^"\\\n]*+(?:(?:\\[^\n][^"\\\n]*+)++(?P<end>")?)?')
 
 
-class Literal(NamedTuple):
+class StringLiteral(NamedTuple):
     """A string with escapes: `text[start:end]`, quotes included."""
 
     start: int
@@ -23,14 +23,14 @@ class Literal(NamedTuple):
     value: str
 
 
-def escaped(text: str) -> Iterator[Literal]:
+def escaped(text: str) -> Iterator[StringLiteral]:
     """The strings of a text that have escapes: only these read otherwise than they are written."""
     if "\\" not in text or '"' not in text:
         return
     for found in _LITERAL.finditer(text):
         value = decoded(found[0]) if found["end"] else None
         if value is not None:
-            yield Literal(found.start(), found.end(), value)
+            yield StringLiteral(found.start(), found.end(), value)
 
 
 def decoded(literal: str) -> str | None:

@@ -103,7 +103,7 @@ _LONGEST = 255
 """Characters of a name."""
 
 
-class Seen(NamedTuple):
+class PrivateSpan(NamedTuple):
     """`text[start:end]`: the name of a `user` or `host`, an `address` in numbers, or a `version` that looks like one."""
 
     start: int
@@ -112,80 +112,82 @@ class Seen(NamedTuple):
     name: str
 
 
-def hosts(text: str) -> list[Seen]:
+def hosts(text: str) -> list[PrivateSpan]:
     """Hosts in addresses, behind the name of a mailbox, by their number, or by how a name ends; and their users.
 
     In order, none overlapping. Each search goes for a sign that is rare, and looks at what stands before that.
     """
     addressed = list(_addressed(text))
     taken = {one.start for one in addressed}
-    seen: list[Seen] = []
+    seen: list[PrivateSpan] = []
     for one in sorted([*addressed, *_mailboxes(text, taken), *_ports(text), *_numbers(text), *_named(text)]):
         if not seen or one.start >= seen[-1].end:
             seen.append(one)
     return seen
 
 
-def _addressed(text: str) -> Iterator[Seen]:
+def _addressed(text: str) -> Iterator[PrivateSpan]:
     for found in _URL.finditer(text) if "://" in text else ():
         if found["user"]:
-            yield Seen(*found.span("user"), "user", found["user"])
+            yield PrivateSpan(*found.span("user"), "user", found["user"])
         kind: Literal["host", "address"] = "address" if is_number(found["host"]) else "host"
-        yield Seen(*found.span("host"), kind, found["host"])
+        yield PrivateSpan(*found.span("host"), kind, found["host"])
 
 
-def _mailboxes(text: str, taken: set[int]) -> Iterator[Seen]:
+def _mailboxes(text: str, taken: set[int]) -> Iterator[PrivateSpan]:
     """`taken` are places of hosts: what stands before them in an address is no mailbox."""
     for found in _MAILBOX.finditer(text) if "@" in text else ():
         begin = max(0, found.start() - 65)
         local = _LOCAL_PART.search(text[begin : found.start()])
         if local and found.start("host") not in taken and not is_number(found["host"]):
-            yield Seen(begin + local.start(), found.start(), "user", local[0])
-            yield Seen(*found.span("host"), "host", found["host"])
+            yield PrivateSpan(begin + local.start(), found.start(), "user", local[0])
+            yield PrivateSpan(*found.span("host"), "host", found["host"])
     for found in _AT_NUMBER.finditer(text) if "@" in text else ():
         local = _LOCAL_PART.search(text[max(0, found.start() - 65) : found.start()])
         if local and found.start("address") not in taken and is_address(found["address"]):
-            yield Seen(found.start() - len(local[0]), found.start(), "user", local[0])
+            yield PrivateSpan(found.start() - len(local[0]), found.start(), "user", local[0])
     for found in _LOGIN.finditer(text) if "@" in text else ():
         before = text[max(0, found.start() - _LINE) : found.start()]
         local = _LOCAL_PART.search(before[-65:])
         if not local or found.start("host") in taken:
             continue
         if _BY_SHELL.search(before[: len(before) - len(local[0])]):
-            yield Seen(found.start() - len(local[0]), found.start(), "user", local[0])
-            yield Seen(*found.span("host"), "host", found["host"])
+            yield PrivateSpan(found.start() - len(local[0]), found.start(), "user", local[0])
+            yield PrivateSpan(*found.span("host"), "host", found["host"])
 
 
-def _ports(text: str) -> Iterator[Seen]:
+def _ports(text: str) -> Iterator[PrivateSpan]:
     for port in _PORT.finditer(text):
         begin = max(0, port.start() - 64)
         name = _BEFORE_PORT.search(text[begin : port.start()])
         if name and is_host(name[0]) and not _NO_HOST.fullmatch(name[0]):
-            yield Seen(begin + name.start(), port.start(), "host", name[0])
+            yield PrivateSpan(begin + name.start(), port.start(), "host", name[0])
 
 
-def _numbers(text: str) -> Iterator[Seen]:
+def _numbers(text: str) -> Iterator[PrivateSpan]:
     for found in _NUMBER.finditer(text):
         if is_address(found["address"]):
             is_version = _VERSION.search(text[max(0, found.start() - 20) : found.start()])
-            yield Seen(*found.span("address"), "version" if is_version else "address", found["address"])
+            yield PrivateSpan(
+                *found.span("address"), "version" if is_version else "address", found["address"]
+            )
     for short in _SHORTENED.finditer(text) if "::" in text else ():
         before = _BEFORE_SHORTENED.search(text[max(0, short.start() - 36) : short.start()])
         name = (before[0] if before else "") + short[0]
         if before and any(sign.isdigit() for sign in name):
-            yield Seen(short.end() - len(name), short.end(), "address", name)
+            yield PrivateSpan(short.end() - len(name), short.end(), "address", name)
     for found in _EIGHT.finditer(text) if _MANY_COLONS.search(text) else ():
-        yield Seen(*found.span("address"), "address", found["address"])
+        yield PrivateSpan(*found.span("address"), "address", found["address"])
 
 
-def _named(text: str) -> Iterator[Seen]:
+def _named(text: str) -> Iterator[PrivateSpan]:
     for top in _TOP_LEVEL.finditer(text):
         begin = max(0, top.start() - _LONGEST)
         before = _LABELS.search(text[begin : top.start()])
         if before is None or _OWN.match(before[0]) or not (top["sure"] or "." in before[0]):
             continue
         if not _PROGRAM.fullmatch(before[0] + top[0]):
-            yield Seen(begin + before.start(), top.end(), "host", before[0] + top[0])
+            yield PrivateSpan(begin + before.start(), top.end(), "host", before[0] + top[0])
 
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "[::1]", "::1", "host", "hostname"})  # noqa: S104 - names

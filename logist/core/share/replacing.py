@@ -20,7 +20,7 @@ LONGEST_CACHED = 500
 """How many texts are remembered, and of how many characters: names and paths come again and again."""
 
 
-class Change(NamedTuple):
+class Replacement(NamedTuple):
     """`text[start:end]` becomes `new`."""
 
     start: int
@@ -28,7 +28,7 @@ class Change(NamedTuple):
     new: str
 
 
-Pass = Callable[[str, int], Iterable[Change]]
+Pass = Callable[[str, int], Iterable[Replacement]]
 
 
 class Replacing:
@@ -127,33 +127,33 @@ class Replacing:
             text, moved = _apply(text, run(text, depth), moved)
         return text, moved
 
-    def _in_places(self, text: str, depth: int) -> Iterator[Change]:
+    def _in_places(self, text: str, depth: int) -> Iterator[Replacement]:
         if self._place is not None and "/" in text:
             for found in self._place.finditer(text):
-                yield Change(found.start(), found.end(), self._places[found[0]])
+                yield Replacement(found.start(), found.end(), self._places[found[0]])
 
-    def _in_literals(self, text: str, depth: int) -> Iterator[Change]:
+    def _in_literals(self, text: str, depth: int) -> Iterator[Replacement]:
         if depth >= literals.DEEPEST:
             return
         for start, end, value in literals.escaped(text):
             new = self.marked(value, (), depth + 1)[0]
             if new != value:
-                yield Change(start, end, literals.encoded(new, text[start:end]))
+                yield Replacement(start, end, literals.encoded(new, text[start:end]))
 
-    def _secrets(self, text: str, depth: int) -> Iterator[Change]:
+    def _secrets(self, text: str, depth: int) -> Iterator[Replacement]:
         if self._quiet and literals.is_plain(text) and not depth:
             return
         for start, end, kind in redact.found(text, self._labels):
             spelled = text[start:end]
             value = self._values.get(kind, spelled)
             if spelled == value:
-                yield Change(start, end, self.stand_ins.secret(value))
+                yield Replacement(start, end, self.stand_ins.secret(value))
             elif (plain := literals.unescaped(spelled)) == value or kind not in self._values:
-                yield Change(start, end, literals.encoded(self.stand_ins.secret(plain), spelled)[1:-1])
+                yield Replacement(start, end, literals.encoded(self.stand_ins.secret(plain), spelled)[1:-1])
             else:
-                yield Change(start, end, self.stand_ins.fill(value, spelled))
+                yield Replacement(start, end, self.stand_ins.fill(value, spelled))
 
-    def _patterns(self, text: str, depth: int) -> Iterator[Change]:
+    def _patterns(self, text: str, depth: int) -> Iterator[Replacement]:
         spans = [
             found.span(secret_of(found))
             for pattern in self._private.patterns
@@ -162,16 +162,16 @@ class Replacing:
         if self._found is not None:
             spans += [found.span() for found in self._found.finditer(text)]
         for start, end in _united(spans):
-            yield Change(start, end, self.stand_ins.phrase("pattern", text[start:end]))
+            yield Replacement(start, end, self.stand_ins.phrase("pattern", text[start:end]))
 
-    def _hosts(self, text: str, depth: int) -> Iterator[Change]:
+    def _hosts(self, text: str, depth: int) -> Iterator[Replacement]:
         for start, end, kind, name in looks.hosts(text):
             if kind == "host":
-                yield Change(start, end, self._of_host(name))
+                yield Replacement(start, end, self._of_host(name))
             elif kind == "address" or name in self._private.addresses:
-                yield Change(start, end, name if name in looks.LOCAL else self.stand_ins.address(name))
+                yield Replacement(start, end, name if name in looks.LOCAL else self.stand_ins.address(name))
             elif kind == "user" and name != "git" and not name.startswith("$"):
-                yield Change(start, end, self._words("user", name))
+                yield Replacement(start, end, self._words("user", name))
 
     def _of_host(self, name: str) -> str:
         if name.lower() in looks.LOCAL:
@@ -179,12 +179,12 @@ class Replacing:
         front, dot, top = name.rpartition(".")
         return f"{self._words('host', front)}.{top}" if dot else self._words("host", name)
 
-    def _named_hosts(self, text: str, depth: int) -> Iterator[Change]:
+    def _named_hosts(self, text: str, depth: int) -> Iterator[Replacement]:
         if self._host is not None:
             for found in self._host.finditer(text):
-                yield Change(*found.span(), self._of_host(found[0]))
+                yield Replacement(*found.span(), self._of_host(found[0]))
 
-    def _paths(self, text: str, depth: int) -> Iterator[Change]:
+    def _paths(self, text: str, depth: int) -> Iterator[Replacement]:
         looked = [looks.PATH] if "/" in text else []
         if ":\\" in text or ":/" in text:
             looked.append(looks.DRIVE)
@@ -198,21 +198,21 @@ class Replacing:
         ]
         for found in looks.REMOTE.finditer(text) if "@" in text or "file:" in text else ():
             front, extension = looks.without_extension(found["path"])
-            changes.append(Change(*found.span("path"), self._words("path", front) + extension))
+            changes.append(Replacement(*found.span("path"), self._words("path", front) + extension))
         for found in looks.ENCODED.finditer(text) if "%2" in text else ():
             new = looks.ENCODED_NAME.sub(lambda name: self._words("path", name[0]), found[0])
-            changes.append(Change(*found.span(), new))
+            changes.append(Replacement(*found.span(), new))
         return _apart(changes)
 
-    def _of_path(self, found: re.Match[str]) -> Change:
+    def _of_path(self, found: re.Match[str]) -> Replacement:
         drive = 2 if found.re is looks.DRIVE else 0
         front, extension = looks.without_extension(found[0][drive:])
-        return Change(*found.span(), found[0][:drive] + self._words("path", front) + extension)
+        return Replacement(*found.span(), found[0][:drive] + self._words("path", front) + extension)
 
-    def _users(self, text: str, depth: int) -> Iterator[Change]:
+    def _users(self, text: str, depth: int) -> Iterator[Replacement]:
         if self._user is not None:
             for found in self._user.finditer(text):
-                yield Change(*found.span(), self.stand_ins.word("user", found[0]))
+                yield Replacement(*found.span(), self.stand_ins.word("user", found[0]))
 
     def _words(self, kind: str, text: str) -> str:
         """Each word of a name on its own, as what it is known for already."""
@@ -243,7 +243,7 @@ def _united(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _apart(changes: list[Change]) -> Iterator[Change]:
+def _apart(changes: list[Replacement]) -> Iterator[Replacement]:
     """In order, of those that overlap only the first, and of two at one place the longer."""
     end = 0
     for change in sorted(changes, key=lambda each: (each.start, -each.end)):
@@ -252,7 +252,7 @@ def _apart(changes: list[Change]) -> Iterator[Change]:
             end = change.end
 
 
-def _apply(text: str, changes: Iterable[Change], marks: list[int]) -> tuple[str, list[int]]:
+def _apply(text: str, changes: Iterable[Replacement], marks: list[int]) -> tuple[str, list[int]]:
     """The changed text, and where `marks` are in it; one inside a change is moved with its start."""
     pieces: list[str] = []
     starts: list[int] = []

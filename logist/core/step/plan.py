@@ -11,12 +11,12 @@ from logist.core.model import EffectiveSpec, JsonObject, Model, Phase, Request, 
 from logist.core.money import money
 from logist.core.permissions.tools import Tool, function
 from logist.core.prompt import budget, prompt, prompt_parts
-from logist.core.prompt.budget import Budget, Row
+from logist.core.prompt.budget import Budget, BudgetRow
 from logist.core.step.step_instructions import instructed
 
 
 @dataclass(frozen=True)
-class Bounds:
+class RequestBounds:
     """How a request is bounded; all but the job's limits."""
 
     min_output_tokens: int = 2048
@@ -41,7 +41,7 @@ class StepPlan:
     agent: str = ""
     warnings: tuple[str, ...] = ()
     """What of the templates, the role's and the step's, could not be filled."""
-    table: tuple[Row, ...] = ()
+    table: tuple[BudgetRow, ...] = ()
     """The parts of the prompt, and what was cut of them."""
     allowed: Budget | None = None
     why: str = ""
@@ -59,7 +59,7 @@ def plan(
     role: Role,
     model: Model,
     given: prompt.Given,
-    bounds: Bounds,
+    bounds: RequestBounds,
     *,
     phase: Phase,
     free: bool,
@@ -129,7 +129,7 @@ def _clean_already(text: str) -> tuple[str, int]:
     return text, 0
 
 
-def _budget(model: Model, bounds: Bounds, output: int, offer: str) -> Budget | None:
+def _budget(model: Model, bounds: RequestBounds, output: int, offer: str) -> Budget | None:
     """What a prompt may take: what the config says, and what the window of the model leaves beside the answer."""
     allowed = []
     if bounds.prompt_tokens is not None:
@@ -152,7 +152,7 @@ def _window(model: Model, window: int, output: int, tools: int) -> Budget:
     return Budget(left_of_window, f"models.{model.name}.context_window", fix, reckoned)
 
 
-def _files(given: prompt.Given, fitted: budget.Fitted, bounds: Bounds) -> list[str]:
+def _files(given: prompt.Given, fitted: budget.Fitted, bounds: RequestBounds) -> list[str]:
     """The files that the prompt shows, those of the job first."""
     gone = {row.source for row in fitted.rows if row.cut == "dropped"}
     shown = [bounds.redact(file.path)[0] for file in given.files]
@@ -161,7 +161,7 @@ def _files(given: prompt.Given, fitted: budget.Fitted, bounds: Bounds) -> list[s
     return [*kept, *(path for path in relevant if f"relevant:{path}" not in gone)]
 
 
-def _fit(room: int, model: Model, text: str, wanted: int, bounds: Bounds) -> tuple[int, int | None]:
+def _fit(room: int, model: Model, text: str, wanted: int, bounds: RequestBounds) -> tuple[int, int | None]:
     """`(max_output_tokens, worst case in microcents)` such that no cost limit can be overshot."""
     fitted = money.fit_output(model, text, wanted, room, bounds.min_output_tokens) or wanted
     return fitted, money.worst_case(model, text, fitted)

@@ -28,14 +28,14 @@ from logist.core.model import (
     Status,
 )
 from logist.core.sections.judging import stated_reason
-from logist.core.step.plan import Bounds, StepPlan, plan
+from logist.core.step.plan import RequestBounds, StepPlan, plan
 from logist.core.step.step_instructions import judge
 
 __all__ = [
     "PHASES",
-    "Bounds",
     "Idle",
     "Outcome",
+    "RequestBounds",
     "StepPlan",
     "checks_due",
     "conclude",

@@ -9,7 +9,7 @@ from logist.core.answer import exit_command
 from logist.core.model import EffectiveSpec, JsonObject, Phase, Role, State, Step, StepType
 from logist.core.permissions import permissions
 from logist.core.prompt import prompt, role_template
-from logist.core.prompt.prompt import AtStep, Given, Piece
+from logist.core.prompt.prompt import AtStep, Given, UnplacedPart
 from logist.core.template import data
 from logist.core.text import layers
 
@@ -20,8 +20,8 @@ SECTIONS = "sections"
 class Instructed:
     """The two halves of a prompt, before they have a place."""
 
-    system: list[Piece]
-    user: list[Piece]
+    system: list[UnplacedPart]
+    user: list[UnplacedPart]
     joint: str
     """Between the parts."""
     warnings: tuple[str, ...] = ()

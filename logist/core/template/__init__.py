@@ -20,21 +20,21 @@ from typing import Any
 
 from logist.core.template.actions import unclosed
 from logist.core.template.parsing import parsed
-from logist.core.template.rendering import Rendered, Rendering, Span
+from logist.core.template.rendering import Rendered, RenderedSpan, Rendering
 from logist.core.template.tree import (
+    ActionPlace,
     If,
     Look,
     Name,
     Node,
-    Place,
     Range,
+    SourcedText,
     TemplateError,
-    Told,
     ToldFields,
     ToldList,
     Unknown,
 )
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 
 MAX_PROBLEMS = 100
 """Of one kind in one template."""
@@ -49,7 +49,7 @@ def render(text: str, data: Any, strict: bool = False, declared: Collection[str]
     return Rendering(data, strict=strict, declared=declared).result(parsed(text))
 
 
-def problems(text: str, known_roots: Collection[str]) -> list[Problem]:
+def problems(text: str, known_roots: Collection[str]) -> list[WorkflowProblem]:
     """What is wrong with a template before there is data, each with line and column.
 
     A broken block and an action that can't be read are errors; a first name that is not known is a warning.
@@ -57,10 +57,10 @@ def problems(text: str, known_roots: Collection[str]) -> list[Problem]:
     try:
         nodes = parsed(text)
     except TemplateError as error:
-        return [Problem("error", "template", error.message, line=error.line, column=error.column)]
+        return [WorkflowProblem("error", "template", error.message, line=error.line, column=error.column)]
     found = [*islice(_wrong(nodes, known_roots, inside=False), MAX_PROBLEMS)]
     found += [
-        Problem(
+        WorkflowProblem(
             "warning",
             "template",
             "`{{` is not closed: it stays as it is",
@@ -72,14 +72,14 @@ def problems(text: str, known_roots: Collection[str]) -> list[Problem]:
     return sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
-def _wrong(nodes: Iterable[Node], known: Collection[str], *, inside: bool) -> Iterator[Problem]:
+def _wrong(nodes: Iterable[Node], known: Collection[str], *, inside: bool) -> Iterator[WorkflowProblem]:
     """`inside` a range, a name may be a field of the item."""
     for node in nodes:
         match node:
             case Look():
                 yield from _unknown(node.name, node.place, known, inside=inside)
             case Unknown():
-                yield Problem(
+                yield WorkflowProblem(
                     "error", "unknown_action", node.message, line=node.place.line, column=node.place.column
                 )
             case If():
@@ -94,7 +94,9 @@ def _wrong(nodes: Iterable[Node], known: Collection[str], *, inside: bool) -> It
                 yield from _wrong(node.otherwise, known, inside=inside)
 
 
-def _unknown(operand: object, place: Place, known: Collection[str], *, inside: bool) -> Iterator[Problem]:
+def _unknown(
+    operand: object, place: ActionPlace, known: Collection[str], *, inside: bool
+) -> Iterator[WorkflowProblem]:
     if not isinstance(operand, Name) or (inside and not operand.from_root):
         return
     path = operand.path[1:] if operand.from_root else operand.path
@@ -104,14 +106,14 @@ def _unknown(operand: object, place: Place, known: Collection[str], *, inside: b
     near = difflib.get_close_matches(root, [*known], n=1)
     fix = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(sorted(known))}"
     message = f"unknown name `{root[:40]}` in `{place.written[:80]}`"
-    yield Problem("warning", "unknown_name", message, line=place.line, column=place.column, fix=fix)
+    yield WorkflowProblem("warning", "unknown_name", message, line=place.line, column=place.column, fix=fix)
 
 
 __all__ = [
     "Rendered",
-    "Span",
+    "RenderedSpan",
+    "SourcedText",
     "TemplateError",
-    "Told",
     "ToldFields",
     "ToldList",
     "problems",

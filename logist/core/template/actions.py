@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from logist.core.template.tree import Holds, Name, Place, TemplateError
+from logist.core.template.tree import ActionPlace, Holds, Name, TemplateError
 from logist.core.text import paths
 
 MAX_CHARACTERS = 1 << 18
@@ -30,17 +30,17 @@ Keyword: TypeAlias = Literal["if", "else", "else if", "end", "range", "look", "u
 
 
 @dataclass(frozen=True)
-class Action:
+class TemplateAction:
     """One `{{...}}`: its keyword and what stands after it, read."""
 
     keyword: Keyword
-    place: Place
+    place: ActionPlace
     name: Name | None = None
     holds: Holds | None = None
     message: str = ""
 
 
-def pieces(text: str) -> Iterator[str | Action]:
+def pieces(text: str) -> Iterator[str | TemplateAction]:
     """The texts and actions of a template in order, white space trimmed where `{{-` and `-}}` ask for it."""
     if len(text) > MAX_CHARACTERS:
         raise TemplateError(
@@ -64,7 +64,7 @@ def pieces(text: str) -> Iterator[str | Action]:
         yield rest
 
 
-def unclosed(text: str) -> Iterator[Place]:
+def unclosed(text: str) -> Iterator[ActionPlace]:
     """Where `{{` stands as mere text, because no `}}` follows that could end an action."""
     counter = _Counter(text)
     done = 0
@@ -76,7 +76,7 @@ def unclosed(text: str) -> Iterator[Place]:
         done = end
 
 
-def _found(text: str) -> Iterator[tuple[int, int, Place]]:
+def _found(text: str) -> Iterator[tuple[int, int, ActionPlace]]:
     """Where each action or comment begins and ends."""
     counter = _Counter(text)
     here = text.find("{{")
@@ -116,38 +116,38 @@ class _Counter:
         self._line = 1
         self._line_start = 0
 
-    def place(self, start: int, end: int) -> Place:
+    def place(self, start: int, end: int) -> ActionPlace:
         """The place of what stands from `start` to `end`."""
         if breaks := self._text.count("\n", self._done, start):
             self._line += breaks
             self._line_start = self._text.rindex("\n", self._done, start) + 1
         self._done = start
-        return Place(self._line, start - self._line_start + 1, self._text[start:end])
+        return ActionPlace(self._line, start - self._line_start + 1, self._text[start:end])
 
 
-def _action(body: str, place: Place) -> Action:
+def _action(body: str, place: ActionPlace) -> TemplateAction:
     match = _KEYWORD.match(body)
     if match is None:
         name = _name(body)
         if name is None:
-            return Action(
+            return TemplateAction(
                 "unknown", place, message=f"`{place.written[:80]}` is neither a path nor a word of ours"
             )
-        return Action("look", place, name=name)
+        return TemplateAction("look", place, name=name)
     keyword, rest = match[1], body[match.end() :].strip()
     if keyword == "else" and re.match(r"if(?!\S)", rest):
-        return Action("else if", place, holds=_holds(rest[2:], place))
+        return TemplateAction("else if", place, holds=_holds(rest[2:], place))
     if keyword == "if":
-        return Action("if", place, holds=_holds(rest, place))
+        return TemplateAction("if", place, holds=_holds(rest, place))
     if keyword == "range":
         name = _name(rest)
         if name is None:
             raise TemplateError("`range` takes one path, as in `{{range .Items}}`", place.line, place.column)
-        return Action("range", place, name=name)
+        return TemplateAction("range", place, name=name)
     if keyword in ("else", "end"):
         if rest:
             raise TemplateError(f"nothing stands after `{keyword}`", place.line, place.column)
-        return Action("else" if keyword == "else" else "end", place)
+        return TemplateAction("else" if keyword == "else" else "end", place)
     raise TemplateError(
         f"`{keyword}` is not offered; there are if, else, range and end", place.line, place.column
     )
@@ -164,7 +164,7 @@ def _name(text: str) -> Name | None:
     return Name(path, dotted=text.startswith("."))
 
 
-def _holds(text: str, place: Place) -> Holds:
+def _holds(text: str, place: ActionPlace) -> Holds:
     """What `if` asks."""
     words = _words(text)
     negated = False
@@ -194,7 +194,7 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _operand(word: str, place: Place) -> Name | str | float | bool | None:
+def _operand(word: str, place: ActionPlace) -> Name | str | float | bool | None:
     if word in _NAMED:
         return _NAMED[word]
     if word.startswith('"') and word.endswith('"') and len(word) > 1:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from logist.core.template.actions import Action, pieces
-from logist.core.template.tree import Branch, If, Look, Name, Node, Place, Range, TemplateError, Unknown
+from logist.core.template.actions import TemplateAction, pieces
+from logist.core.template.tree import ActionPlace, Branch, If, Look, Name, Node, Range, TemplateError, Unknown
 
 MAX_DEPTH = 20
 """Blocks within each other."""
@@ -15,8 +15,8 @@ MAX_DEPTH = 20
 class _Block:
     """An `if` or `range` that waits for its `end`."""
 
-    action: Action
-    branches: list[tuple[Action, list[Node]]] = field(default_factory=list)
+    action: TemplateAction
+    branches: list[tuple[TemplateAction, list[Node]]] = field(default_factory=list)
     """Each with its own body; an `else` closes them."""
     otherwise: list[Node] | None = None
 
@@ -63,18 +63,18 @@ def parsed(text: str) -> tuple[Node, ...]:
     return tuple(top)
 
 
-def _named(action: Action) -> Name:
+def _named(action: TemplateAction) -> Name:
     assert action.name is not None
     return action.name
 
 
-def _open(blocks: list[_Block], action: Action) -> None:
+def _open(blocks: list[_Block], action: TemplateAction) -> None:
     if len(blocks) == MAX_DEPTH:
         raise _error(f"blocks are nested too deep: at most {MAX_DEPTH} levels", action.place)
     blocks.append(_Block(action, [(action, [])]))
 
 
-def _otherwise(block: _Block, action: Action) -> None:
+def _otherwise(block: _Block, action: TemplateAction) -> None:
     if block.otherwise is not None:
         raise _error(f"`{action.keyword}` after the `else`", action.place)
     if action.keyword == "else":
@@ -85,5 +85,5 @@ def _otherwise(block: _Block, action: Action) -> None:
         block.branches.append((action, []))
 
 
-def _error(message: str, place: Place) -> TemplateError:
+def _error(message: str, place: ActionPlace) -> TemplateError:
     return TemplateError(message, place.line, place.column)

@@ -10,15 +10,15 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from logist.core.template.tree import (
+    ActionPlace,
     Holds,
     If,
     Look,
     Name,
     Node,
-    Place,
     Range,
+    SourcedText,
     TemplateError,
-    Told,
     ToldFields,
     ToldList,
     Unknown,
@@ -34,12 +34,12 @@ MAX_WARNINGS = 50
 _JSON = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
-class Span(NamedTuple):
+class RenderedSpan(NamedTuple):
     """A stretch of a rendered text that comes from one place."""
 
     text: str
     source: str | None
-    """Of a value what it says itself (`Told`), else the first name of where it stands; None is the template's own."""
+    """Of a value what it says itself (`SourcedText`), else the first name of where it stands; None is the template's own."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Rendered:
 
     text: str
     warnings: tuple[str, ...] = ()
-    spans: tuple[Span, ...] = field(default=(), compare=False)
+    spans: tuple[RenderedSpan, ...] = field(default=(), compare=False)
     """The text again, cut where what it comes from changes; none is empty."""
     looked: frozenset[tuple[str, ...]] = field(default=frozenset(), compare=False)
     """Where the values of the text stand in the data, from the top."""
@@ -73,7 +73,7 @@ class Rendering:
         self._scopes = [_Scope(data)]
         self._strict = strict
         self._declared = declared
-        self._spans: list[Span] = []
+        self._spans: list[RenderedSpan] = []
         self._looked: set[tuple[str, ...]] = set()
         self._length = 0
         self._steps = 0
@@ -99,14 +99,14 @@ class Rendering:
                 case Range():
                     self._range(node)
 
-    def _write(self, text: str, place: Place | None, source: str | None = None) -> None:
+    def _write(self, text: str, place: ActionPlace | None, source: str | None = None) -> None:
         self._step(place)
         self._length += len(text)
         if self._length > MAX_OUTPUT:
             raise _error(f"the text grows too long: more than {MAX_OUTPUT:,} characters", place)
-        self._spans.append(Span(text, source))
+        self._spans.append(RenderedSpan(text, source))
 
-    def _step(self, place: Place | None) -> None:
+    def _step(self, place: ActionPlace | None) -> None:
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise _error(f"the template takes too many steps: more than {MAX_STEPS:,}", place)
@@ -124,17 +124,17 @@ class Rendering:
         else:
             self._write(self._text(value, node.place), node.place, _source(value, path))
 
-    def _as_written(self, message: str, place: Place) -> None:
+    def _as_written(self, message: str, place: ActionPlace) -> None:
         if self._strict:
             raise _error(message, place)
         self._warn(f"{message}; it stays as it is", place)
         self._write(place.written, place)
 
-    def _warn(self, message: str, place: Place) -> None:
+    def _warn(self, message: str, place: ActionPlace) -> None:
         if len(self._warnings) < MAX_WARNINGS:
             self._warnings[f"line {place.line}, column {place.column}: {message}"] = None
 
-    def _text(self, value: Any, place: Place) -> str:
+    def _text(self, value: Any, place: ActionPlace) -> str:
         """A text as it is, everything else as indented JSON, no longer than there is room for."""
         if isinstance(value, str):
             return str(value)
@@ -216,13 +216,13 @@ def _below(scope: _Scope, path: paths.Path) -> _Scope:
 
 
 def _source(value: Any, path: paths.Path) -> str:
-    return value.source if isinstance(value, Told) else str(path[0]) if path else ""
+    return value.source if isinstance(value, SourcedText) else str(path[0]) if path else ""
 
 
-def _merged(spans: Iterable[Span]) -> Iterable[Span]:
+def _merged(spans: Iterable[RenderedSpan]) -> Iterable[RenderedSpan]:
     """Those that follow each other and have one source as one; without those that are empty."""
     for source, run in groupby((span for span in spans if span.text), key=lambda span: span.source):
-        yield Span("".join(span.text for span in run), source)
+        yield RenderedSpan("".join(span.text for span in run), source)
 
 
 def _truth(value: Any) -> bool:
@@ -247,5 +247,5 @@ def _equal(one: Any, other: Any) -> bool:
     return one is None and other is None
 
 
-def _error(message: str, place: Place | None) -> TemplateError:
+def _error(message: str, place: ActionPlace | None) -> TemplateError:
     return TemplateError(message, place.line if place else 1, place.column if place else 1)

@@ -19,12 +19,12 @@ class TemplateError(ValueError):
         self.column = column
 
 
-class Told(str):
+class SourcedText(str):
     """A text of the data that says where it comes from."""
 
     source: str
 
-    def __new__(cls, text: str, source: str) -> Told:
+    def __new__(cls, text: str, source: str) -> SourcedText:
         told = super().__new__(cls, text)
         told.source = source
         return told
@@ -33,7 +33,7 @@ class Told(str):
 class ToldList(list[Any]):
     """A list of the data that is shown in words of its own, not as JSON, where it is looked up as a whole."""
 
-    def __init__(self, items: Iterable[Any], shown: Iterable[Told]) -> None:
+    def __init__(self, items: Iterable[Any], shown: Iterable[SourcedText]) -> None:
         super().__init__(items)
         self.shown = tuple(shown)
 
@@ -41,13 +41,13 @@ class ToldList(list[Any]):
 class ToldFields(dict[str, Any]):
     """The same of an object."""
 
-    def __init__(self, fields: dict[str, Any], shown: Told) -> None:
+    def __init__(self, fields: dict[str, Any], shown: SourcedText) -> None:
         super().__init__(fields)
         self.shown = (shown,)
 
 
 @dataclass(frozen=True)
-class Place:
+class ActionPlace:
     """Where an action stands, from 1, and how it is written."""
 
     line: int
@@ -83,7 +83,7 @@ class Look:
     """`{{path}}`."""
 
     name: Name
-    place: Place
+    place: ActionPlace
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Unknown:
     """An action that is none of ours; it stays as it is written."""
 
     message: str
-    place: Place
+    place: ActionPlace
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Branch:
 
     holds: Holds
     body: tuple[Node, ...]
-    place: Place
+    place: ActionPlace
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Range:
     name: Name
     body: tuple[Node, ...]
     otherwise: tuple[Node, ...]
-    place: Place
+    place: ActionPlace
 
 
 Node: TypeAlias = str | Look | Unknown | If | Range

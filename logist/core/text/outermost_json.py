@@ -40,7 +40,7 @@ _NESTING = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class JsonSpan:
     """`text[start:end]`, which opens like a JSON object or list; `ending` says what it ran into."""
 
     start: int
@@ -51,17 +51,17 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSpans:
     """The spans of a text, in order, and those that stand inside the braces of code or prose."""
 
-    spans: tuple[Span, ...]
-    hidden: tuple[Span, ...]
+    spans: tuple[JsonSpan, ...]
+    hidden: tuple[JsonSpan, ...]
 
 
-def outermost(text: str) -> Found:
+def outermost(text: str) -> FoundSpans:
     """Everything in `text` that opens like a JSON object or list and stands in no other."""
-    spans: list[Span] = []
-    hidden: list[Span] = []
+    spans: list[JsonSpan] = []
+    hidden: list[JsonSpan] = []
     open_braces: list[int] = []  # of each: how many spans came before it
     position = 0
     while match := _OUTSIDE.search(text, position):
@@ -79,10 +79,10 @@ def outermost(text: str) -> Found:
                 del spans[first:]
             case "fence":
                 open_braces.clear()
-    return Found(tuple(spans), tuple(hidden))
+    return FoundSpans(tuple(spans), tuple(hidden))
 
 
-def _follow(text: str, start: int) -> Span:
+def _follow(text: str, start: int) -> JsonSpan:
     """The span from the brace or bracket at `start` to its partner, a code fence or the end."""
     opener = text[start]
     closer = "}" if opener == "{" else "]"
@@ -90,7 +90,7 @@ def _follow(text: str, start: int) -> Span:
     for token in _INSIDE.finditer(text, start):
         mark = token[0][0]
         if mark == "\n":
-            return Span(start, token.start(), deepest, "fence")
+            return JsonSpan(start, token.start(), deepest, "fence")
         if mark in "{[":
             own += mark == opener
             nesting += 1
@@ -99,8 +99,8 @@ def _follow(text: str, start: int) -> Span:
             own -= mark == closer
             nesting -= 1
             if own == 0:
-                return Span(start, token.end(), deepest, "closed")
-    return Span(start, len(text), deepest, "text")
+                return JsonSpan(start, token.end(), deepest, "closed")
+    return JsonSpan(start, len(text), deepest, "text")
 
 
 def measure_depth(text: str, start: int = 0) -> int:

@@ -168,7 +168,7 @@ class Patterns:
         return above or bool(self.verdict(path, directory=directory))
 
 
-class Gate:
+class NameGate:
     """A quick look at a name: whether any of many patterns could match a path that ends with it."""
 
     def __init__(self, patterns: Iterable[Patterns]) -> None:

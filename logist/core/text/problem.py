@@ -7,7 +7,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Problem:
+class WorkflowProblem:
     """One finding: an error stops a workflow from being used, a warning does not."""
 
     severity: Literal["error", "warning"]

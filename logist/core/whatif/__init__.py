@@ -1,16 +1,16 @@
 """What if: a recorded job taken through other rules, by the answers and decisions that were recorded."""
 
 from logist.core.whatif.keys import KEYS, read_permissions, read_settings
-from logist.core.whatif.rules import Rules
+from logist.core.whatif.rules import ChangedRules
 from logist.core.whatif.running import run
-from logist.core.whatif.told import Calls, Run, Spent, alike, named
+from logist.core.whatif.told import RoleCalls, WhatIfRun, WhatIfSpending, alike, named
 
 __all__ = [
     "KEYS",
-    "Calls",
-    "Rules",
-    "Run",
-    "Spent",
+    "ChangedRules",
+    "RoleCalls",
+    "WhatIfRun",
+    "WhatIfSpending",
     "alike",
     "named",
     "read_permissions",

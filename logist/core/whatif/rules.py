@@ -40,7 +40,7 @@ _OF_THE_WHOLE = frozenset(
 
 
 @dataclass(frozen=True)
-class Rules:
+class ChangedRules:
     """What is to hold; all but the schema is left as it was recorded where nothing is said."""
 
     schema: JsonObject
@@ -56,9 +56,9 @@ class Rules:
     today: JsonObject | None = None
     """The schema that holds now, if another is tried out."""
 
-    def unchanged(self) -> Rules:
+    def unchanged(self) -> ChangedRules:
         """The rules of today."""
-        return Rules(self.schema if self.today is None else self.today)
+        return ChangedRules(self.schema if self.today is None else self.today)
 
     def spec(self, recorded: EffectiveSpec) -> EffectiveSpec:
         """The recorded spec as it would have been."""

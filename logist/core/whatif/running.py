@@ -27,9 +27,9 @@ from logist.core.review import checks_of
 from logist.core.step import step
 from logist.core.template import data
 from logist.core.whatif import fitting
-from logist.core.whatif.rules import Rules
-from logist.core.whatif.seeing import Seen, gathered, seen
-from logist.core.whatif.told import Calls, Run, Spent, alike, otherwise, what
+from logist.core.whatif.rules import ChangedRules
+from logist.core.whatif.seeing import ObservedFacts, gathered, seen
+from logist.core.whatif.told import RoleCalls, WhatIfRun, WhatIfSpending, alike, otherwise, what
 from logist.errors import Damaged, LogistError
 
 METERED = "litellm"
@@ -39,15 +39,19 @@ REVIEWED = ("verdict", "findings", "unsure", "why_unsure", "results")
 
 
 def run(
-    interactions: Iterable[Interaction], rules: Rules, targets: Collection[int] = (), *, shared: int = 0
-) -> Run:
+    interactions: Iterable[Interaction],
+    rules: ChangedRules,
+    targets: Collection[int] = (),
+    *,
+    shared: int = 0,
+) -> WhatIfRun:
     """Where a job would have ended under `rules`, with one interaction in memory.
 
     What the beginning saves that a fork has from another job is that one's, and is not in the sums; nor is that of
     the first `shared` interactions. `targets` are the numbers of the interactions that a restep goes back before. Raises Damaged for a history that
     does not begin with a create interaction that holds the spec, and what reading `interactions` raises.
     """
-    running = _Running(rules, targets)
+    running = _SideBySide(rules, targets)
     for entry in interactions:
         if entry.kind is Kind.FORK or (shared and running.count == shared):
             running.forget()
@@ -57,10 +61,10 @@ def run(
     return running.result()
 
 
-class _Running:
+class _SideBySide:
     """Two states side by side: what was recorded, and what would have been."""
 
-    def __init__(self, rules: Rules, targets: Collection[int]) -> None:
+    def __init__(self, rules: ChangedRules, targets: Collection[int]) -> None:
         self.rules = rules
         self.targets = targets
         self.spec: EffectiveSpec
@@ -75,10 +79,10 @@ class _Running:
         self.differs_at: int | None = None
         self.first = ""
         """Why it differs there."""
-        self.saved, self.spared = Spent(), 0
-        self.held, self.held_decisions = Spent(), 0
+        self.saved, self.spared = WhatIfSpending(), 0
+        self.held, self.held_decisions = WhatIfSpending(), 0
         """Of interactions that were passed over since the last one that fitted."""
-        self.calls: dict[str, Calls] = {}
+        self.calls: dict[str, RoleCalls] = {}
         self.moved = True
         """False where it stands where another job's beginning would have led: what that needs, is needed there."""
         self.roles: set[str] = set()
@@ -87,8 +91,8 @@ class _Running:
 
     def forget(self) -> None:
         """Everything before is another job's, and is counted there."""
-        self.saved, self.spared = Spent(), 0
-        self.held, self.held_decisions = Spent(), 0
+        self.saved, self.spared = WhatIfSpending(), 0
+        self.held, self.held_decisions = WhatIfSpending(), 0
         self.calls = {}
         self.moved = self.differs_at is None
 
@@ -190,7 +194,7 @@ class _Running:
             "step": own.step,
         }
 
-    def _cut_short(self, own: State, entry: Interaction, found: Seen) -> dict[str, Any]:
+    def _cut_short(self, own: State, entry: Interaction, found: ObservedFacts) -> dict[str, Any]:
         """The call was made, and the rest of it is missing: the job stands where it stood."""
         reason = f"the tool {found.cut_short} would have been run, and what came of it is not recorded"
         empty = entry.response.model_copy(update={"actions": [], "status": "ERROR"})
@@ -243,7 +247,7 @@ class _Running:
             self.moved = True
             self.saved += self.held
             self.spared += self.held_decisions
-            self.held, self.held_decisions = Spent(), 0
+            self.held, self.held_decisions = WhatIfSpending(), 0
 
     def _pass(self, entry: Interaction, why: str = "") -> None:
         """What was recorded has no place here."""
@@ -259,7 +263,7 @@ class _Running:
         self.ended = self.ended or why
         if self.own is not None and fitting.ends_there(self.own):
             self.saved += self.held
-            self.held = Spent()
+            self.held = WhatIfSpending()
         if self.differs_at is None:
             self._differs(entry, why)
 
@@ -287,9 +291,9 @@ class _Running:
                 )
                 self.notes[note] = None
         if fold.asks(entry):
-            self.calls[role] = self.calls.get(role, Calls()) + Calls(1, fold.cost(entry.usage))
+            self.calls[role] = self.calls.get(role, RoleCalls()) + RoleCalls(1, fold.cost(entry.usage))
 
-    def result(self) -> Run:
+    def result(self) -> WhatIfRun:
         """What it came to."""
         if self.own is None or self.then is None:
             raise Damaged("the history is empty")
@@ -299,14 +303,14 @@ class _Running:
             self.notes["it would be merged by itself; whether the work fits there is not recorded"] = None
         settled = same or (fitting.ends_there(self.own) and not self.ended)
         free = same or (self.own.status in TERMINAL and not self.ended)
-        return Run(
+        return WhatIfRun(
             ended=own,
             recorded_end=then,
             interactions=self.count,
             differs_at=self.differs_at,
             reason=self._reason(self.own, same=same),
-            saved=self.saved + (self.held if settled else Spent()),
-            open=Spent() if settled else self.held,
+            saved=self.saved + (self.held if settled else WhatIfSpending()),
+            open=WhatIfSpending() if settled else self.held,
             needs=() if same or not self.moved else self._needs(self.own),
             spared=self.spared + (self.held_decisions if free else 0),
             calls=self.calls,
@@ -345,9 +349,9 @@ def _placed(judged: replay.Judged) -> dict[str, Any]:
     return {"state_after": place.status, "after": place, "route": judged.route}
 
 
-def _spent(entry: Interaction) -> Spent:
+def _spent(entry: Interaction) -> WhatIfSpending:
     calls = int(fold.asks(entry))
-    return Spent(calls, fold.cost(entry.usage) - fold.released(entry), entry.usage.seconds)
+    return WhatIfSpending(calls, fold.cost(entry.usage) - fold.released(entry), entry.usage.seconds)
 
 
 def _at(own: State) -> str:

@@ -23,13 +23,13 @@ from logist.core.permissions import permissions
 from logist.core.permissions.tools import TOOLS
 from logist.core.review import checks_of
 from logist.core.step import step
-from logist.core.whatif.rules import Rules
+from logist.core.whatif.rules import ChangedRules
 
 DELETED = "deleted"
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedFacts:
     """What `conclude` is given besides the answer."""
 
     observed: Observed
@@ -38,7 +38,9 @@ class Seen:
     """The tool that would have been run, and was refused: what the agent would have answered is not recorded."""
 
 
-def seen(rules: Rules, spec: EffectiveSpec, state: State, entry: Interaction, reply: Reply) -> Seen:
+def seen(
+    rules: ChangedRules, spec: EffectiveSpec, state: State, entry: Interaction, reply: Reply
+) -> ObservedFacts:
     """The same as recorded, but for what the rules say otherwise: refusals, checks, and evidence nobody looked for."""
     recorded = entry.observed or Observed()
     found = _with_permissions(rules, entry, recorded)
@@ -50,13 +52,13 @@ def seen(rules: Rules, spec: EffectiveSpec, state: State, entry: Interaction, re
     named = () if was_valid or observed.refusals else step.named_files(spec, state, reply, rules.schema)
     unseen = [path for path in named if path not in {item.path for item in observed.evidence}]
     if not unseen:
-        return Seen(observed, found.notes, found.cut_short)
+        return ObservedFacts(observed, found.notes, found.cut_short)
     there = {change.path: change.kind != DELETED for change in observed.changes}
     more = [Evidence(path=path, exists=there.get(path, True)) for path in unseen]
     unknown = [path for path in unseen if path not in there]
     note = f"whether {', '.join(unknown)} was there is not recorded: taken as there"
     observed = observed.model_copy(update={"evidence": [*observed.evidence, *more]})
-    return Seen(observed, (*found.notes, *([note] if unknown else [])), found.cut_short)
+    return ObservedFacts(observed, (*found.notes, *([note] if unknown else [])), found.cut_short)
 
 
 def _is_on(spec: EffectiveSpec, result: JsonObject) -> bool:
@@ -64,10 +66,10 @@ def _is_on(spec: EffectiveSpec, result: JsonObject) -> bool:
     return check is None or check.enabled
 
 
-def _with_permissions(rules: Rules, entry: Interaction, recorded: Observed) -> Seen:
+def _with_permissions(rules: ChangedRules, entry: Interaction, recorded: Observed) -> ObservedFacts:
     may = rules.permissions.get(recorded.role)
     if may is None or entry.simulated or may == _recorded(entry):
-        return Seen(recorded)
+        return ObservedFacts(recorded)
     kept, lifted = _judged_again(recorded, may)
     tools = {refusal.get("tool") for refusal in kept}
     refused = [*kept, *(one for one in _tools(entry, recorded, may) if one["tool"] not in tools)]
@@ -79,7 +81,7 @@ def _with_permissions(rules: Rules, entry: Interaction, recorded: Observed) -> S
     refusals = [*refused, *breaches]
     notes = _omitted(recorded, may)
     observed = recorded.model_copy(update={"refusals": refusals, "evidence": _evidence(recorded, refusals)})
-    return Seen(observed, notes, "" if refusals else lifted)
+    return ObservedFacts(observed, notes, "" if refusals else lifted)
 
 
 def _recorded(entry: Interaction) -> Permissions:

@@ -9,7 +9,7 @@ from logist.core.model import TERMINAL, Interaction, Kind, Observed, Place, Stat
 
 
 @dataclass(frozen=True)
-class Spent:
+class WhatIfSpending:
     """What calls of agents cost."""
 
     calls: int = 0
@@ -17,8 +17,8 @@ class Spent:
     """Less than nothing where a booking stands that a steward took back then."""
     seconds: float = 0.0
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: WhatIfSpending) -> WhatIfSpending:
+        return WhatIfSpending(
             self.calls + other.calls,
             self.microcents + other.microcents,
             round(self.seconds + other.seconds, 3),
@@ -26,14 +26,14 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Calls:
+class RoleCalls:
     """The calls of one role that an archive holds."""
 
     count: int = 0
     microcents: int = 0
 
-    def __add__(self, other: Calls) -> Calls:
-        return Calls(self.count + other.count, self.microcents + other.microcents)
+    def __add__(self, other: RoleCalls) -> RoleCalls:
+        return RoleCalls(self.count + other.count, self.microcents + other.microcents)
 
     @property
     def mean(self) -> int | None:
@@ -42,7 +42,7 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class Run:
+class WhatIfRun:
     """One recorded job under other rules."""
 
     ended: Place
@@ -53,15 +53,15 @@ class Run:
     """The first interaction that would have led elsewhere, or would not have been."""
     reason: str = ""
     """Why it ends elsewhere, or goes another way to the same end; empty where it does neither."""
-    saved: Spent = Spent()
+    saved: WhatIfSpending = WhatIfSpending()
     """Recorded calls that would not have been made."""
-    open: Spent = Spent()
+    open: WhatIfSpending = WhatIfSpending()
     """Recorded calls of which nobody can tell whether they would have been made."""
     needs: tuple[str, ...] = ()
     """The roles of calls that it would have made, at least, and that the archive has no answer for."""
     spared: int = 0
     """Decisions of stewards that would not have been needed."""
-    calls: Mapping[str, Calls] = field(default_factory=dict)
+    calls: Mapping[str, RoleCalls] = field(default_factory=dict)
     """All that were recorded, by role."""
     roles: frozenset[str] = frozenset()
     """Whose answers were recorded, given ones too."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from logist.core.condition import render_condition
 from logist.core.model import END
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.form import BranchForm, StepForm
 from logist.core.workflow.places import Place, problem
 from logist.core.workflow.shapes import is_default_word
@@ -18,12 +18,12 @@ Way = tuple[str, str | None]
 
 def agreed(
     step_id: str, ways: Sequence[Way], form: StepForm, place: Place
-) -> tuple[list[Any], list[Problem]]:
+) -> tuple[list[Any], list[WorkflowProblem]]:
     """The condition of every edge, from the config where it says one, and where the two do not agree."""
     branches = [*(form.branches or ())]
     if form.default_branch is not None and all(branch.condition is not None for branch in branches):
         branches.append(BranchForm(condition=None, target_step_id=form.default_branch))
-    problems: list[Problem] = []
+    problems: list[WorkflowProblem] = []
 
     def differ(message: str) -> None:
         fix = "let the diagram say it: remove the branches from the config"

@@ -8,7 +8,7 @@ from typing import Any
 
 from logist.core.condition import render_condition
 from logist.core.model import END, Edge, Step, Workflow
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.places import Place, Places, Read, meant, problem
 from logist.core.workflow.steps import StepRead
@@ -24,7 +24,7 @@ class Assembly:
     paths: dict[str, str] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
     edge_places: list[Place] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[WorkflowProblem] = field(default_factory=list)
     whole: bool = True
     """Whether every step could be read."""
 

@@ -11,7 +11,7 @@ from logist.core.condition import ROOTS, ConditionError, compile_condition
 from logist.core.model import Step, StepType, Workflow
 from logist.core.text import paths
 from logist.core.text.ids import is_job_id
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import graph_checks, roots
 from logist.core.workflow.delegating import Delegates, delegation_problems
 from logist.core.workflow.limit_checks import Allowance, limit_problems
@@ -38,7 +38,9 @@ class Around:
     """What a job may use; None if that is not known."""
 
 
-def check(workflow: Workflow, around: Around | None = None, places: Places | None = None) -> list[Problem]:
+def check(
+    workflow: Workflow, around: Around | None = None, places: Places | None = None
+) -> list[WorkflowProblem]:
     """Every problem of a workflow, and the errors of those within it; in the order of its steps where they have one."""
     around, places = around or Around(), places or Places()
     inside = nested(workflow, around.find, places)
@@ -53,7 +55,7 @@ def check(workflow: Workflow, around: Around | None = None, places: Places | Non
     return list(dict.fromkeys(found))
 
 
-def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[Problem]:
+def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[WorkflowProblem]:
     """What can be said of it alone."""
     names = roots.known(workflow, around.roots)
     yield from graph_checks.graph_problems(workflow, places)
@@ -72,7 +74,7 @@ def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[Problem
             yield from _condition(edge.condition, names, places.edge(number), edge.source)
 
 
-def _fields(step: Step, given: Collection[str], places: Places) -> Iterator[Problem]:
+def _fields(step: Step, given: Collection[str], places: Places) -> Iterator[WorkflowProblem]:
     if step.step_type == StepType.FOREACH:
         place = places.of(step.id, "itemsPath")
         if not step.items_path:
@@ -87,7 +89,7 @@ def _fields(step: Step, given: Collection[str], places: Places) -> Iterator[Prob
         yield problem("error", "missing", message, places.of(step.id, "subflowId"))
 
 
-def _names_of_item(step: Step, places: Places) -> Iterator[Problem]:
+def _names_of_item(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     if step.item_variable in roots.TASK_FIELDS | ROOTS:
         message = f"the item can't be called `{step.item_variable}`: that name means something else"
         yield problem("error", "bad_name", message, places.of(step.id, "itemVariable"), "call it `item`")
@@ -97,7 +99,7 @@ def _names_of_item(step: Step, places: Places) -> Iterator[Problem]:
             yield problem("error", "bad_name", message, places.of(step.id, field), "choose another name")
 
 
-def _rounds(workflow: Workflow, step: Step, places: Places) -> Iterator[Problem]:
+def _rounds(workflow: Workflow, step: Step, places: Places) -> Iterator[WorkflowProblem]:
     place = places.of(step.id, "rounds")
     for name, loop in step.rounds.items():
         decision = workflow.step(loop)
@@ -114,7 +116,7 @@ TAG = "foreach:"
 _ACTION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
-def _await_tag(step: Step, places: Places) -> Iterator[Problem]:
+def _await_tag(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     """Whether a job could have the tag that a join waits for; what a template becomes is not known here."""
     if not step.await_tag or step.step_type != StepType.JOIN:
         return
@@ -140,7 +142,7 @@ _OF_A_PROMPT = {
 _OF_AN_AGENT = ("review", "review_role", "response_format", "confidence", "confirm")
 
 
-def _unread(step: Step, places: Places) -> Iterator[Problem]:
+def _unread(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     """Fields that say something, and that nobody reads at a step of this kind."""
     given = step.step_type in (StepType.SUBFLOW, StepType.FOREACH) and bool(step.subflow)
     unread = tuple(_OF_A_PROMPT) if given else _OF_AN_AGENT if step.is_manual else ()
@@ -152,7 +154,7 @@ def _unread(step: Step, places: Places) -> Iterator[Problem]:
             yield problem("warning", "unread", message, places.of(step.id, name), "remove it")
 
 
-def _path(text: str, step: Step, given: Collection[str], place: Place) -> Iterator[Problem]:
+def _path(text: str, step: Step, given: Collection[str], place: Place) -> Iterator[WorkflowProblem]:
     try:
         path = paths.parse(text)
     except paths.PathError as error:
@@ -167,7 +169,7 @@ def _path(text: str, step: Step, given: Collection[str], place: Place) -> Iterat
         )
 
 
-def _mapping(step: Step, names: Collection[str], places: Places) -> Iterator[Problem]:
+def _mapping(step: Step, names: Collection[str], places: Places) -> Iterator[WorkflowProblem]:
     for name, source in step.input_mapping.items():
         place = places.of(step.id, "inputMapping")
         try:
@@ -182,7 +184,7 @@ def _mapping(step: Step, names: Collection[str], places: Places) -> Iterator[Pro
             yield problem("error", "unknown_root", message, place, fix)
 
 
-def _roles(step: Step, around: Around, places: Places) -> Iterator[Problem]:
+def _roles(step: Step, around: Around, places: Places) -> Iterator[WorkflowProblem]:
     if step.role and step.is_manual and step.role not in (around.roles or ()):
         yield from _assignee(step, step.role, places)
     for field, role in (("role", step.role), ("reviewRole", step.review_role)):
@@ -208,7 +210,7 @@ LONGEST_ASSIGNEE = 128
 """Characters."""
 
 
-def _assignee(step: Step, name: str, places: Places) -> Iterator[Problem]:
+def _assignee(step: Step, name: str, places: Places) -> Iterator[WorkflowProblem]:
     """Whether listings can show whom a manual step names: a role, or a person, whose name nobody knows here."""
     is_line = name.isprintable() and name == name.strip() and len(name) <= LONGEST_ASSIGNEE
     if is_line and "{{" not in name:
@@ -218,7 +220,7 @@ def _assignee(step: Step, name: str, places: Places) -> Iterator[Problem]:
     yield problem("error", "invalid", message, places.of(step.id, "role"), fix)
 
 
-def _condition(form: Any, names: Collection[str], place: Place, step_id: str) -> Iterator[Problem]:
+def _condition(form: Any, names: Collection[str], place: Place, step_id: str) -> Iterator[WorkflowProblem]:
     try:
         compile_condition(form, names)
     except ConditionError as error:
@@ -228,7 +230,7 @@ def _condition(form: Any, names: Collection[str], place: Place, step_id: str) ->
         yield problem("error", "condition", message, place)
 
 
-def _within(workflow: Workflow, inside: Nested, around: Around, places: Places) -> Iterator[Problem]:
+def _within(workflow: Workflow, inside: Nested, around: Around, places: Places) -> Iterator[WorkflowProblem]:
     """The errors of the workflows within this one, at the step that leads to them."""
     leads = _leading(workflow, inside)
     for name, inner in inside.subflows.items():

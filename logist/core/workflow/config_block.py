@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from logist.core.mermaid.graph import Entry
+from logist.core.mermaid.graph import ConfigEntry
 from logist.core.text.outermost_json import measure_depth
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 
 MAX_DEPTH = 64
 """Levels of an entry: as many as `documents` reads of a workflow in YAML or JSON."""
@@ -54,11 +54,11 @@ class _BrokenError(ValueError):
         self.position = position
 
 
-def entries(text: str) -> tuple[list[Entry], list[Problem]]:
+def entries(text: str) -> tuple[list[ConfigEntry], list[WorkflowProblem]]:
     """The entries of a diagram in the order of the text, and all that is wrong with them. Never raises."""
     lines = _lines(text)
     span, problems = _block_lines(lines)
-    found: dict[str, Entry] = {}
+    found: dict[str, ConfigEntry] = {}
     for piece in _pieces(lines, span, problems):
         entry = _entry(piece, problems)
         if entry is None:
@@ -85,9 +85,9 @@ def _lines(text: str) -> list[_Line]:
     return lines
 
 
-def _block_lines(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[Problem]]:
+def _block_lines(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[WorkflowProblem]]:
     """Indices of the first and the last line of the block; the second is past the end if it is not closed."""
-    problems: list[Problem] = []
+    problems: list[WorkflowProblem] = []
     begin = end = None
     for index, line in enumerate(lines):
         if _BEGIN.fullmatch(line.text):
@@ -112,7 +112,7 @@ def _block_lines(lines: list[_Line]) -> tuple[tuple[int, int] | None, list[Probl
 
 
 def _pieces(
-    lines: list[_Line], span: tuple[int, int] | None, problems: list[Problem]
+    lines: list[_Line], span: tuple[int, int] | None, problems: list[WorkflowProblem]
 ) -> Iterator[list[_Line]]:
     """The lines of each entry: of the block, up to the next entry; elsewhere, the one line."""
     begin, end = span or (len(lines), len(lines))
@@ -139,7 +139,7 @@ def _pieces(
     yield from filter(None, [piece])
 
 
-def _entry(piece: list[_Line], problems: list[Problem]) -> Entry | None:
+def _entry(piece: list[_Line], problems: list[WorkflowProblem]) -> ConfigEntry | None:
     """The entry of these lines; what follows its JSON on later lines is passed over with a warning."""
     first = piece[0]
     head = _STEP.match(first.text) or _ID.match(first.text)
@@ -161,7 +161,7 @@ def _entry(piece: list[_Line], problems: list[Problem]) -> Entry | None:
         return None
     later = zip(piece[row + 1 :], texts[row + 1 :], strict=True)
     problems.extend(_text_between(line) for line in [line for line, rest in later if rest.strip()][:1])
-    return Entry(head["id"], data, first.number)
+    return ConfigEntry(head["id"], data, first.number)
 
 
 def _read(text: str) -> tuple[dict[str, object], int]:
@@ -209,10 +209,10 @@ def _constant(name: str) -> NoReturn:
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
 
-def _text_between(line: _Line) -> Problem:
+def _text_between(line: _Line) -> WorkflowProblem:
     message = "this text of the config block belongs to no entry"
-    return Problem("warning", "config_text", message, line=line.number, column=1, fix=_SPELLING)
+    return WorkflowProblem("warning", "config_text", message, line=line.number, column=1, fix=_SPELLING)
 
 
-def _error(code: str, message: str, step: str, line: int, column: int = 1, fix: str = "") -> Problem:
-    return Problem("error", code, message, f"@{step}" if step else "", line, column, fix)
+def _error(code: str, message: str, step: str, line: int, column: int = 1, fix: str = "") -> WorkflowProblem:
+    return WorkflowProblem("error", code, message, f"@{step}" if step else "", line, column, fix)

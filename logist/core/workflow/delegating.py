@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 
 from logist.core.model import Step, StepType, Workflow
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Place, Places, problem
 
 Delegates = Mapping[str, Collection[str]]
@@ -22,7 +22,7 @@ def delegation_problems(
     delegates: Delegates,
     job_role: str | None,
     places: Places,
-) -> Iterator[Problem]:
+) -> Iterator[WorkflowProblem]:
     """Every role that would get work from one that may not give it that, at the outermost step that leads there.
 
     A job gives in its own role. The role of the job that gets a step is the step's, else that of the job that
@@ -69,7 +69,7 @@ def _refused(
     step: Step,
     place: Place,
     holder: str = "",
-) -> Iterator[Problem]:
+) -> Iterator[WorkflowProblem]:
     if giver is None or giver not in delegates:
         return
     for target in sorted({*targets} - {*delegates[giver], giver}):

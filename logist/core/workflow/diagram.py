@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from logist.core.mermaid.graph import Entry, Graph, Link, Node
+from logist.core.mermaid.graph import ConfigEntry, Graph, Link, Node
 from logist.core.model import END, JsonObject, Step, StepType
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.agreement import agreed
 from logist.core.workflow.assembly import Assembly
 from logist.core.workflow.drawing import is_drawn
 from logist.core.workflow.form import MAX_STEPS
-from logist.core.workflow.groups import Part, parts, resolved
+from logist.core.workflow.groups import DiagramPart, parts, resolved
 from logist.core.workflow.places import Read, meant, problem
 from logist.core.workflow.shapes import is_default_word, is_end, said
 from logist.core.workflow.steps import StepRead, read_step
@@ -23,7 +23,7 @@ MAX_LINKS = 5000
 
 
 def read_diagram(
-    graph: Graph, entries: Sequence[Entry], text: str, name: str, description: str = ""
+    graph: Graph, entries: Sequence[ConfigEntry], text: str, name: str, description: str = ""
 ) -> list[Read]:
     """The workflows of a diagram: one, or one for each of several subgraphs that no edge connects.
 
@@ -44,7 +44,7 @@ def read_diagram(
     return found
 
 
-def _homeless(graph: Graph, entries: Sequence[Entry]) -> list[Problem]:
+def _homeless(graph: Graph, entries: Sequence[ConfigEntry]) -> list[WorkflowProblem]:
     """Entries for no node, or for the end."""
     nodes = {node.id: node for node in graph.nodes}
     problems = []
@@ -60,8 +60,8 @@ def _homeless(graph: Graph, entries: Sequence[Entry]) -> list[Problem]:
     return problems
 
 
-def _read(part: Part, entries: Sequence[Entry], text: str, name: str, description: str) -> Read:
-    by_id: dict[str, Entry] = {}
+def _read(part: DiagramPart, entries: Sequence[ConfigEntry], text: str, name: str, description: str) -> Read:
+    by_id: dict[str, ConfigEntry] = {}
     for entry in entries:
         by_id.setdefault(entry.id, entry)
     nodes = [node for node in part.nodes if not is_end(node)]
@@ -84,7 +84,7 @@ def _read(part: Part, entries: Sequence[Entry], text: str, name: str, descriptio
     return assembly.finished(own, description, None, mermaid=None if part.title or is_drawn(text) else text)
 
 
-def _lines(nodes: Sequence[Node], entries: Mapping[str, Entry]) -> dict[str, int]:
+def _lines(nodes: Sequence[Node], entries: Mapping[str, ConfigEntry]) -> dict[str, int]:
     """The line of every step, of its entry where it has one; and of the fields in it."""
     lines: dict[str, int] = {}
     for node in nodes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from logist.core.model import JsonObject, Role, Step, StepType, Workflow
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import drawing
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.listed import read_listed
@@ -86,7 +86,7 @@ def _agent(role: Role) -> JsonObject:
     return {"id": role.name, "displayName": role.name, "agentPrompt": role.instructions}
 
 
-def _version(data: JsonObject, lines: Mapping[str, int]) -> tuple[Problem, ...]:
+def _version(data: JsonObject, lines: Mapping[str, int]) -> tuple[WorkflowProblem, ...]:
     version = data.get("exportVersion", VERSION)
     if version == VERSION:
         return ()
@@ -95,7 +95,7 @@ def _version(data: JsonObject, lines: Mapping[str, int]) -> tuple[Problem, ...]:
 
 
 def _imported(
-    data: Any, lines: Mapping[str, int], name: str, at: str, before: tuple[Problem, ...] = ()
+    data: Any, lines: Mapping[str, int], name: str, at: str, before: tuple[WorkflowProblem, ...] = ()
 ) -> Read:
     if not isinstance(data, dict):
         return Read(
@@ -125,11 +125,11 @@ def _imported(
     return Read(title or read.name, workflow, tuple(problems), _source_places(read.places, lines, at))
 
 
-def _inside(problems: Sequence[Problem], at: str, lines: Mapping[str, int]) -> list[Problem]:
+def _inside(problems: Sequence[WorkflowProblem], at: str, lines: Mapping[str, int]) -> list[WorkflowProblem]:
     """The diagram is one text of the document: its own lines are named in the path."""
     line = lines.get(f"{at}.mermaidSource")
     return [
-        Problem(
+        WorkflowProblem(
             found.severity,
             found.code,
             found.message,
@@ -150,7 +150,9 @@ def _source_places(places: Places, lines: Mapping[str, int], at: str) -> Places:
     return Places(places.paths, inner, tuple((path, line) for path, _ in places.edges))
 
 
-def _differences(steps: Any, workflow: Workflow, lines: Mapping[str, int], at: str) -> Iterator[Problem]:
+def _differences(
+    steps: Any, workflow: Workflow, lines: Mapping[str, int], at: str
+) -> Iterator[WorkflowProblem]:
     if not isinstance(steps, list):
         return
     seen = set()
@@ -182,7 +184,7 @@ def _same_branches(form: StepForm, workflow: Workflow) -> bool:
 
 def _unlike(
     step: Step, drawn: Step, raw: JsonObject, lines: Mapping[str, int], path: str
-) -> Iterator[Problem]:
+) -> Iterator[WorkflowProblem]:
     """The fields that are written in the list and are not so in the diagram."""
     fields = spelled(raw)
     ours, theirs = written(step), written(drawn)
@@ -194,14 +196,16 @@ def _unlike(
             yield _disagree(f"`{field}` of step `{step.id}` is not what the diagram says", place)
 
 
-def _disagree(message: str, place: Place) -> Problem:
+def _disagree(message: str, place: Place) -> WorkflowProblem:
     return problem("warning", "disagree", message, place, "the diagram holds: make the steps like it")
 
 
-def _subflows(data: Any, lines: Mapping[str, int], at: str) -> tuple[dict[str, Workflow], list[Problem]]:
+def _subflows(
+    data: Any, lines: Mapping[str, int], at: str
+) -> tuple[dict[str, Workflow], list[WorkflowProblem]]:
     """The workflows that were exported with this one."""
     found: dict[str, Workflow] = {}
-    problems: list[Problem] = []
+    problems: list[WorkflowProblem] = []
     for name, inner in data.items() if isinstance(data, dict) else ():
         read = _imported(inner, lines, name, f"{at}.{name}")
         problems += read.problems

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Place, problem
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -35,7 +35,7 @@ _ROLE_LENGTH = "`{field}` must be text of 10 to 1024 characters, not of {length}
 
 def formed(
     form: type[Form], data: Mapping[str, Any], place: Callable[[tuple[str | int, ...]], Place]
-) -> tuple[Form | None, list[tuple[str, Problem]]]:
+) -> tuple[Form | None, list[tuple[str, WorkflowProblem]]]:
     """The data as a form, or None and every fault, each with the name of the field that has it."""
     try:
         return form.model_validate(data), []
@@ -50,7 +50,7 @@ def formed(
     ]
 
 
-def _problem(path: tuple[str | int, ...], faults: list[dict[str, Any]], place: Place) -> Problem:
+def _problem(path: tuple[str | int, ...], faults: list[dict[str, Any]], place: Place) -> WorkflowProblem:
     field = place[0]
     value = faults[0]["input"]
     if faults[0]["type"] == "missing":

@@ -29,7 +29,7 @@ def following(workflow: Workflow, completed: Iterable[str], context: Mapping[str
     done = Counter(completed)
     _all_known(workflow, done)
     known = {"input": dict(context), "output": dict(context), "steps": {}, **context}
-    step = _Walk(known, done).next_of(workflow)
+    step = _GuidanceWalk(known, done).next_of(workflow)
     if step is None:
         return {"step": None, "guidance": {"prompt": COMPLETE}, "isComplete": True}
     return {"step": _shown(step), "guidance": {"prompt": composed(step)}, "isComplete": False}
@@ -55,7 +55,7 @@ def _patience(workflow: Workflow) -> int:
     return min(MAX_IDLE, len(workflow.steps) * (visits + 2))
 
 
-class _Walk:
+class _GuidanceWalk:
     """A walk from the start that takes away what is done, one time for each time it comes by."""
 
     def __init__(self, data: JsonObject, done: Counter[str]) -> None:

@@ -65,7 +65,7 @@ def read_foreign(
     steps: list[Any], lines: Mapping[str, int], prefix: str, name: str, description: str
 ) -> Read:
     """The sequence as a graph; the bodies of its forEach loops become workflows of their own."""
-    reader = _Reader(lines, name)
+    reader = _ForeignReader(lines, name)
     reader.sequence(_placed(steps, f"{prefix}steps"))
     reader.warn_of_unset_variables()
     assembly = reader.assembly
@@ -88,7 +88,7 @@ class _Segment:
 
 
 @dataclass
-class _Reader:
+class _ForeignReader:
     lines: Mapping[str, int]
     name: str
     assembly: Assembly = field(init=False)
@@ -98,7 +98,7 @@ class _Reader:
     """The variables of the forEach loops around all of it."""
     loop_names: set[str] = field(default_factory=lambda: {_ITERATION, _ITEM, _INDEX})
     """Every name of a variable that a loop of the file sets."""
-    inner: list[_Reader] = field(default_factory=list)
+    inner: list[_ForeignReader] = field(default_factory=list)
     reported: int = 0
     """How many of its problems the reader around it has taken over."""
 
@@ -169,7 +169,7 @@ class _Reader:
         number = self._variable(raw, "iterationVar", _ITERATION)
         names = {str(item), index, number}
         self.loop_names |= names
-        inner = _Reader(
+        inner = _ForeignReader(
             self.lines,
             f"{self.name}#{raw.data.get('id')}",
             given=self.given | names,

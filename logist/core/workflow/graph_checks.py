@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from logist.core.model import END, Edge, Step, StepType, Workflow
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.assembly import entrances
 from logist.core.workflow.places import Places, problem
 
@@ -14,7 +14,7 @@ _PASSING = frozenset({StepType.DECISION, StepType.FOREACH})
 """Steps that may be passed without anybody doing anything: a list may be empty."""
 
 
-def graph_problems(workflow: Workflow, places: Places) -> Iterator[Problem]:
+def graph_problems(workflow: Workflow, places: Places) -> Iterator[WorkflowProblem]:
     """Every problem of the ways between the steps."""
     ways: dict[str, list[Edge]] = {step.id: [] for step in workflow.steps}
     for edge in workflow.edges:
@@ -27,7 +27,7 @@ def graph_problems(workflow: Workflow, places: Places) -> Iterator[Problem]:
     yield from _endless(workflow, ways, places)
 
 
-def _ids(workflow: Workflow, places: Places) -> Iterator[Problem]:
+def _ids(workflow: Workflow, places: Places) -> Iterator[WorkflowProblem]:
     first: dict[str, str] = {}
     for step in workflow.steps:
         other = first.setdefault(step.id.casefold(), step.id)
@@ -36,7 +36,7 @@ def _ids(workflow: Workflow, places: Places) -> Iterator[Problem]:
             yield problem("warning", "similar_ids", message, places.of(step.id, "id"), "rename one of them")
 
 
-def _ways_out(step: Step, ways: list[Edge], places: Places) -> Iterator[Problem]:
+def _ways_out(step: Step, ways: list[Edge], places: Places) -> Iterator[WorkflowProblem]:
     place = places.of(step.id)
     free = [edge for edge in ways if edge.condition is None]
     decides = step.step_type == StepType.DECISION
@@ -85,7 +85,9 @@ def reached(starts: Iterable[str], ways: dict[str, list[Edge]]) -> set[str]:
     return seen
 
 
-def _unreachable(workflow: Workflow, ways: dict[str, list[Edge]], places: Places) -> Iterator[Problem]:
+def _unreachable(
+    workflow: Workflow, ways: dict[str, list[Edge]], places: Places
+) -> Iterator[WorkflowProblem]:
     """Steps with none before them that are not the start; and islands."""
     others = [name for name in entrances(workflow.steps, workflow.edges) if name != workflow.start]
     for name in others:
@@ -102,7 +104,7 @@ def _unreachable(workflow: Workflow, ways: dict[str, list[Edge]], places: Places
             yield problem("error", "unreachable", message, places.of(step.id), "connect it, or remove it")
 
 
-def _joins(workflow: Workflow, ways: dict[str, list[Edge]], places: Places) -> Iterator[Problem]:
+def _joins(workflow: Workflow, ways: dict[str, list[Edge]], places: Places) -> Iterator[WorkflowProblem]:
     each = [step for step in workflow.steps if step.step_type == StepType.FOREACH]
     joins = [step for step in workflow.steps if step.step_type == StepType.JOIN]
     after = reached((edge.target for step in each for edge in ways[step.id]), ways)
@@ -124,7 +126,7 @@ def _reaching(targets: set[str], edges: Iterable[Edge]) -> set[str]:
     return reached(targets, back)
 
 
-def _endless(workflow: Workflow, ways: dict[str, list[Edge]], places: Places) -> Iterator[Problem]:
+def _endless(workflow: Workflow, ways: dict[str, list[Edge]], places: Places) -> Iterator[WorkflowProblem]:
     """Circles in which nobody does anything; and a workflow that has no end at all."""
     passing = {step.id for step in workflow.steps if step.step_type in _PASSING and step.max_visits is None}
     circle = _circle(passing, ways)

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from logist.core.mermaid.graph import Graph, Link, Node
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import problem
 
 
 @dataclass(frozen=True)
-class Part:
+class DiagramPart:
     """The nodes and edges of one workflow of a diagram; `title` is empty where it is the whole diagram."""
 
     title: str
@@ -19,7 +19,7 @@ class Part:
     links: tuple[Link, ...]
 
 
-def resolved(graph: Graph) -> tuple[Graph, list[Problem]]:
+def resolved(graph: Graph) -> tuple[Graph, list[WorkflowProblem]]:
     """The diagram with edges between steps only, each in the way it points.
 
     An edge to a subgraph goes to the step it begins with, one from it leaves where it ends; an invisible edge is
@@ -29,7 +29,7 @@ def resolved(graph: Graph) -> tuple[Graph, list[Problem]]:
     nodes = tuple(node for node in graph.nodes if node.id not in inside)
     known = inside.keys() | {node.id for node in graph.nodes}
     links: list[Link] = []
-    problems: list[Problem] = []
+    problems: list[WorkflowProblem] = []
     for link in graph.links:
         if link.stroke == "invisible" or not _has_ends(link, known, problems):
             continue
@@ -40,7 +40,7 @@ def resolved(graph: Graph) -> tuple[Graph, list[Problem]]:
     return replace(graph, nodes=nodes, links=tuple(links)), problems
 
 
-def _has_ends(link: Link, known: Collection[str], problems: list[Problem]) -> bool:
+def _has_ends(link: Link, known: Collection[str], problems: list[WorkflowProblem]) -> bool:
     """Whether both ends are nodes: mermaid lets an edge name the id of another edge, and draws nothing."""
     nothing = [end for end in (link.source, link.target) if end not in known]
     for end in nothing:
@@ -66,7 +66,7 @@ def _members(graph: Graph) -> dict[str, frozenset[str]]:
 
 
 def _steps(
-    link: Link, inside: dict[str, frozenset[str]], graph: Graph, problems: list[Problem]
+    link: Link, inside: dict[str, frozenset[str]], graph: Graph, problems: list[WorkflowProblem]
 ) -> Iterator[Link]:
     sources, targets = [link.source], [link.target]
     if link.source in inside:
@@ -91,7 +91,7 @@ def _border(graph: Graph, members: frozenset[str], *, leaving: bool) -> list[str
     return [node.id for node in graph.nodes if node.id in members and node.id not in taken]
 
 
-def parts(graph: Graph, name: str) -> list[Part]:
+def parts(graph: Graph, name: str) -> list[DiagramPart]:
     """The workflows of a diagram in which all edges are between steps."""
     inside = _members(graph)
     nested = {member for group in graph.groups for member in group.members}
@@ -99,9 +99,9 @@ def parts(graph: Graph, name: str) -> list[Part]:
     home = {node: group.id for group in outermost for node in inside[group.id]}
     apart = len(outermost) > 1 and all(node.id in home for node in graph.nodes)
     if not apart or any(home[link.source] != home[link.target] for link in graph.links):
-        return [Part("", graph.nodes, graph.links)]
+        return [DiagramPart("", graph.nodes, graph.links)]
     return [
-        Part(
+        DiagramPart(
             group.title or group.id,
             tuple(node for node in graph.nodes if home[node.id] == group.id),
             tuple(link for link in graph.links if home[link.source] == group.id),

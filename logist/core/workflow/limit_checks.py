@@ -10,7 +10,7 @@ from typing import Any
 from logist.core.machine import steward
 from logist.core.model import END, MAX_ITEMS, Execution, Limits, Step, StepType, Workflow
 from logist.core.text import paths
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Places, problem
 
 CODE = "limits"
@@ -30,7 +30,7 @@ class Allowance:
 
 def limit_problems(
     workflow: Workflow, subflows: Mapping[str, Workflow], allowance: Allowance, places: Places
-) -> Iterator[Problem]:
+) -> Iterator[WorkflowProblem]:
     """The warnings about limits; `subflows` are the workflows within it, by name."""
     needs = _Needs(allowance, subflows)
     most = allowance.limits.max_allowed_iterations
@@ -51,7 +51,7 @@ def least_runs_of_item(step: Step, subflows: Mapping[str, Workflow], *, review: 
     return _Needs(Allowance(Limits(), review), subflows).of_item(step)
 
 
-def _of_items(step: Step, needs: _Needs, most: int, places: Places) -> Iterator[Problem]:
+def _of_items(step: Step, needs: _Needs, most: int, places: Places) -> Iterator[WorkflowProblem]:
     least, own = needs.of_item(step), step.item_limits
     allowed = own.max_allowed_iterations if own else None
     runs = "1 run" if least == 1 else f"{least} runs"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from logist.core.model import Step, StepType, Workflow
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.mixed import MENTION, mixed
 from logist.core.workflow.places import Places, problem
 
 
-def lint(workflow: Workflow, places: Places | None = None) -> list[Problem]:
+def lint(workflow: Workflow, places: Places | None = None) -> list[WorkflowProblem]:
     """The warnings about its steps, and about those of the loops in it; what reading it found comes beside it."""
     places = places or Places()
     found = [problem for step in workflow.steps for problem in _of(step, places)]
@@ -19,7 +19,7 @@ def lint(workflow: Workflow, places: Places | None = None) -> list[Problem]:
     return found
 
 
-def _of(step: Step, places: Places) -> Iterator[Problem]:
+def _of(step: Step, places: Places) -> Iterator[WorkflowProblem]:
     if MENTION.search(step.prompt):
         message = f"the prompt of `{step.id}` tells people how the agent should behave"
         leads = mixed(step.prompt) is not None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from logist.core.model import END, JsonObject, StepType
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import foreign
 from logist.core.workflow.assembly import Assembly
 from logist.core.workflow.faults import formed, shown
@@ -49,7 +49,7 @@ def read_listed(data: JsonObject, lines: Mapping[str, int], name: str, at: str =
     return Read(read.name, read.workflow, (*problems, *read.problems), read.places)
 
 
-def _head(data: JsonObject, lines: Mapping[str, int], prefix: str) -> tuple[HeadForm, list[Problem]]:
+def _head(data: JsonObject, lines: Mapping[str, int], prefix: str) -> tuple[HeadForm, list[WorkflowProblem]]:
     given: JsonObject = {key: data[key] for key in ("name", "description", "start") if key in data}
 
     def place(path: tuple[str | int, ...]) -> Place:
@@ -62,7 +62,7 @@ def _head(data: JsonObject, lines: Mapping[str, int], prefix: str) -> tuple[Head
     return form or HeadForm.model_validate(kept), [found for _, found in faults]
 
 
-def _unknown(data: JsonObject, lines: Mapping[str, int], prefix: str) -> list[Problem]:
+def _unknown(data: JsonObject, lines: Mapping[str, int], prefix: str) -> list[WorkflowProblem]:
     return [
         problem(
             "warning",

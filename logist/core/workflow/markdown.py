@@ -13,7 +13,7 @@ _FLOW = re.compile(r"^\s*(?:flowchart|graph)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Block:
+class DiagramBlock:
     """One diagram: its text, how many lines of the page stand before it, and the heading above it."""
 
     text: str
@@ -30,7 +30,7 @@ class Block:
 class Page:
     """The diagrams of a page, and its front matter as text."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[DiagramBlock, ...]
     front: str = ""
 
 
@@ -38,7 +38,7 @@ def page(text: str) -> Page:
     """What a Markdown text holds. A fence that is never closed reaches to the end."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     front, here = _front(lines)
-    blocks: list[Block] = []
+    blocks: list[DiagramBlock] = []
     heading = ""
     while here < len(lines):
         opened = _FENCE.match(lines[here])
@@ -52,7 +52,7 @@ def page(text: str) -> Page:
             here += 1
         if opened["word"].lower() == "mermaid":
             inside = "\n".join(_unindented(line, opened["indent"]) for line in lines[start:here])
-            blocks.append(Block(inside + "\n", start, heading))
+            blocks.append(DiagramBlock(inside + "\n", start, heading))
         here += 1
     return Page(tuple(blocks), front)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.mixed import mixed, refusal
 
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]')
@@ -26,7 +26,7 @@ class Migrated:
 
     text: str
     moved: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[WorkflowProblem, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _migrated_sources(found: Migrated) -> Migrated:
 def _migrated(text: str, prompts: list[Prompt]) -> Migrated:
     """Changes from the end on, so that the places before stay right."""
     moved: list[str] = []
-    problems: list[Problem] = []
+    problems: list[WorkflowProblem] = []
     for prompt in sorted(prompts, key=lambda prompt: prompt.start, reverse=True):
         raw = text[prompt.start : prompt.end]
         value = json.loads(f'"{raw}"')
@@ -85,7 +85,7 @@ def _migrated(text: str, prompts: list[Prompt]) -> Migrated:
         if reason := refusal(value, found, prompt.has_role):
             line = text.count("\n", 0, prompt.start) + 1
             problems.append(
-                Problem("warning", "not_moved", f"`{prompt.path}` stays: {reason}", prompt.path, line)
+                WorkflowProblem("warning", "not_moved", f"`{prompt.path}` stays: {reason}", prompt.path, line)
             )
             continue
         if found is None:
@@ -115,7 +115,7 @@ def _raw_places(raw: str, places: tuple[int, ...]) -> list[int]:
 
 def _prompts(text: str, path: str) -> Iterator[Prompt]:
     """Every `prompt` with a text value, innermost objects first where one is in another."""
-    reader = _Reader(path)
+    reader = _JsonReader(path)
     for token in _TOKEN.finditer(text):
         yield from reader.take(token)
 
@@ -138,7 +138,7 @@ class _Object:
         return f"{self.path}.{self.key}" if self.path else self.key
 
 
-class _Reader:
+class _JsonReader:
     """Goes through the tokens of valid JSON."""
 
     def __init__(self, path: str) -> None:

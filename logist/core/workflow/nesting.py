@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from logist.core.model import MAX_DEPTH, Step, Workflow
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Places, problem
 
 Find = Callable[[str], Workflow]
@@ -18,14 +18,14 @@ class Nested:
     """Every workflow within another, by the name its steps use, and what is wrong with them."""
 
     subflows: dict[str, Workflow] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[WorkflowProblem] = field(default_factory=list)
     heights: dict[str, int] = field(default_factory=dict)
     """How many workflows are within each other from this one on, itself counted."""
 
 
 def nested(workflow: Workflow, find: Find | None = None, places: Places | None = None) -> Nested:
     """Looks for every subflow, in the workflow itself first."""
-    return _Walk(workflow, find, places or Places()).done()
+    return _NestingWalk(workflow, find, places or Places()).done()
 
 
 def named(workflow: Workflow) -> Iterator[Step]:
@@ -33,7 +33,7 @@ def named(workflow: Workflow) -> Iterator[Step]:
     return (step for step in workflow.steps if step.subflow)
 
 
-class _Walk:
+class _NestingWalk:
     def __init__(self, workflow: Workflow, find: Find | None, places: Places) -> None:
         self.workflow = workflow
         self.find = find

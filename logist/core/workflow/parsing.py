@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from logist.core import mermaid
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import config_block
 from logist.core.workflow.diagram import read_diagram
 from logist.core.workflow.places import Places, Read
@@ -20,14 +20,14 @@ MAX_CHARACTERS = 1024 * 1024
 def read_mermaid(text: str, name: str, description: str = "", before: int = 0) -> list[Read]:
     """The workflows of a diagram that has `before` lines of its file before it; always at least one."""
     if len(text) > MAX_CHARACTERS:
-        found = Problem(
+        found = WorkflowProblem(
             "error", "too_large", f"the diagram is larger than {MAX_CHARACTERS:,} characters", line=1
         )
         return [Read(name, None, (found,))]
     try:
         graph = mermaid.read(text)
     except mermaid.MermaidError as error:
-        found = Problem("error", "mermaid", error.message, line=error.line, column=error.column)
+        found = WorkflowProblem("error", "mermaid", error.message, line=error.line, column=error.column)
         return [_moved(Read(name, None, (found,)), before)]
     entries, problems = config_block.entries(text)
     reads = read_diagram(graph, entries, text, name, description)
@@ -37,7 +37,7 @@ def read_mermaid(text: str, name: str, description: str = "", before: int = 0) -
     return [_moved(read, before) for read in reads]
 
 
-def _outside(text: str, seen: Collection[int | None]) -> Iterator[Problem]:
+def _outside(text: str, seen: Collection[int | None]) -> Iterator[WorkflowProblem]:
     """Comments that look like an entry, and are none because of where they stand."""
     inside = False
     for number, line in enumerate(text.splitlines(), start=1):
@@ -46,7 +46,7 @@ def _outside(text: str, seen: Collection[int | None]) -> Iterator[Problem]:
         elif not inside and number not in seen and (entry := _ENTRY.match(line)):
             message = f"`@{entry[1]}` stands outside the config block, so it is only a comment"
             fix = f"put it between the marks of the block, or write %% @step({entry[1]}): {{...}}"
-            yield Problem("warning", "outside_block", message, f"@{entry[1]}", number, fix=fix)
+            yield WorkflowProblem("warning", "outside_block", message, f"@{entry[1]}", number, fix=fix)
 
 
 def _moved(read: Read, by: int) -> Read:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from logist.core.model import Workflow
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import spelling
 
 Place = tuple[str, int | None]
@@ -47,7 +47,7 @@ class Read:
 
     name: str
     workflow: Workflow | None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[WorkflowProblem, ...] = ()
     places: Places = field(default_factory=Places)
 
     @property
@@ -58,9 +58,9 @@ class Read:
 
 def problem(
     severity: Literal["error", "warning"], code: str, message: str, place: Place, fix: str = ""
-) -> Problem:
+) -> WorkflowProblem:
     """A finding at a place."""
-    return Problem(severity, code, message, path=place[0], line=place[1], fix=fix)
+    return WorkflowProblem(severity, code, message, path=place[0], line=place[1], fix=fix)
 
 
 def meant(word: str, known: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from logist.core.model import Execution, ItemLimits, JsonObject, Step, StepType
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.faults import formed, shown
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.places import Place, meant, problem
@@ -61,7 +61,7 @@ class StepRead:
 
     step: Step | None
     form: StepForm | None
-    problems: tuple[Problem, ...]
+    problems: tuple[WorkflowProblem, ...]
 
 
 def read_step(
@@ -77,16 +77,16 @@ def read_step(
         place = (path, lines.get(path))
         wrong = problem("error", "invalid", f"`{path}` must be a mapping, not {shown(raw)}", place)
         return StepRead(None, None, (wrong,))
-    return _Reader(path, lines, lenient).read(raw, given or {})
+    return _StepReader(path, lines, lenient).read(raw, given or {})
 
 
-class _Reader:
+class _StepReader:
     def __init__(self, path: str, lines: Mapping[str, int], lenient: bool) -> None:
         self.path = path
         self.lines = lines
         self.lenient = lenient
         self.written: dict[str, str] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[WorkflowProblem] = []
         self.faulty: set[str] = set()
         """Fields with a value they can't have; the step is read without them, so that the rest is checked too."""
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from logist.core import template
 from logist.core.model import Step
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.places import Places
 
 
 def template_problems(
     step: Step, names: Collection[str], places: Places, *, lenient: bool
-) -> Iterator[Problem]:
+) -> Iterator[WorkflowProblem]:
     """What is wrong with each of them; the line is the field's, the place inside stands in the message.
 
     `lenient` is for prompts that were not written for our templates: nothing in them is an error.

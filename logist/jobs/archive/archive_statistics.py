@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from logist.core.history.statistics import Table
+from logist.core.history.statistics import StatisticsTable
 from logist.errors import LogistError
 from logist.jobs.archive import originals
 from logist.jobs.archive.recorded_jobs import Archive, attempt, exit_code
@@ -15,7 +15,7 @@ from logist.jobs.archive.recorded_jobs import Archive, attempt, exit_code
 class Gathered:
     """What the histories come to, and those that could not be read."""
 
-    table: Table
+    table: StatisticsTable
     left_out: list[tuple[str, LogistError]] = field(default_factory=list)
     """Name and reason; nothing of these is in the table."""
 
@@ -37,7 +37,7 @@ def gather(
 
     `each` is told of every interaction, `done` of every history.
     """
-    gathered = Gathered(Table(by))
+    gathered = Gathered(StatisticsTable(by))
     every = list(archives)
     known = originals.shared(every)
     for archive in every:

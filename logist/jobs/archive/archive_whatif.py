@@ -10,13 +10,13 @@ from pathlib import Path
 from referencing.exceptions import Unresolvable
 
 from logist.core.model import JsonObject, Permissions, Workflow
-from logist.core.whatif import Calls, Rules, Run, Spent, run
+from logist.core.whatif import ChangedRules, RoleCalls, WhatIfRun, WhatIfSpending, run
 from logist.errors import InvalidFile, LogistError, UsageError
 from logist.jobs.archive import originals
 from logist.jobs.archive.recorded_jobs import Archive, attempt
 from logist.roles import load_roles, role_hash
 
-NOTHING = Spent()
+NOTHING = WhatIfSpending()
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Tried:
     """One recorded job under the changed rules."""
 
     name: str
-    run: Run | None
+    run: WhatIfRun | None
     """None where the history can't be read."""
     error: LogistError | None = None
     differs_anyway: bool = False
@@ -50,8 +50,8 @@ class Total:
     another_way: int = 0
     damaged: int = 0
     differs_anyway: int = 0
-    saved: Spent = NOTHING
-    open: Spent = NOTHING
+    saved: WhatIfSpending = NOTHING
+    open: WhatIfSpending = NOTHING
     needs: int = 0
     """Calls that the archive has no answer for, at least."""
     estimate: int | None = None
@@ -60,12 +60,12 @@ class Total:
 
 
 @dataclass
-class Totals:
+class WhatIfTotals:
     """Adds up what is tried, one by one; keeps no run."""
 
     _sum: Total = field(default_factory=Total)
     _needs: Counter[str] = field(default_factory=Counter)
-    _calls: dict[str, Calls] = field(default_factory=dict)
+    _calls: dict[str, RoleCalls] = field(default_factory=dict)
     roles: set[str] = field(default_factory=set)
     """Whose answers there are."""
     checks: set[str] = field(default_factory=set)
@@ -94,7 +94,7 @@ class Totals:
             self.checks |= found.checks
             self.follow += found.follows
             for role, calls in found.calls.items():
-                self._calls[role] = self._calls.get(role, Calls()) + calls
+                self._calls[role] = self._calls.get(role, RoleCalls()) + calls
 
     def total(self) -> Total:
         """What it comes to so far."""
@@ -104,14 +104,14 @@ class Totals:
         """By the role's own calls, or by all where it has none."""
         if not self._needs:
             return None
-        every = sum(self._calls.values(), Calls())
+        every = sum(self._calls.values(), RoleCalls())
         means = {role: self._calls.get(role, every).mean for role in self._needs}
         known = [mean * self._needs[role] for role, mean in means.items() if mean is not None]
         return sum(known) if len(known) == len(means) else None
 
 
 def try_all(
-    found: Sequence[Archive], rules: Rules, each: Callable[[], None] = lambda: None
+    found: Sequence[Archive], rules: ChangedRules, each: Callable[[], None] = lambda: None
 ) -> Iterator[Tried]:
     """One result a history, as each is done; a damaged one stops no other. `each` hears of every interaction.
 
@@ -126,7 +126,7 @@ def try_all(
         yield tried
 
 
-def _tried(archive: Archive, rules: Rules, each: Callable[[], None], shared: int) -> Tried:
+def _tried(archive: Archive, rules: ChangedRules, each: Callable[[], None], shared: int) -> Tried:
     with attempt(archive) as tried:
         try:
             entries = archive.heard(archive.interactions(), each)
@@ -147,7 +147,7 @@ def rules_of(
     role_files: Sequence[Path],
     directories: Sequence[Path],
     today: JsonObject,
-) -> Rules:
+) -> ChangedRules:
     """The rules with what the role files say of permissions. `directories` hold the roles that they may build on.
 
     Raises InvalidFile for a role file that does not validate, UsageError for one that is not there and for a role that is given permissions twice.
@@ -159,7 +159,7 @@ def rules_of(
                 message = f"the permissions of {name} are given twice"
                 raise UsageError(message, where="--role-file", fix="give the file or --permissions")
             may[name], hashes[name] = permitted, told
-    return Rules(schema, settings, workflow, may, hashes, today)
+    return ChangedRules(schema, settings, workflow, may, hashes, today)
 
 
 def _roles(path: Path, directories: Sequence[Path]) -> Iterator[tuple[str, Permissions, str]]:

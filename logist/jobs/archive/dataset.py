@@ -30,7 +30,7 @@ AT_ONCE = 1 << 16
 
 
 @dataclass
-class Exported:
+class ExportedDataset:
     """What has become of the histories."""
 
     histories: int = 0
@@ -48,7 +48,7 @@ class Exported:
 def export(
     project: Project,
     archives: Iterable[Archive],
-    exported: Exported,
+    exported: ExportedDataset,
     *,
     redacted: bool = False,
     each: Callable[[], None] = lambda: None,

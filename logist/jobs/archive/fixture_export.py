@@ -18,7 +18,7 @@ from logist.jobs.archive import job_fixture, redaction
 from logist.jobs.archive.archive_replay import Replayed, replay_archive
 from logist.jobs.archive.job_fixture import HISTORY, MANIFEST, Manifest, Moves, transition
 from logist.jobs.archive.recorded_jobs import Archive
-from logist.jobs.archive.redaction import Leaks, Survey
+from logist.jobs.archive.redaction import HistorySurvey, Leaks
 from logist.jobs.base.project import Project
 from logist.jobs.doctor import leaked_secrets
 from logist.store import JobDir, files
@@ -29,7 +29,7 @@ BEFORE = "jobHistory.before.json"
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedFixture:
     """A fixture that was written."""
 
     path: Path
@@ -51,7 +51,7 @@ class _Written:
 
 def export(
     project: Project, job: JobDir, folder: Path, *, redacted: bool = False, force: bool = False
-) -> Exported:
+) -> ExportedFixture:
     """Writes the job's history to `folder`, which is made; whole or not at all. Takes no lock.
 
     One interaction is in memory at a time, and of each a line for the manifest. Raises UsageError for a folder
@@ -67,7 +67,7 @@ def export(
         raise Refused(message, where=str(job.history_file)) from error
 
 
-def _exported(project: Project, job: JobDir, folder: Path, *, redacted: bool) -> Exported:
+def _exported(project: Project, job: JobDir, folder: Path, *, redacted: bool) -> ExportedFixture:
     private = redaction.private_values(project) if redacted else None
     survey = redaction.survey(job.id, job.history_file, job.entries(), private)
     replacing = Replacing(survey.places, private)
@@ -93,11 +93,11 @@ def _exported(project: Project, job: JobDir, folder: Path, *, redacted: bool) ->
         )
         job_fixture.write(made, manifest)
         _publish(made, folder)
-    return Exported(folder, manifest, len({each.sequence for each in original}), len(copy.skipped))
+    return ExportedFixture(folder, manifest, len({each.sequence for each in original}), len(copy.skipped))
 
 
 def _lines(
-    job: JobDir, survey: Survey, replacing: Replacing, secrets: dict[str, str], written: _Written
+    job: JobDir, survey: HistorySurvey, replacing: Replacing, secrets: dict[str, str], written: _Written
 ) -> Iterator[bytes]:
     """The second reading: the bytes of the new history."""
     hashes: dict[str, str] = {}

@@ -16,7 +16,7 @@ from logist.core.history.incremental_fold import restep_to
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.replay import old_shapes
 from logist.core.replay.old_entry import is_ours
-from logist.core.replay.old_shapes import Notes, Survey
+from logist.core.replay.old_shapes import Notes, OldShapesSurvey
 from logist.errors import Damaged
 from logist.jobs.base.session import dump, interaction_of
 from logist.resources import schema
@@ -94,7 +94,7 @@ class _Look(NamedTuple):
     """Which file was read."""
     is_ours: bool
     targets: set[int]
-    survey: Survey
+    survey: OldShapesSurvey
 
 
 def _version(path: Path) -> tuple[int, ...]:
@@ -125,7 +125,7 @@ def _looked(path: Path, version: tuple[int, ...]) -> _Look:
 
     with closing(foreign.entries(path)) as found:
         first = list(islice(found, 1))
-        raw, known = seen(chain(first, found)), Survey()
+        raw, known = seen(chain(first, found)), OldShapesSurvey()
         ours = bool(first) and is_ours(_cleaned(first[0]))
         if ours:
             deque(raw, maxlen=0)

@@ -36,7 +36,7 @@ OF_A_CHILD = ("parent", "shares_limits")
 
 
 @dataclass(frozen=True)
-class Forked:
+class ForkedJob:
     """A job that was forked from another."""
 
     job: JobDir
@@ -67,7 +67,7 @@ def fork(
     *,
     new_id: str | None = None,
     note: str | None = None,
-) -> Forked:
+) -> ForkedJob:
     """Makes a job that begins with the first `at` interactions of another, all of them by default.
 
     The other job is only read, and somebody may be at work on it. The new one has those entries byte for
@@ -150,7 +150,7 @@ def _make(
     beginning: _Beginning,
     flow: bytes | None,
     note: str | None,
-) -> Forked:
+) -> ForkedJob:
     state, last = beginning.state, beginning.last
     asked = _asked(origin, name)
     note = project.redacted(note) if note else None
@@ -172,7 +172,9 @@ def _make(
         done = job.append(end, [dump(entry)])
         state = fold.apply(state, interaction_of(done.entries[0]))
         job.write_state(dump_state(state, done.position))
-    return Forked(project.job(name), origin.id, last.sequence, state, tuple(_notes(origin, beginning, name)))
+    return ForkedJob(
+        project.job(name), origin.id, last.sequence, state, tuple(_notes(origin, beginning, name))
+    )
 
 
 def _asked(origin: JobDir, name: str) -> str:

@@ -33,7 +33,7 @@ SAME = ("status", "actions", "finish", "redactions")
 
 
 @dataclass
-class Survey:
+class HistorySurvey:
     """What a first reading tells of a history."""
 
     count: int = 0
@@ -81,10 +81,10 @@ def private_values(project: Project) -> Private:
     return private
 
 
-def survey(name: str, history: Path, entries: Iterable[JsonObject], private: Private | None) -> Survey:
+def survey(name: str, history: Path, entries: Iterable[JsonObject], private: Private | None) -> HistorySurvey:
     """The first reading of the job `name`; `private` gets what is in it. Damaged for a history that does not verify
     or is empty."""
-    found = Survey()
+    found = HistorySurvey()
     if private is not None:
         private.line(name)
     for place in (str(history.parent), os.path.realpath(history.parent)):

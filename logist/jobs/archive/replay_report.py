@@ -119,7 +119,7 @@ def trimmed(diff: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass
-class Totals:
+class ReplayTotals:
     """How many histories there were, and what came out."""
 
     histories: int = 0

@@ -12,7 +12,7 @@ from typing import Any
 
 from logist import documents
 from logist.config.locking import locked
-from logist.config.settings import CONFIG_FILE, Loaded, Settings, load_settings
+from logist.config.settings import CONFIG_FILE, LoadedSettings, Settings, load_settings
 from logist.config.trust import read_trust
 from logist.documents import Document
 from logist.errors import InvalidFile, UsageError
@@ -46,7 +46,7 @@ class ConfigFile:
         """Whether it is the user's, under those of all projects."""
         return self.home == self.user_config_dir
 
-    def load(self, document: Document) -> Loaded:
+    def load(self, document: Document) -> LoadedSettings:
         """The settings with this document in the place of the file. Raises InvalidFile."""
         return load_settings(self.home, self.user_config_dir, instead={self.path: document})
 
@@ -61,7 +61,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Change:
+class ConfigChange:
     """What a command has changed, or would change."""
 
     file: Path
@@ -71,7 +71,7 @@ class Change:
     changes_file: bool
 
 
-def change_key(file: ConfigFile, key: str, value: Any, *, dry_run: bool = False) -> Change:
+def change_key(file: ConfigFile, key: str, value: Any, *, dry_run: bool = False) -> ConfigChange:
     """Sets a key of the file, or removes it where the value is None.
 
     What the user changes so is allowed at once, and nothing else in the file (see `Trust.allow_change`).
@@ -97,7 +97,7 @@ def _locked(file: ConfigFile) -> Iterator[None]:
         yield
 
 
-def _change(file: ConfigFile, key: str, value: Any, *, write: bool) -> Change:
+def _change(file: ConfigFile, key: str, value: Any, *, write: bool) -> ConfigChange:
     text, mode = _read(file)
     old = documents.parse(text, str(file.path))
     path = _path(old.data, key, value)
@@ -111,7 +111,7 @@ def _change(file: ConfigFile, key: str, value: Any, *, write: bool) -> Change:
         claims = read_trust(file.user_config_dir, file.home, before).claims if before else ()
         trust = read_trust(file.user_config_dir, file.home, after)
         trust.allow_change(claims, path, str(file.path))
-    return Change(
+    return ConfigChange(
         file.path, key, _setting(file, old, before, path), _setting(file, new, after, path), edited != text
     )
 
@@ -164,7 +164,9 @@ def _path_in(data: Any, words: list[str]) -> FieldPath | None:
     return None
 
 
-def _load_both(file: ConfigFile, old: Document, new: Document) -> tuple[Loaded | None, Loaded]:
+def _load_both(
+    file: ConfigFile, old: Document, new: Document
+) -> tuple[LoadedSettings | None, LoadedSettings]:
     """The settings before and after; a file that is wrong already may be so before."""
     try:
         after = file.load(new)
@@ -177,7 +179,7 @@ def _load_both(file: ConfigFile, old: Document, new: Document) -> tuple[Loaded |
         return None, after
 
 
-def _setting(file: ConfigFile, document: Document, loaded: Loaded | None, path: FieldPath) -> Setting:
+def _setting(file: ConfigFile, document: Document, loaded: LoadedSettings | None, path: FieldPath) -> Setting:
     """The value at a path: as the file has it, else what holds without."""
     written = _value_at(document.data, path)
     if written is not None:

@@ -42,7 +42,7 @@ class Created:
 
 
 @dataclass(frozen=True)
-class Child:
+class ChildOrigin:
     """What a job is made from that does a part of another: its files, and its part of the workflow."""
 
     git_dir: Path
@@ -58,7 +58,7 @@ def create(
     draft: bool = False,
     text: str = "",
     here: Path | None = None,
-    child: Child | None = None,
+    child: ChildOrigin | None = None,
 ) -> Created:
     """Makes the job `job_id`.
 

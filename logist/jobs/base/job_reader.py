@@ -18,8 +18,8 @@ from logist.errors import Damaged, InvalidFile, LogistError, UsageError
 from logist.jobs.base import specs, truncation
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import STORED_ONLY, dump_state, interaction_of
-from logist.jobs.base.truncation import Forks, History
-from logist.store import JobDir, Position, Problem
+from logist.jobs.base.truncation import Forks, VerifiedHistory
+from logist.store import HistoryProblem, JobDir, Position
 from logist.store.verification import Proof
 from logist.workspace.checkpoint import packs
 
@@ -63,7 +63,7 @@ class Edits:
 class Verified:
     """What is wrong with a job's files, and what is only worth knowing."""
 
-    problems: tuple[Problem, ...]
+    problems: tuple[HistoryProblem, ...]
     notes: tuple[str, ...] = ()
     proof: Proof = field(default=Proof(), compare=False)
     """How far the history is proven; not part of the verdict."""
@@ -106,7 +106,7 @@ def _verify(project: Project, job: JobDir, forks: Forks, *, read_all: bool) -> V
     problems = (*differing, *seen.lost_checkpoints())
     if problems or state is None or proof.position is None:
         return Verified(problems, tuple(notes), proof)
-    history = History(state, str(proof.position.hash), seen.children)
+    history = VerifiedHistory(state, str(proof.position.hash), seen.children)
     edits = None
     try:
         problems = tuple(truncation.find_signs(project, job, history, forks))
@@ -114,7 +114,7 @@ def _verify(project: Project, job: JobDir, forks: Forks, *, read_all: bool) -> V
             notes = [note for note in notes if not note.endswith(MADE_ANEW)]
         edits = _compare_workspace(project, job, state, notes, read_all=read_all)
     except LogistError as error:
-        problems = (*problems, Problem(error.message))
+        problems = (*problems, HistoryProblem(error.message))
     return Verified(problems, tuple(notes), proof, edits)
 
 
@@ -164,13 +164,13 @@ class _Seen:
         if len(self._named) >= AT_ONCE:
             self._find()
 
-    def lost_checkpoints(self) -> tuple[Problem, ...]:
+    def lost_checkpoints(self) -> tuple[HistoryProblem, ...]:
         """The commits that entries name and that git does not have, each with the first that names it."""
         self._find()
         first = sorted((number, commit) for commit, number in self._lost.items())[:SHOWN]
-        lost = [Problem(f"its checkpoint {commit} is not in git", number) for number, commit in first]
+        lost = [HistoryProblem(f"its checkpoint {commit} is not in git", number) for number, commit in first]
         more = len(self._lost) - len(first)
-        return (*lost, *([Problem(f"{more} more checkpoints are not in git")] if more else []))
+        return (*lost, *([HistoryProblem(f"{more} more checkpoints are not in git")] if more else []))
 
     def _find(self) -> None:
         for commit in packs.lacking(self._git_dir, set(self._named)):
@@ -180,7 +180,7 @@ class _Seen:
 
 def _compare_state(
     job: JobDir, end: Position | None, targets: set[int], notes: list[str]
-) -> tuple[State | None, list[Problem]]:
+) -> tuple[State | None, list[HistoryProblem]]:
     """The state that the history gives, and where state.json, which verifies, differs from it.
 
     Where it need not be the same, that is noted.
@@ -190,10 +190,10 @@ def _compare_state(
         state = folded(interactions(job), targets, newer_ones)
         recorded = job.read_state()
     except Damaged as error:
-        return None, [Problem(error.message)]
+        return None, [HistoryProblem(error.message)]
     notes += newer_ones[:SHOWN]
     if state is None or end is None:
-        return None, [Problem("the history is empty")]
+        return None, [HistoryProblem("the history is empty")]
     if recorded is None or recorded.get("head") != _head(end):
         what = "missing" if recorded is None else "behind the history"
         notes.append(f"state.json is {what}; {MADE_ANEW}")
@@ -208,11 +208,11 @@ def _head(end: Position) -> JsonObject:
     return {"sequence": end.sequence, "hash": end.hash, "offset": end.offset}
 
 
-def _differences(recorded: JsonObject, expected: JsonObject) -> Iterator[Problem]:
+def _differences(recorded: JsonObject, expected: JsonObject) -> Iterator[HistoryProblem]:
     completed = complete(recorded)
     for name, value in expected.items():
         if not newer_versions.holds(completed.get(name), value):
-            yield Problem(f"state.json: {name} is {_short(recorded.get(name))}, not {_short(value)}")
+            yield HistoryProblem(f"state.json: {name} is {_short(recorded.get(name))}, not {_short(value)}")
 
 
 def complete(recorded: JsonObject) -> JsonObject:

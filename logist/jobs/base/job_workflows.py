@@ -8,12 +8,12 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from logist.core.model import Workflow
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.checking import Around
 from logist.core.workflow.limit_checks import Allowance
 from logist.errors import InvalidFile
 from logist.roles import Roles
-from logist.workflows import Loaded, directories, frozen, load, problems_of
+from logist.workflows import LoadedWorkflow, directories, frozen, load, problems_of
 
 if TYPE_CHECKING:
     from logist.jobs.base.project import Project
@@ -54,7 +54,7 @@ def chosen(project: Project, name: str, here: Path, job_role: str | None, allowa
     return whole.workflow
 
 
-def _invalid(loaded: Loaded, errors: Sequence[Problem]) -> InvalidFile:
+def _invalid(loaded: LoadedWorkflow, errors: Sequence[WorkflowProblem]) -> InvalidFile:
     count = f"{len(errors)} errors" if len(errors) != 1 else "an error"
     fix = f"logist workflow validate {quote(str(loaded.path))}"
     found = InvalidFile(f"the workflow can't be used, for it has {count}", where=str(loaded.path), fix=fix)
@@ -64,11 +64,11 @@ def _invalid(loaded: Loaded, errors: Sequence[Problem]) -> InvalidFile:
     return found
 
 
-def told(path: Path, problem: Problem) -> str:
+def told(path: Path, problem: WorkflowProblem) -> str:
     """A problem on one line, with its place."""
     fix = f" ({problem.fix})" if problem.fix else ""
     return f"{_place(path, problem)}: {problem.said}{fix}"
 
 
-def _place(path: Path, problem: Problem) -> str:
+def _place(path: Path, problem: WorkflowProblem) -> str:
     return ":".join(str(part) for part in (path.name, problem.line, problem.column) if part is not None)

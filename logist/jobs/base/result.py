@@ -9,7 +9,7 @@ from logist.core.model import Interaction, State
 
 
 @dataclass(frozen=True)
-class Result:
+class CommandResult:
     """Where a job stands after a command, and what the command recorded."""
 
     job_id: str

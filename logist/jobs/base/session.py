@@ -27,7 +27,7 @@ from logist.core.model import (
 from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs.base import hooks, specs
 from logist.jobs.base.project import Project
-from logist.store import Holder, JobDir, Loaded, Lock, Position
+from logist.store import Holder, JobDir, LoadedJob, Lock, Position
 from logist.store.listing import REBUILD
 
 Value = TypeVar("Value", Interaction, State)
@@ -207,7 +207,7 @@ def read_current_state(job: JobDir) -> JsonObject:
         return state
 
 
-def state_of(job: JobDir, loaded: Loaded) -> State:
+def state_of(job: JobDir, loaded: LoadedJob) -> State:
     """state.json brought up to the end of the history; fields of a newer Logist in it are kept."""
     tail = [interaction_of(entry) for entry in loaded.entries]
     if loaded.state is None and not tail:

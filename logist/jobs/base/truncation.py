@@ -24,7 +24,7 @@ from logist.core.text.ids import is_commit
 from logist.errors import Damaged, LogistError
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import interaction_of
-from logist.store import JobDir, Problem, files, list_jobs
+from logist.store import HistoryProblem, JobDir, files, list_jobs
 from logist.workspace import merge
 from logist.workspace.checkpoint import objects, packs
 
@@ -60,7 +60,7 @@ class Forks:
 
 
 @dataclass
-class History:
+class VerifiedHistory:
     """What is known of a history that verifies."""
 
     state: State
@@ -91,7 +91,9 @@ def _children_named(entry: JsonObject) -> Iterator[JsonObject]:
     )
 
 
-def find_signs(project: Project, job: JobDir, history: History, forks: Forks) -> Iterator[Problem]:
+def find_signs(
+    project: Project, job: JobDir, history: VerifiedHistory, forks: Forks
+) -> Iterator[HistoryProblem]:
     """Whatever knows of an interaction that the history lacks, each with the highest number it knows of.
 
     Read after the history; while a command is at work on the job, that may be why (see job_reader.verify).
@@ -114,7 +116,7 @@ def require_whole(project: Project, job: JobDir, state: State, checksum: str) ->
     A step would pay again for what was lost, and whoever writes a state.json would vouch for what is left.
     """
     children = {child for entry in job.entries() for child in children_of(entry)}
-    for sign in find_signs(project, job, History(state, checksum, children), Forks(project.jobs_dir)):
+    for sign in find_signs(project, job, VerifiedHistory(state, checksum, children), Forks(project.jobs_dir)):
         again = f"to continue with what is left, in a new job: logist job fork --job {job.id} --at {state.revision}"
         fix = f"put jobHistory.json and state.json back from a backup; {again}"
         raise Damaged(f"the history has lost its end: {sign.message}", where=str(job.history_file), fix=fix)
@@ -125,7 +127,7 @@ def has_git(project: Project, job: JobDir) -> bool:
     return shutil.which("git", path=project.workspace(job).git.path) is not None
 
 
-def _may_be_cut_off(job: JobDir, history: History) -> bool:
+def _may_be_cut_off(job: JobDir, history: VerifiedHistory) -> bool:
     """Whether files of the next interaction prove nothing: state.json vouches for the end, or its append was cut off."""
     with suppress(LogistError):
         head = (job.read_state() or {}).get("head")
@@ -136,11 +138,11 @@ def _may_be_cut_off(job: JobDir, history: History) -> bool:
     return any(map(os.path.lexists, (job.inflight, job.restoring, *torn)))
 
 
-def _too_short(what: str, number: int, last: int) -> Problem:
-    return Problem(f"{what} is of interaction {number}, and the history ends with {last}")
+def _too_short(what: str, number: int, last: int) -> HistoryProblem:
+    return HistoryProblem(f"{what} is of interaction {number}, and the history ends with {last}")
 
 
-def _numbered_files(job: JobDir, last: int, most: int) -> Iterator[Problem]:
+def _numbered_files(job: JobDir, last: int, most: int) -> Iterator[HistoryProblem]:
     """Logs and files that a rerun kept: their names have the number of the interaction."""
     for folder, pattern in ((job.logs, _LOG), (job.attachments, _KEPT_FILES)):
         names: list[str] = []
@@ -157,7 +159,7 @@ def _numbered_files(job: JobDir, last: int, most: int) -> Iterator[Problem]:
             yield _too_short(f"{folder.name}/{name}", number, last)
 
 
-def _in_flight(job: JobDir, history: History) -> Iterator[Problem]:
+def _in_flight(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """What an agent is asked, or was, is for the next interaction at most, and names the entry before it."""
     next_one = history.last + 1
     with suppress(LogistError):
@@ -167,14 +169,16 @@ def _in_flight(job: JobDir, history: History) -> Iterator[Problem]:
         if isinstance(number, int) and number > next_one:
             yield _too_short("what is in flight", number, history.last)
         elif number == next_one and after not in (None, history.checksum):
-            yield Problem(f"what is in flight was asked after another interaction {history.last}")
+            yield HistoryProblem(f"what is in flight was asked after another interaction {history.last}")
     with suppress(LogistError):
         restored = job.restores_for()
         if restored is not None and restored > next_one:
             yield _too_short("the file restoring", restored, history.last)
 
 
-def _checkpoints(project: Project, job: JobDir, history: History, most: int) -> Iterator[Problem]:
+def _checkpoints(
+    project: Project, job: JobDir, history: VerifiedHistory, most: int
+) -> Iterator[HistoryProblem]:
     """Checkpoints whose message has a number beyond the history, and a last one that no entry can have left."""
     workspace = project.workspace(job)
     made = workspace.checkpoints()
@@ -194,7 +198,7 @@ def _checkpoints(project: Project, job: JobDir, history: History, most: int) -> 
         yield from _unnamed_tip(made, objects.tip(workspace.git), history)
 
 
-def _first_parents(made: dict[str, objects.Made], commit: str | None) -> Iterator[str]:
+def _first_parents(made: dict[str, objects.RecordedCheckpoint], commit: str | None) -> Iterator[str]:
     """A checkpoint, and those that it was made after."""
     while commit is not None and commit in made:
         yield commit
@@ -208,7 +212,9 @@ def _forked_at(job: JobDir, forked: Forked) -> str | None:
     return commit if isinstance(commit, str) else None
 
 
-def _unnamed_tip(made: dict[str, objects.Made], tip: str | None, history: History) -> Iterator[Problem]:
+def _unnamed_tip(
+    made: dict[str, objects.RecordedCheckpoint], tip: str | None, history: VerifiedHistory
+) -> Iterator[HistoryProblem]:
     """Where nothing vouches for the history's end: it names the last checkpoint, or a command made that before it did
     anything."""
     last = history.state.checkpoint
@@ -217,17 +223,19 @@ def _unnamed_tip(made: dict[str, objects.Made], tip: str | None, history: Histor
     line = list(_first_parents(made, tip))
     newer = line[: line.index(last)] if last in line else line
     if last not in line or not all(made[commit].subject.startswith("before ") for commit in newer):
-        yield Problem(f"the last checkpoint, {tip}, is of no interaction of the history")
+        yield HistoryProblem(f"the last checkpoint, {tip}, is of no interaction of the history")
 
 
-def _children(project: Project, job: JobDir, history: History) -> Iterator[Problem]:
+def _children(project: Project, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """Jobs that were made for this one, by an interaction that the history lacks."""
     for job_id in list_jobs(project.jobs_dir):
         match = _CHILD.fullmatch(job_id)
         if not match or match["parent"] != job.id or job_id in history.children:
             continue
         if _is_child(JobDir(project.jobs_dir / job_id, job_id), job, history.state):
-            yield Problem(f"job {job_id} was made for it by an interaction that the history does not have")
+            yield HistoryProblem(
+                f"job {job_id} was made for it by an interaction that the history does not have"
+            )
             return
 
 
@@ -242,17 +250,17 @@ def _is_child(other: JobDir, job: JobDir, parent: State) -> bool:
     return same and is_commit(str(start)) and not packs.lacking(job.git_dir, {str(start)})
 
 
-def _forks(job: JobDir, history: History, forks: Forks) -> Iterator[Problem]:
+def _forks(job: JobDir, history: VerifiedHistory, forks: Forks) -> Iterator[HistoryProblem]:
     """Forks of this job begin with entries of it, to the letter."""
     for fork, forked in forks.by_origin.get(job.id, ()):
         if fork.id == job.id or not _begins_alike(job, fork):
             continue
         if forked.at > history.last:
-            yield Problem(
+            yield HistoryProblem(
                 f"job {fork.id} was forked from interaction {forked.at}, and the history ends with {history.last}"
             )
         elif _checksum_at(job, forked.at) != forked.head:
-            yield Problem(f"job {fork.id} was forked from another interaction {forked.at}", forked.at)
+            yield HistoryProblem(f"job {fork.id} was forked from another interaction {forked.at}", forked.at)
 
 
 def _begins_alike(job: JobDir, other: JobDir) -> bool:
@@ -267,7 +275,7 @@ def _checksum_at(job: JobDir, sequence: int) -> str | None:
     return entry.get("checksum")
 
 
-def _parent(project: Project, job: JobDir, history: History) -> Iterator[Problem]:
+def _parent(project: Project, job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """What its parent has recorded of it: how it ended, and with which checkpoint."""
     match = _CHILD.fullmatch(job.id)
     if match is None or history.state.parent != match["parent"]:
@@ -286,7 +294,7 @@ def _parent(project: Project, job: JobDir, history: History) -> Iterator[Problem
         status, checkpoint = str(child.get("status")), child.get("checkpoint")
         if status not in statuses or (checkpoint is not None and str(checkpoint) not in commits):
             ended = f"{status} with the checkpoint {checkpoint}"
-            yield Problem(
+            yield HistoryProblem(
                 f"its parent {match['parent']} gathered it as {ended}, which the history does not have"
             )
             return
@@ -301,7 +309,7 @@ def _gathered(parent: JobDir, child_id: str, since: str) -> Iterator[JsonObject]
                     yield child
 
 
-def _merged(job: JobDir, history: History) -> Iterator[Problem]:
+def _merged(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     """A commit in the user's repository is made when the job has succeeded, and has the time of its last interaction."""
     state = history.state
     if state.source is None or not Path(state.source).is_dir():
@@ -320,7 +328,7 @@ def _merged(job: JobDir, history: History) -> Iterator[Problem]:
         elif _is_mergeable(entry, when):
             return
     if found.parent in starts and found.commit not in starts:
-        yield Problem(
+        yield HistoryProblem(
             f"{state.source} has its work of {when} on the branch logist/{job.id}, "
             "and the history has no such interaction"
         )

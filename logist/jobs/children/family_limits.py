@@ -30,7 +30,7 @@ from logist.jobs.base import family
 from logist.jobs.base.session import Session, changing
 from logist.jobs.children import gather
 from logist.jobs.turn import agent_calls, next_request, unfinished_turns
-from logist.jobs.turn.next_request import Turn
+from logist.jobs.turn.next_request import PlannedTurn
 from logist.jobs.turn.unfinished_turns import Kept
 from logist.workspace import Workspace
 
@@ -41,7 +41,7 @@ HALT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCall:
     """A call that fits into all limits, and what has been done for it."""
 
     spec: EffectiveSpec
@@ -54,8 +54,8 @@ class Prepared:
 
 
 def prepare(
-    session: Session, turn: Turn, workspace: Workspace, checkpoint: str, setup: JsonObject
-) -> Prepared | Halt:
+    session: Session, turn: PlannedTurn, workspace: Workspace, checkpoint: str, setup: JsonObject
+) -> PreparedCall | Halt:
     """The next call, with its worst case reserved where other jobs share a limit; or the limit in its way.
 
     Waits for calls of other jobs that are out. Raises Busy if only a call is in the way whose outcome is not
@@ -65,7 +65,7 @@ def prepare(
     has_said_so = False
     while True:
         prepared = _prepared(session, turn, given, checkpoint, setup)
-        if isinstance(prepared, Prepared) or not (prepared.calls_out or prepared.unsettled):
+        if isinstance(prepared, PreparedCall) or not (prepared.calls_out or prepared.unsettled):
             return prepared
         if prepared.unsettled:
             message = f"{prepared.job} has a job whose last call is not recorded yet ({prepared.reason})"
@@ -77,8 +77,8 @@ def prepare(
 
 
 def _prepared(
-    session: Session, turn: Turn, given: Given, checkpoint: str, setup: JsonObject
-) -> Prepared | Halt:
+    session: Session, turn: PlannedTurn, given: Given, checkpoint: str, setup: JsonObject
+) -> PreparedCall | Halt:
     project, spec = session.project, turn.spec
     above, job_id = spec.limits_above, session.job.id
     with shared_limits.reserving(project.jobs_dir, job_id, above, lambda: _stop(session)) as shared:
@@ -92,7 +92,7 @@ def _prepared(
         if begun := bool(shared):
             _stop(session)
             session.job.begin_exchange(1, envelope)
-    return Prepared(spec, plan, envelope, kept, begun)
+    return PreparedCall(spec, plan, envelope, kept, begun)
 
 
 def _wait(session: Session, spec: EffectiveSpec, halt: Halt) -> None:
@@ -129,7 +129,9 @@ def halt_above(session: Session, halt: Halt) -> State | None:
     return None
 
 
-def _halting(above: Session, spec: EffectiveSpec, halt: Halt, used: gather.Used) -> Interaction | None:
+def _halting(
+    above: Session, spec: EffectiveSpec, halt: Halt, used: gather.ChildrenUsage
+) -> Interaction | None:
     """The interaction that halts a job because of what its jobs have used; None where no limit of it is reached."""
     usage = totals.total([above.state.usage, used.totals])
     reached = limits.halted(spec, usage, halt.needed, halt.runs)

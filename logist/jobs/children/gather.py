@@ -28,7 +28,7 @@ from logist.jobs.base.family import Kin, children_of, standing
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import Session
 from logist.workspace import Workspace
-from logist.workspace.merge.children import Merged, Theirs
+from logist.workspace.merge.children import MergedChildren, Theirs
 
 SHOWN = 20
 """Files of a child, and children, that a reason names."""
@@ -48,7 +48,9 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
     lack = "" if state.forced else _lack(spec, step, kin, len(good))
     workspace = session.project.workspace(session.job)
     before = workspace.checkpoint(f"before the work for {step.id} is gathered").commit
-    merged = Merged(before, {}) if lack else workspace.merge(before, _work(session.project, good, spawned))
+    merged = (
+        MergedChildren(before, {}) if lack else workspace.merge(before, _work(session.project, good, spawned))
+    )
     if merged.conflicts and not state.forced:
         lack = f"their work does not fit together: {_by_child(merged.conflicts)}"
     gathered = "conflict" if merged.conflicts and not state.forced else "share" if lack else "reached"
@@ -116,7 +118,7 @@ def _looked_at(workspace: Workspace, child: JsonObject, left_out: Container[str]
     return {**child, "evidence_files": there, "missing": missing} if missing else child
 
 
-def _told(merged: Merged, command: JsonObject) -> str:
+def _told(merged: MergedChildren, command: JsonObject) -> str:
     """What did not come over of the work of those that succeeded."""
     missing = {child["id"]: child["missing"] for child in command["children"] if "missing" in child}
     said = (
@@ -185,7 +187,7 @@ def left_over(entries: Sequence[Interaction]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Used:
+class ChildrenUsage:
     """What the children of a job have used, as far as it has not booked that before."""
 
     usage: Usage = field(default_factory=Usage)
@@ -194,12 +196,12 @@ class Used:
     totals: Totals = limits.NOTHING
 
 
-def used_since(session: Session) -> Used:
+def used_since(session: Session) -> ChildrenUsage:
     """What is to be booked now; it does not matter how often, or whether a child was started over meanwhile."""
     spawned = session.state.spawned
     kin = children_of(session.project, session.state) if spawned else []
     if spawned is None or not kin:
-        return Used()
+        return ChildrenUsage()
     booked: dict[str, Totals] = {}
     for entry in session.history():
         if entry.command.get("spawn") == spawned.sequence:
@@ -219,7 +221,7 @@ def used_since(session: Session) -> Used:
         "runs": fresh.current_action_count,
         "used": {name: used.model_dump(mode="json") for name, used in now.items()},
     }
-    return Used(usage, command, fresh)
+    return ChildrenUsage(usage, command, fresh)
 
 
 def _was_at_work(child: Kin) -> bool:

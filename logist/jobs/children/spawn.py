@@ -35,7 +35,7 @@ from logist.core.workflow.limit_checks import least_runs_of_item
 from logist.core.workflow.places import meant
 from logist.core.workflow.roots import of_item
 from logist.errors import LogistError
-from logist.jobs.base.create import Child, create
+from logist.jobs.base.create import ChildOrigin, create
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import Session, read_current_state
 from logist.jobs.children.name_writers import find_writers
@@ -497,5 +497,5 @@ def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonOb
         session.project,
         child["id"],
         asked,
-        child=Child(Path(session.job.git_dir), spawned.checkpoint, own),
+        child=ChildOrigin(Path(session.job.git_dir), spawned.checkpoint, own),
     )

@@ -135,7 +135,7 @@ def _segments_of_nobody(job: JobDir) -> Iterator[Finding]:
 
 def _is_copy(job: JobDir, number: int, live: Header) -> bool:
     """Whether a segment holds nothing but what jobHistory.json begins with."""
-    segment = segments.Segment(job.history_file, number)
+    segment = segments.HistorySegment(job.history_file, number)
     try:
         if segment.header() != live:
             return False

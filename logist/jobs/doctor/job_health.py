@@ -24,7 +24,7 @@ from logist.jobs.doctor import checkpoint_health, file_layout
 from logist.jobs.doctor.file_layout import check_name
 from logist.jobs.doctor.finding import FIX_DEEP, Cure, Finding, curable, damage, invalid, warning
 from logist.jobs.turn.answer_recording import is_recorded
-from logist.store import JobDir, Loaded, files
+from logist.store import JobDir, LoadedJob, files
 
 EDITS_NAMED = 5
 """Changes of a workspace that a finding names."""
@@ -120,7 +120,7 @@ def _unreadable(project: Project, job: JobDir, error: LogistError, *, deep: bool
     return [damage(name, f"{error.message}; {extent}", found.fix)]
 
 
-def _files_of(job: JobDir, loaded: Loaded) -> Iterator[Finding]:
+def _files_of(job: JobDir, loaded: LoadedJob) -> Iterator[Finding]:
     """What the next change repairs by itself: of the history's end, and of state.json."""
     name = check_name(job)
     if loaded.torn:

@@ -28,7 +28,7 @@ WORK = (b"workspace", b"attachments", b"git")
 OBJECTS = b"git/objects"
 
 
-class Found(NamedTuple):
+class FoundLeak(NamedTuple):
     """A leak, and where."""
 
     place: str
@@ -47,7 +47,7 @@ class Scanned:
     objects: int = 0
     """Of the checkpoints."""
     bytes: int = 0
-    found: list[Found] = field(default_factory=list)
+    found: list[FoundLeak] = field(default_factory=list)
     more: int = 0
     """Leaks beyond those in `found`."""
     recorded: int = 0
@@ -55,7 +55,7 @@ class Scanned:
     unread: list[str] = field(default_factory=list)
     """What could not be read, each with the reason."""
 
-    def keep(self, found: Found) -> None:
+    def keep(self, found: FoundLeak) -> None:
         """Counts a leak, and keeps it if there is room."""
         self.recorded += found.place == "record"
         if len(self.found) < MOST:
@@ -116,7 +116,7 @@ def _file(scanned: Scanned, top: int, path: bytes, secrets: Mapping[str, str]) -
     except OSError as error:
         _unread(scanned, path, error)
     for leak in leaks([os.fsdecode(path)], secrets):
-        scanned.keep(Found(place, name, leak._replace(kind=f"{leak.kind}, in the name")))
+        scanned.keep(FoundLeak(place, name, leak._replace(kind=f"{leak.kind}, in the name")))
 
 
 def _reader(path: bytes, descriptor: int) -> partial[bytes]:
@@ -135,7 +135,7 @@ def _text(
     scanned: Scanned, place: str, name: str, blocks: Iterable[bytes], secrets: Mapping[str, str]
 ) -> None:
     for leak in leaks(_decoded(scanned, blocks), secrets):
-        scanned.keep(Found(place, name, leak))
+        scanned.keep(FoundLeak(place, name, leak))
 
 
 def _blocks(read: partial[bytes]) -> Iterator[bytes]:

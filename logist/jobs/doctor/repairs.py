@@ -16,7 +16,7 @@ from logist.errors import Busy, Damaged, LogistError, Refused
 from logist.jobs.base import job_reader, specs, truncation
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import dump_state, interaction_of
-from logist.jobs.base.truncation import Forks, History
+from logist.jobs.base.truncation import Forks, VerifiedHistory
 from logist.jobs.doctor import job_health
 from logist.jobs.doctor.backup import Backup
 from logist.jobs.doctor.file_layout import check_name
@@ -172,7 +172,7 @@ def _rebuild(project: Project, job: JobDir | None, remedy: Remedy, backup: Backu
         raise Refused(
             "state.json is left as it is, for a newer Logist wrote the history", fix=newer_versions.FIX
         )
-    _require_whole(project, job, History(state, str(found.position.hash), children))
+    _require_whole(project, job, VerifiedHistory(state, str(found.position.hash), children))
     if job.state_file.is_file() and not job.state_file.is_symlink():
         backup.copy(job.state_file)
     elif os.path.lexists(job.state_file):
@@ -199,7 +199,7 @@ def _refuse_to_forget(job: JobDir, last: int) -> None:
         raise Damaged(message, fix="put jobHistory.json back from a backup")
 
 
-def _require_whole(project: Project, job: JobDir, history: History) -> None:
+def _require_whole(project: Project, job: JobDir, history: VerifiedHistory) -> None:
     """Raises Damaged for a history without its end: a state made from it would vouch for what is left."""
     for sign in truncation.find_signs(project, job, history, Forks(project.jobs_dir)):
         raise Damaged(sign.message, fix="put jobHistory.json back from a backup")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logist.agents import checks, sandbox
-from logist.agents.sandbox import Confinement, Ended
-from logist.agents.workplace import RUN, Place
+from logist.agents.sandbox import Confinement, ProgramEnd
+from logist.agents.workplace import RUN, Workplace
 from logist.core.answer import exit_command
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import Session, make_process_marker
@@ -29,10 +29,10 @@ Command = str | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Result:
+class ShellResult:
     """How a command ended, or why it was not run, and the end of what it wrote."""
 
-    ended: Ended | None
+    ended: ProgramEnd | None
     error: str
     stdout: str
     stderr: str
@@ -51,8 +51,14 @@ def shown(command: Command) -> str:
 
 
 def run_command(
-    session: Session, command: Command, place: Place, confinement: Confinement, *, seconds: float, tail: int
-) -> Result:
+    session: Session,
+    command: Command,
+    place: Workplace,
+    confinement: Confinement,
+    *,
+    seconds: float,
+    tail: int,
+) -> ShellResult:
     """Runs it to its end; of each of its two outputs the last `tail` bytes are kept, without secrets."""
     project = session.project
     done = checks.run(
@@ -67,10 +73,10 @@ def run_command(
     out, error = (
         _text(project, place, place.scratch / name, tail) for name in (checks.STDOUT, checks.STDERR)
     )
-    return Result(done.ended, project.redacted(done.error), out, error)
+    return ShellResult(done.ended, project.redacted(done.error), out, error)
 
 
-def reason(ended: Ended, seconds: float) -> str:
+def reason(ended: ProgramEnd, seconds: float) -> str:
     """Why it did not end by itself; empty if it did."""
     if ended.how == "timeout":
         return f"it was ended after {seconds:g} seconds"
@@ -87,7 +93,7 @@ def _signal(number: int) -> str:
 
 
 @contextmanager
-def private_place(session: Session) -> Iterator[Place]:
+def private_place(session: Session) -> Iterator[Workplace]:
     """A private directory for one command, its HOME in it; it goes with all that is left in it."""
     inflight = session.job.inflight
     was_there = inflight.exists()
@@ -96,7 +102,9 @@ def private_place(session: Session) -> Iterator[Place]:
     removal.remove(scratch)
     (scratch / "home").mkdir(mode=0o700, parents=True)
     try:
-        yield Place(session.job.workspace.absolute(), scratch.absolute(), session.project.environment.child())
+        yield Workplace(
+            session.job.workspace.absolute(), scratch.absolute(), session.project.environment.child()
+        )
     finally:
         removal.remove(scratch if was_there else inflight)
 
@@ -107,7 +115,7 @@ def sweep(session: Session) -> None:
     removal.remove(session.job.inflight / RUN / SCRATCH)
 
 
-def _text(project: Project, place: Place, path: Path, tail: int) -> str:
+def _text(project: Project, place: Workplace, path: Path, tail: int) -> str:
     """Without secrets, which are looked for in more than is shown, without colours, and with paths as in the workspace."""
     try:
         data = path.read_bytes()[-tail:]
@@ -117,7 +125,7 @@ def _text(project: Project, place: Place, path: Path, tail: int) -> str:
     return project.redacted(_relative(text, place)).strip()
 
 
-def _relative(text: str, place: Place) -> str:
+def _relative(text: str, place: Workplace) -> str:
     """No prompt names a place on this machine, and to an agent its workspace is where it is."""
     for spelled in _spellings(place.workspace):
         text = text.replace(f"{spelled}/", "").replace(spelled, ".")

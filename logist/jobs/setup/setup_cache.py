@@ -27,7 +27,7 @@ _NAME = re.compile(r"[0-9a-f]{64}(-[a-zA-Z0-9_-]+)?")
 """Of a copy: the key, and the job that alone can use it."""
 
 
-class _Taken(Exception):
+class _KeyTaken(Exception):
     """Another job is at work on this key."""
 
 
@@ -67,7 +67,7 @@ class SetupCache:
                 with self._lock(key):
                     yield
                 return
-            except _Taken:
+            except _KeyTaken:
                 wait()
 
     @contextmanager
@@ -79,7 +79,7 @@ class SetupCache:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise _Taken from None
+                raise _KeyTaken from None
             yield
         finally:
             os.close(descriptor)
@@ -136,7 +136,7 @@ class SetupCache:
         kept = [path for path in copies.iterdir() if _NAME.fullmatch(path.name)]
         with suppress(OSError):  # another job may do the same
             for path in sorted(kept, key=lambda path: path.stat().st_mtime, reverse=True)[MOST_KEPT:]:
-                with suppress(_Taken), self._lock(path.name.partition("-")[0]):
+                with suppress(_KeyTaken), self._lock(path.name.partition("-")[0]):
                     removal.remove(path)
 
     def _made(self, folder: Path) -> Path:

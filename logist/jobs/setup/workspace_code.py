@@ -17,7 +17,7 @@ from logist.jobs.base.project import Project
 from logist.jobs.base.session import read_current_state
 from logist.jobs.setup.setup_cache import SetupCache
 from logist.store import JobDir
-from logist.workspace.prepared import Stamp
+from logist.workspace.prepared import SetupStamp
 
 NODE_PROGRAMS = "node_modules/.bin"
 NAMED = 5
@@ -41,12 +41,12 @@ class WorkspaceCode:
 
 def code_of(project: Project, job: JobDir, state: State) -> CodePaths:
     """Where commands of an agent find programs and code."""
-    stamp = Stamp.load(job.setup_file) if project.settings.workspace.setup.commands else None
+    stamp = SetupStamp.load(job.setup_file) if project.settings.workspace.setup.commands else None
     done = stamp is not None and stamp.digest and stamp.is_of(job.workspace)
     return find_code(project, job, state, prepared_paths(job, stamp) if stamp and done else CodePaths()).paths
 
 
-def prepared_paths(job: JobDir, stamp: Stamp) -> CodePaths:
+def prepared_paths(job: JobDir, stamp: SetupStamp) -> CodePaths:
     """Of what a setup made directly in the workspace, the virtual environment and the programs of node modules."""
     top = [name for name in stamp.outputs if "/" not in name]
     environments = [name for name in top if (job.workspace / name / "pyvenv.cfg").is_file()]

@@ -21,9 +21,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from logist.agents.protocol import CodePaths, Work
+from logist.agents.protocol import AgentWork, CodePaths
 from logist.agents.sandbox import Confinement
-from logist.agents.workplace import Place
+from logist.agents.workplace import Workplace
 from logist.core.model import MAX_DEPTH, Actor, JsonObject, State
 from logist.core.text.lock_files import choose_lock_files
 from logist.errors import LogistError, SetupFailed, Stopped
@@ -34,7 +34,7 @@ from logist.jobs.setup.setup_cache import Copy, SetupCache
 from logist.jobs.setup.workspace_code import NODE_PROGRAMS, prepared_paths
 from logist.store import JobDir, replace_file
 from logist.workspace import Workspace
-from logist.workspace.prepared import Stamp, place_of
+from logist.workspace.prepared import SetupStamp, place_of
 
 TAIL_BYTES = 1 << 20
 """Of each output of a setup command that are kept in logs/."""
@@ -61,7 +61,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedWorkspace:
     """What the setup made in a workspace."""
 
     code: CodePaths = field(default_factory=CodePaths)
@@ -79,7 +79,7 @@ class Outlook:
     commands: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     """Lock files that have changed since it was done."""
-    stamp: Stamp | None = None
+    stamp: SetupStamp | None = None
 
     def data(self) -> JsonObject | None:
         """As JSON; None where the config has no setup."""
@@ -88,21 +88,21 @@ class Outlook:
         return {"status": self.status, "commands": list(self.commands), "changed": list(self.changed)}
 
 
-def prepare_for_step(session: Session, *, network: bool) -> Prepared:
+def prepare_for_step(session: Session, *, network: bool) -> PreparedWorkspace:
     """Sets the workspace up before an agent is asked; `network`: whether that agent may use it.
 
     Raises SetupFailed where the commands fail, and it is not for this agent to correct what another has changed.
     """
     setup = _Setup(session)
     if not setup.is_wanted():
-        return Prepared()
+        return PreparedWorkspace()
     if (current := setup.current()) is not None:
         return current
     checkpoint = session.project.workspace(session.job).checkpoint("before the setup").commit
     changed = _changed_since_start(session.project, session.job, session.state, session.state.checkpoint)
     if setup.failed_before() and setup.is_by_agent(changed):
         # The checks said so, and whoever is asked now is to correct or to judge it.
-        return setup.put_back_previous() or Prepared()
+        return setup.put_back_previous() or PreparedWorkspace()
     try:
         return setup.make(checkpoint, changed, network=network, guarded=True)
     except SetupFailed as error:
@@ -112,20 +112,22 @@ def prepare_for_step(session: Session, *, network: bool) -> Prepared:
         return previous
 
 
-def prepare_for_checks(session: Session, checkpoint: str, *, network: bool) -> Prepared:
+def prepare_for_checks(session: Session, checkpoint: str, *, network: bool) -> PreparedWorkspace:
     """The same before checks are run; `checkpoint` is the workspace as the agent left it, `network` as above."""
     setup = _Setup(session)
     if not setup.is_wanted():
-        return Prepared()
+        return PreparedWorkspace()
     if (current := setup.current()) is not None:
         return current
     changed = _changed_since_start(session.project, session.job, session.state, checkpoint)
     return setup.make(checkpoint, changed, network=network, guarded=False)
 
 
-def prepare_again(session: Session, prepared: Prepared, checkpoint: str, *, network: bool) -> Prepared:
+def prepare_again(
+    session: Session, prepared: PreparedWorkspace, checkpoint: str, *, network: bool
+) -> PreparedWorkspace:
     """Puts back what a check has changed of what was prepared for it."""
-    stamp = Stamp.load(session.job.setup_file)
+    stamp = SetupStamp.load(session.job.setup_file)
     if stamp is None or not stamp.digest:
         return prepared
     if session.project.workspace(session.job).prepared_digest(stamp.outputs) == stamp.digest:
@@ -136,7 +138,7 @@ def prepare_again(session: Session, prepared: Prepared, checkpoint: str, *, netw
 def outlook(project: Project, job: JobDir) -> Outlook:
     """What the next step would do to set a job up; nothing is written and nothing run."""
     rules = project.settings.workspace.setup
-    stamp = Stamp.load(job.setup_file)
+    stamp = SetupStamp.load(job.setup_file)
     shown = tuple(project.redacted(commands.shown(command)) for command in rules.commands)
     if not rules.commands:
         return Outlook("none", stamp=stamp)
@@ -181,8 +183,8 @@ class _Setup:
         return SetupCache(self.project.jobs_dir)
 
     @cached_property
-    def stamp(self) -> Stamp | None:
-        return Stamp.load(self.job.setup_file)
+    def stamp(self) -> SetupStamp | None:
+        return SetupStamp.load(self.job.setup_file)
 
     @cached_property
     def locks(self) -> dict[str, str]:
@@ -195,7 +197,7 @@ class _Setup:
     def workspace(self) -> Workspace:
         return self.project.workspace(self.job)
 
-    def current(self) -> Prepared | None:
+    def current(self) -> PreparedWorkspace | None:
         """What is there, if it is what the lock files say and was not changed since."""
         if self.stamp is None or not _is_current(self.workspace(), self.stamp, self.key):
             return None
@@ -214,7 +216,7 @@ class _Setup:
 
     def make(
         self, checkpoint: str, changed: frozenset[str] | None, *, network: bool, guarded: bool
-    ) -> Prepared:
+    ) -> PreparedWorkspace:
         """Copies what is kept of these lock files, else runs the commands.
 
         `changed`: what agents may have worked on, None where that is unknown. With network access, code of theirs
@@ -232,7 +234,7 @@ class _Setup:
                 except SetupFailed as error:
                     error.by_agent = self.is_by_agent(changed)
                     raise
-        previous = self.put_back_previous() or Prepared(note=NOT_RUN)
+        previous = self.put_back_previous() or PreparedWorkspace(note=NOT_RUN)
         if differing := _differing(self.stamp, self.locks):
             named = self.project.redacted(_named(differing))
             previous = replace(previous, note=previous.note or f"{FROM_BEFORE} {named} changed")
@@ -240,7 +242,7 @@ class _Setup:
             self.project.say(f"warning: {previous.note} (workspace.setup.rerun: always sets it up)")
         return previous
 
-    def put_back_previous(self) -> Prepared | None:
+    def put_back_previous(self) -> PreparedWorkspace | None:
         """The environment that the job had before, or the job that it comes from; None if there is none."""
         own = self.stamp if self.stamp is not None and self.stamp.is_of(self.job.workspace) else None
         if own is not None and own.digest and self.workspace().prepared_digest(own.outputs) == own.digest:
@@ -254,7 +256,7 @@ class _Setup:
                     return self._copied(copy, before.key, before.lock_files)
         return self._prepared(own, note=CHANGED) if own is not None and own.digest else None
 
-    def _copied(self, copy: Copy, key: str, locks: dict[str, str]) -> Prepared:
+    def _copied(self, copy: Copy, key: str, locks: dict[str, str]) -> PreparedWorkspace:
         began = self.project.clock.monotonic()
         before = self.stamp
         again = before is not None and before.key == key and bool(before.digest)
@@ -267,7 +269,7 @@ class _Setup:
         self.project.say(f"set up the workspace from the cache in {stamp.seconds:.1f} s")
         return self._prepared(stamp)
 
-    def _run(self, checkpoint: str, *, touched: bool, guarded: bool) -> Prepared:
+    def _run(self, checkpoint: str, *, touched: bool, guarded: bool) -> PreparedWorkspace:
         self.project.trust.require_to_run()
         began = self.project.clock.monotonic()
         before, first = self.stamp, self.session.state.start_checkpoint
@@ -324,7 +326,7 @@ class _Setup:
         finally:
             self.job.write_log(self.log, "\n".join(lines).encode())
 
-    def _run_each(self, place: Place, confinement: Confinement, lines: list[str]) -> None:
+    def _run_each(self, place: Workplace, confinement: Confinement, lines: list[str]) -> None:
         """Runs the commands in their order, until one fails; `lines` gets what they print."""
         seconds = left = self.rules.timeout_minutes * SECONDS_OF_MINUTE
         for command in self.rules.commands:
@@ -341,7 +343,7 @@ class _Setup:
                 raise _Failed(shown, reason, output)
             left = max(0.0, left - (done.ended.seconds if done.ended else 0.0))
 
-    def _access(self, place: Place, *, touched: bool) -> tuple[Work, dict[str, str], Sequence[Path]]:
+    def _access(self, place: Workplace, *, touched: bool) -> tuple[AgentWork, dict[str, str], Sequence[Path]]:
         """What a command of the setup may use.
 
         After an agent has worked on what it runs, it gets no share in what other jobs build on.
@@ -351,7 +353,7 @@ class _Setup:
             packages = place.scratch / "packages"
             packages.mkdir(mode=0o700)
         code = CodePaths(programs=USUAL_PROGRAMS, readable=(str(interpreters),))
-        work = Work(
+        work = AgentWork(
             network=True,
             sandbox=self.project.settings.sandbox,
             marker=make_process_marker(self.session),
@@ -371,7 +373,7 @@ class _Setup:
         }
         return work, variables, (packages,) if touched else (packages, interpreters)
 
-    def _stop_if_asked(self, done: commands.Result) -> None:
+    def _stop_if_asked(self, done: commands.ShellResult) -> None:
         stopping = self.project.stopping()
         if stopping or (done.ended and done.ended.how == "stopped"):
             fix = f"'logist job step --job {self.job.id}' begins it again"
@@ -393,7 +395,7 @@ class _Setup:
 
     def _noted(
         self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
-    ) -> Stamp:
+    ) -> SetupStamp:
         """Notes what is there now, as the last thing: a setup that was cut off does not count as done."""
         digest = self.workspace().prepared_digest(outputs)
         stamp = replace(self._stamp(key, locks, outputs, source, began), digest=digest)
@@ -402,9 +404,9 @@ class _Setup:
 
     def _stamp(
         self, key: str, locks: dict[str, str], outputs: tuple[str, ...], source: str, began: float
-    ) -> Stamp:
+    ) -> SetupStamp:
         clock = self.project.clock
-        return Stamp(
+        return SetupStamp(
             key=key,
             lock_files=locks,
             place=place_of(self.job.workspace),
@@ -415,13 +417,15 @@ class _Setup:
             log=self.log if source == "commands" else "",
         )
 
-    def _save(self, stamp: Stamp) -> None:
+    def _save(self, stamp: SetupStamp) -> None:
         replace_file(self.job.setup_file, stamp.dump())
         self.stamp = stamp
 
-    def _prepared(self, stamp: Stamp, *, note: str = "", record: JsonObject | None = None) -> Prepared:
+    def _prepared(
+        self, stamp: SetupStamp, *, note: str = "", record: JsonObject | None = None
+    ) -> PreparedWorkspace:
         made = {"key": stamp.key[:KEY_SHOWN], "source": stamp.source, "seconds": stamp.seconds}
-        return Prepared(prepared_paths(self.job, stamp), note, record or made)
+        return PreparedWorkspace(prepared_paths(self.job, stamp), note, record or made)
 
     def _wait(self) -> None:
         """While another job sets up the same."""
@@ -433,7 +437,7 @@ class _Setup:
         time.sleep(WAIT_SECONDS)
 
 
-def _is_current(workspace: Workspace, stamp: Stamp | None, key: str) -> bool:
+def _is_current(workspace: Workspace, stamp: SetupStamp | None, key: str) -> bool:
     if stamp is None or stamp.key != key or not stamp.is_of(workspace.root):
         return False
     return workspace.prepared_digest(stamp.outputs) == stamp.digest
@@ -497,16 +501,16 @@ def _is_empty(workspace: Workspace, locks: dict[str, str]) -> bool:
     return not locks and not workspace.listing(1).paths
 
 
-def _stamps_of_relatives(project: Project, state: State) -> list[Stamp | None]:
+def _stamps_of_relatives(project: Project, state: State) -> list[SetupStamp | None]:
     """Those of the job that this one does a part of, or was forked from."""
     stamps = []
     for name in (state.parent, state.forked.job if state.forked else None):
         with suppress(LogistError):
-            stamps.append(Stamp.load(project.job(name).setup_file) if name else None)
+            stamps.append(SetupStamp.load(project.job(name).setup_file) if name else None)
     return stamps
 
 
-def _differing(stamp: Stamp | None, locks: dict[str, str]) -> tuple[str, ...]:
+def _differing(stamp: SetupStamp | None, locks: dict[str, str]) -> tuple[str, ...]:
     """Lock files that are others than when a setup was done."""
     known = stamp.lock_files if stamp is not None else {}
     return tuple(sorted(name for name in known.keys() | locks.keys() if known.get(name) != locks.get(name)))
@@ -517,7 +521,7 @@ def _named(paths: Sequence[str]) -> str:
     return (", ".join(paths[:NAMED]) or "it was") + more
 
 
-def _why_failed(done: commands.Result, seconds: float) -> str:
+def _why_failed(done: commands.ShellResult, seconds: float) -> str:
     """Why a command does not count as done; empty if it does."""
     ended = done.ended
     if ended is None:

@@ -7,7 +7,7 @@ import time
 from logist.agents.courier import ending
 from logist.errors import Refused, Stopped
 from logist.jobs.base.project import Project
-from logist.store import JobDir, Process, lock
+from logist.store import JobDir, LockProcess, lock
 
 LEAVE_SECONDS = 10.0
 """How long a command without an agent may go on: it records what is known, or is about to ask."""
@@ -30,7 +30,7 @@ def end_agent(project: Project, job_id: str) -> None:
         time.sleep(ending.POLL_SECONDS)
 
 
-def _end(project: Project, job: JobDir, courier: Process) -> None:
+def _end(project: Project, job: JobDir, courier: LockProcess) -> None:
     if courier.host != lock.host():
         message = f"the agent is at work on {courier.host}, and can only be ended there"
         raise Refused(message, fix=f"on {courier.host}: kill {courier.pid}")

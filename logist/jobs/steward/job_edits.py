@@ -7,7 +7,7 @@ from logist.core.model import TERMINAL, Status
 from logist.errors import Refused
 from logist.jobs.base import specs
 from logist.jobs.base.project import Project
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import changing
 from logist.jobs.turn import answer_recording
 
@@ -15,7 +15,7 @@ DECIDES_MERGE = frozenset({"review_mode", "auto_merge", "approval", "review"})
 """Fields of job.yaml that decide whether the work is merged without a person."""
 
 
-def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], object | None]) -> Result:
+def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], object | None]) -> CommandResult:
     """Sets fields of job.yaml (None removes one), and records the new spec in the history.
 
     Raises InvalidFile when the result does not validate; then nothing is written.
@@ -32,9 +32,9 @@ def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], obje
         warned = specs.merge_warnings(project, asked, session.state, spec.workflow) if decides_merge else ()
         if ("files",) in changes:
             warned += specs.file_warnings(project, project.workspace(session.job), spec.files)
-        return Result(job_id, session.state, (*settled, *recorded), warnings=warned)
+        return CommandResult(job_id, session.state, (*settled, *recorded), warnings=warned)
 
 
-def rank(project: Project, job_id: str, value: int) -> Result:
+def rank(project: Project, job_id: str, value: int) -> CommandResult:
     """The job's place in the queue; lower runs earlier."""
     return configure(project, job_id, {("rank",): value})

@@ -26,11 +26,11 @@ from logist.core.model import (
 from logist.errors import LogistError, Refused, Stopped, UsageError
 from logist.jobs.base import source_repository, specs
 from logist.jobs.base.project import Project
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, changing, load
 from logist.jobs.turn import answer_recording
 from logist.workspace import merge as publishing
-from logist.workspace.merge import Person, Published, Target, Work
+from logist.workspace.merge import JobWork, Person, Published, Target
 
 PATIENCE_SECONDS = 60.0
 """How long a merge waits for that of another job into the same repository."""
@@ -41,10 +41,10 @@ SETTINGS = frozenset({".logist", ".coven"})
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeResult:
     """What a merge came to, and where the job stands then."""
 
-    result: Result
+    result: CommandResult
     published: Published
 
 
@@ -57,7 +57,7 @@ def merge(
     repository: Path | None = None,
     wait: float = 0.0,
     by_itself: bool = False,
-) -> Merged:
+) -> MergeResult:
     """Merges the work of a job, makes only its branch, or looks what a merge would do (see publishing.MODES).
 
     `repository`: another one than the job began from, such as a clone of it. Work that does not fit makes the job
@@ -66,7 +66,9 @@ def merge(
     if mode == "look":
         session = load(project, project.job(job_id))
         target = _target(session, repository)
-        return Merged(_result(session, []), publishing.publish(_work(session), target, mode, patch=patch))
+        return MergeResult(
+            _result(session, []), publishing.publish(_work(session), target, mode, patch=patch)
+        )
     if by_itself:
         project.trust.require_to_merge()
     with changing(project, job_id, "job merge", wait=wait) as session:
@@ -81,10 +83,10 @@ def merge(
         if found.how == "conflict" and not by_itself:
             raise _no_fit(found, target)
         recorded = settled if mode == "branch" else [*settled, *_record(session, found, by_itself=by_itself)]
-        return Merged(_result(session, recorded), found)
+        return MergeResult(_result(session, recorded), found)
 
 
-def merge_due(project: Project, result: Result) -> Result:
+def merge_due(project: Project, result: CommandResult) -> CommandResult:
     """The result of a command, and of the merge that it has made due. Where that can't be done now, it stays due.
 
     Work that would be merged by itself, but was not accepted as a whole, is left to a person.
@@ -191,11 +193,11 @@ def _repository(session: Session) -> Path | None:
         return None
 
 
-def _work(session: Session) -> Work:
+def _work(session: Session) -> JobWork:
     state, project = session.state, session.project
     history = session.history()
     done = [entry for entry in history if entry.kind is not Kind.MERGE]
-    return Work(
+    return JobWork(
         job_id=session.job.id,
         title=project.redacted(state.title),
         git=project.workspace(session.job).git,
@@ -288,5 +290,5 @@ def told(found: Published, *, would: bool = False) -> str:
     }[found.how]
 
 
-def _result(session: Session, recorded: Sequence[Interaction]) -> Result:
-    return Result(session.job.id, session.state, tuple(recorded))
+def _result(session: Session, recorded: Sequence[Interaction]) -> CommandResult:
+    return CommandResult(session.job.id, session.state, tuple(recorded))

@@ -7,14 +7,14 @@ from logist.core.machine import steward
 from logist.core.model import TERMINAL, EffectiveSpec, JsonObject, Kind, State, Status
 from logist.jobs.base import specs
 from logist.jobs.base.project import Project
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, changing, load
 from logist.jobs.steward import agent_stop
 from logist.jobs.turn import answer_recording
 from logist.roles import role_hash
 
 
-def needless(project: Project, job_id: str, name: str | None) -> Result | None:
+def needless(project: Project, job_id: str, name: str | None) -> CommandResult | None:
     """What a switch comes to that changes nothing; None for one that does. Looks only, and takes no lock.
 
     Raises UsageError for a role that nobody knows, InvalidFile for one that is broken.
@@ -35,7 +35,7 @@ def switch(
     note: str | None = None,
     wait: float = 0.0,
     ends_agent: bool = False,
-) -> Result:
+) -> CommandResult:
     """Records that the role `name` does the work from here on; None: the one that the job itself says.
 
     It holds until the next switch, over restep and rerun too, and stays away from the reviewer.
@@ -51,13 +51,13 @@ def switch(
         _refuse_ended(session)
         spec, changed = session.changed_spec()
         if same := _unchanged(session, spec, name):
-            return Result(job_id, session.state, tuple(settled), same.notes)
+            return CommandResult(job_id, session.state, tuple(settled), same.notes)
         command = _command(project, session.state, spec, name)
         note = project.redacted(note) if note else None
         after = steward.decide(Kind.ROLE, session.state.place(), command, spec, job=job_id)
         entry = session.entry(Kind.ROLE, after, note=note, command=command, reason=note or "")
         recorded = session.record(*changed, entry)
-        return Result(job_id, session.state, (*settled, *recorded))
+        return CommandResult(job_id, session.state, (*settled, *recorded))
 
 
 def _known(project: Project, name: str | None) -> None:
@@ -72,7 +72,7 @@ def _refuse_ended(session: Session) -> None:
     steward.decide(Kind.ROLE, state.place(), {"to": ""}, spec, job=session.job.id)
 
 
-def _unchanged(session: Session, spec: EffectiveSpec, name: str | None) -> Result | None:
+def _unchanged(session: Session, spec: EffectiveSpec, name: str | None) -> CommandResult | None:
     """That the role does the work already, or that there is no switch to take back."""
     job_id, state = session.job.id, session.state
     role, source = fold.doer(spec, state)
@@ -82,7 +82,7 @@ def _unchanged(session: Session, spec: EffectiveSpec, name: str | None) -> Resul
         said = f"the role of {job_id} was not switched: it is {role} ({source}); nothing was recorded"
     else:
         return None
-    return Result(job_id, state, (), (said,))
+    return CommandResult(job_id, state, (), (said,))
 
 
 def _command(project: Project, state: State, spec: EffectiveSpec, name: str | None) -> JsonObject:

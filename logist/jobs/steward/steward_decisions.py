@@ -26,7 +26,7 @@ from logist.core.template import data
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base import family, specs
 from logist.jobs.base.project import Project
-from logist.jobs.base.result import Result
+from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, changing
 from logist.jobs.children import gather
 from logist.jobs.steward import agent_stop, job_merge
@@ -46,7 +46,7 @@ def decide(
     command: JsonObject | None = None,
     wait: float = 0.0,
     ends_agent: bool = False,
-) -> Result:
+) -> CommandResult:
     """Records a steward's decision.
 
     `ends_agent`: an agent at work on the job is ended first, and what is known of its answer recorded;
@@ -70,7 +70,7 @@ def decide(
         if asked.get("doubt") == doubtful_payments.RETRY:
             asked.update(doubtful_payments.released(session))
         spec, changed = _spec(session, kind)
-        used = gather.used_since(session) if kind in kinds.BOOKS_CHILDREN else gather.Used()
+        used = gather.used_since(session) if kind in kinds.BOOKS_CHILDREN else gather.ChildrenUsage()
         asked.update(used.command)
         if kind is Kind.APPROVE and "output" in asked:
             asked.update(data.recorded(spec, session.state.step, asked["output"]))
@@ -98,7 +98,7 @@ def decide(
     unwanted = [child for child in waited_for if child not in kept]
     dismiss(project, unwanted, f"{job_id} does not wait for it any more: {kind}")
     notes = (_ends_with_plan(job_id, recorded[-1]),) if _is_left(plan, session.state) else ()
-    return job_merge.merge_due(project, Result(job_id, session.state, (*settled, *recorded), notes))
+    return job_merge.merge_due(project, CommandResult(job_id, session.state, (*settled, *recorded), notes))
 
 
 def _carrier(state: State, spec: EffectiveSpec, asked: JsonObject, routed: Routed | None) -> str | None:
@@ -166,7 +166,7 @@ def _spec(session: Session, kind: Kind) -> tuple[EffectiveSpec, list[Interaction
     return session.changed_spec()
 
 
-def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -> Result:
+def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -> CommandResult:
     """Puts state and workspace back to what interaction `to` found, edits by hand included.
 
     What was used stays used. The workspace stays as it is where no agent has worked since.
@@ -207,7 +207,7 @@ def _require_own_children(session: Session, back: State, to: int) -> None:
 
 def rerun(
     project: Project, job_id: str, *, clean: bool = True, keep_files: bool = False, note: str | None = None
-) -> Result:
+) -> CommandResult:
     """Starts the job over: nothing used, workspace as it was at the start.
 
     `clean` False leaves the workspace as it is; `keep_files` copies the artefacts to `attachments/` first.
@@ -234,7 +234,7 @@ def _return(
     note: str | None,
     back: State | None,
     usage: Usage = NOTHING,
-) -> Result:
+) -> CommandResult:
     """Keeps what is there as a checkpoint, restores `commit`, then records."""
     spec, changed = session.changed_spec()
     routed = steward.routed(kind, session.state, command, spec)
@@ -262,7 +262,7 @@ def _return(
     )
     recorded = session.record(*changed, entry, back=back)
     session.job.end_restore()
-    return Result(session.job.id, session.state, tuple(recorded))
+    return CommandResult(session.job.id, session.state, tuple(recorded))
 
 
 def _keep(session: Session) -> None:

@@ -12,8 +12,8 @@ import shlex
 from collections.abc import Sequence
 
 from logist.agents.outside_code import OutsideCode
-from logist.agents.protocol import Work
-from logist.agents.sandbox import Ended
+from logist.agents.protocol import AgentWork
+from logist.agents.sandbox import ProgramEnd
 from logist.core import review
 from logist.core.model import Check, JsonObject
 from logist.core.step import step
@@ -21,7 +21,7 @@ from logist.errors import SetupFailed, Stopped
 from logist.jobs.base import specs
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import commands, workspace_code, workspace_setup
-from logist.jobs.setup.workspace_setup import Prepared
+from logist.jobs.setup.workspace_setup import PreparedWorkspace
 from logist.jobs.turn.observation import Answered
 from logist.workspace import Workspace
 
@@ -103,7 +103,7 @@ def not_run(name: str, check: Check, reason: str) -> JsonObject:
     return {"check": name, "severity": check.severity, "outcome": "not_run", "reason": reason}
 
 
-def _result(session: Session, name: str, check: Check, now: Check, prepared: Prepared) -> JsonObject:
+def _result(session: Session, name: str, check: Check, now: Check, prepared: PreparedWorkspace) -> JsonObject:
     project = session.project
     assert check.command
     minutes = now.timeout_minutes or project.settings.review.check_timeout_minutes
@@ -113,7 +113,9 @@ def _result(session: Session, name: str, check: Check, now: Check, prepared: Pre
         project, session.job, session.state, prepared.code, words, isolated=_ignores_path(words)
     )
     with commands.private_place(session) as place:
-        work = Work(sandbox=project.settings.sandbox, marker=make_process_marker(session), code=code.paths)
+        work = AgentWork(
+            sandbox=project.settings.sandbox, marker=make_process_marker(session), code=code.paths
+        )
         confinement = place.confinement(work)
         if instead := workspace_code.reachable(code.instead, confinement):
             for each in instead:
@@ -170,7 +172,7 @@ def _ignores_path(words: Sequence[str]) -> bool:
     return False
 
 
-def _ended(ended: Ended, seconds: float) -> JsonObject:
+def _ended(ended: ProgramEnd, seconds: float) -> JsonObject:
     outcome = "passed" if ended.how == "exited" and ended.status == 0 else "failed"
     if ended.how == "timeout":
         outcome = "timeout"

@@ -33,7 +33,7 @@ from logist.core.relevance import Task, kinds
 from logist.core.replay.drift_causes import schema_hash
 from logist.core.replay.replay_checks import CHOSEN
 from logist.core.step import step, step_instructions
-from logist.core.step.step import Bounds, Idle, StepPlan
+from logist.core.step.step import Idle, RequestBounds, StepPlan
 from logist.core.text import patterns
 from logist.errors import InvalidFile, Refused
 from logist.jobs.base import specs
@@ -57,7 +57,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Turn:
+class PlannedTurn:
     """Whose turn it is, and what is called: all that can be wrong before the workspace is looked at."""
 
     spec: EffectiveSpec
@@ -83,7 +83,7 @@ def refuse_ended(session: Session) -> None:
 
 def turn_of(
     session: Session, spec: EffectiveSpec, phase: Phase, choice: Choice, *, sent: bool = True
-) -> Turn:
+) -> PlannedTurn:
     """Raises InvalidFile for a role, model, price or script that won't do, UsageError for an unknown role."""
     project = session.project
     role, why = _role(project, spec, phase, choice, session.state)
@@ -92,22 +92,22 @@ def turn_of(
     name = choice.model or role.llm_model
     if not sent:
         given = Model(name=name, provider_model=f"given/{name}")
-        return Turn(spec, phase, role, given, choice, "given", sent, why)
+        return PlannedTurn(spec, phase, role, given, choice, "given", sent, why)
     model = project.model(name)
     agent = project.agent_of(role)
     if project.script is None and agent != LITELLM:
         finding.program(agent, project.settings.agents)  # an unknown one is told before anything is written
     if project.script is None and model.input_price is None and not project.settings.allow_unknown_price:
         raise _unknown_price(name)
-    return Turn(spec, phase, role, model, choice, agent, sent, why)
+    return PlannedTurn(spec, phase, role, model, choice, agent, sent, why)
 
 
-def may_use_network(turn: Turn) -> bool:
+def may_use_network(turn: PlannedTurn) -> bool:
     """Whether whoever is asked has it, as `agent_calls.work` says."""
     return turn.role.network or turn.agent != LITELLM
 
 
-def require_sandbox(project: Project, turn: Turn) -> None:
+def require_sandbox(project: Project, turn: PlannedTurn) -> None:
     """Raises Refused where the config wants a sandbox and none works here; says so where it only would like one."""
     mode = project.settings.sandbox.mode
     runs = turn.agent != LITELLM or turn.role.permissions.can_execute_commands
@@ -148,7 +148,7 @@ def _unknown_price(name: str) -> InvalidFile:
 
 def plan(
     session: Session,
-    turn: Turn,
+    turn: PlannedTurn,
     given: prompt.Given,
     shared: Sequence[Shared] = (),
     setup: JsonObject | None = None,
@@ -164,7 +164,7 @@ def plan(
         turn.role,
         turn.model,
         given,
-        Bounds(
+        RequestBounds(
             min_output_tokens=project.settings.min_output_tokens,
             redact=project.redact,
             prompt_tokens=project.settings.context.budget_tokens,
@@ -199,7 +199,7 @@ def template_warnings(project: Project, warnings: Sequence[str], *, strict: bool
         project.say(f"warning: {warning}")
 
 
-def tools(project: Project, turn: Turn) -> list[Tool]:
+def tools(project: Project, turn: PlannedTurn) -> list[Tool]:
     """What a model is offered; programs have tools of their own."""
     if turn.agent != LITELLM:
         return []
@@ -212,7 +212,7 @@ def _command(session: Session, choice: Choice) -> JsonObject:
     return {"action": choice.command, "job_id": session.job.id, "options": options}
 
 
-def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given:
+def gathered(session: Session, turn: PlannedTurn, workspace: Workspace) -> prompt.Given:
     """What the prompt takes from the workspace and from around the job: no more than the role asks for."""
     state, rules = session.state, session.project.settings.context
     excluded = _excluded(rules)
@@ -232,7 +232,7 @@ def gathered(session: Session, turn: Turn, workspace: Workspace) -> prompt.Given
     return _changed(given, turn, state, workspace, excluded, rules)
 
 
-def _last_answer(session: Session, turn: Turn) -> str:
+def _last_answer(session: Session, turn: PlannedTurn) -> str:
     """What a doer wrote that ended with RETRY, for the attempt after it."""
     last = session.state.last
     if turn.phase is not Phase.DOER or last is None or last.phase is not Phase.DOER:
@@ -260,7 +260,11 @@ def _excluded(rules: ContextRules) -> Callable[[str], bool]:
 
 
 def _files(
-    turn: Turn, state: State, workspace: Workspace, excluded: Callable[[str], bool], rules: ContextRules
+    turn: PlannedTurn,
+    state: State,
+    workspace: Workspace,
+    excluded: Callable[[str], bool],
+    rules: ContextRules,
 ) -> tuple[list[FileText], int]:
     """The files that the job names and the evidence of the last answer, and how many bytes are left for others."""
     named = turn.spec.files
@@ -281,7 +285,7 @@ def _files(
 
 
 def _surrounded(
-    given: prompt.Given, session: Session, turn: Turn, workspace: Workspace, room: int
+    given: prompt.Given, session: Session, turn: PlannedTurn, workspace: Workspace, room: int
 ) -> prompt.Given:
     """The same with the parts that the role asks for; the others are not even looked at."""
     project, state, job_id = session.project, session.state, session.job.id
@@ -316,7 +320,7 @@ def _surrounded(
 
 def _changed(
     given: prompt.Given,
-    turn: Turn,
+    turn: PlannedTurn,
     state: State,
     workspace: Workspace,
     excluded: Callable[[str], bool],

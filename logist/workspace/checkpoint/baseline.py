@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from logist.regular_files import read_regular
 from logist.workspace.checkpoint import objects
-from logist.workspace.checkpoint.objects import Entry, Tree
-from logist.workspace.checkpoint.scan import Stamp, Unstored
+from logist.workspace.checkpoint.objects import Tree, TreeEntry
+from logist.workspace.checkpoint.scan import FileStamp, Unstored
 from logist.workspace.files import file_names
 from logist.workspace.git import Git
 
@@ -29,7 +29,7 @@ class Baseline:
     commit: str | None
     tree: Tree = field(default_factory=dict)
     unstored: dict[bytes, Unstored] = field(default_factory=dict)
-    stamps: dict[bytes, Stamp] = field(default_factory=dict)
+    stamps: dict[bytes, FileStamp] = field(default_factory=dict)
     """By stored path: a file that still has this stamp has the content of the tree."""
 
     def held(self) -> frozenset[bytes]:
@@ -90,9 +90,9 @@ def _read(git: Git, commit: str) -> Baseline | None:
     files = {file_names.from_json(path): fields for path, fields in document["files"].items()}
     return Baseline(
         commit,
-        {path: Entry(*fields[:2]) for path, fields in files.items()},
+        {path: TreeEntry(*fields[:2]) for path, fields in files.items()},
         {file_names.from_json(path): Unstored(*fields) for path, fields in document["unstored"].items()},
-        {path: Stamp(*fields[2:]) for path, fields in files.items() if len(fields) > 2},
+        {path: FileStamp(*fields[2:]) for path, fields in files.items() if len(fields) > 2},
     )
 
 
@@ -108,6 +108,6 @@ def now(git: Git) -> int:
         os.close(descriptor)
 
 
-def settled(stamps: dict[bytes, Stamp], since: int) -> dict[bytes, Stamp]:
+def settled(stamps: dict[bytes, FileStamp], since: int) -> dict[bytes, FileStamp]:
     """The stamps that can be relied on: a file changed in the same tick as `since` may change again unseen."""
     return {path: stamp for path, stamp in stamps.items() if stamp.ctime_ns < since}

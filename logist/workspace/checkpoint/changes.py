@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from logist.core.model import Change
 from logist.workspace.checkpoint import objects
-from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Entry, Tree
+from logist.workspace.checkpoint.objects import FILE_MODE, PROGRAM_MODE, Tree, TreeEntry
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, UNREADABLE, Unstored
 from logist.workspace.checkpoint.snapshot import Snapshot
 from logist.workspace.files import file_names
@@ -18,7 +18,7 @@ ABSENT = "000000"
 Kind = Literal["created", "modified", "deleted", "mode"]
 
 
-class Difference(NamedTuple):
+class PathDifference(NamedTuple):
     """A path on both sides; ABSENT as a mode is: not there. The ids are only compared."""
 
     path: bytes
@@ -98,17 +98,17 @@ def _without_hidden(
     )
 
 
-def compared(before: Tree, after: Tree) -> Iterator[Difference]:
+def compared(before: Tree, after: Tree) -> Iterator[PathDifference]:
     """Every difference of two trees, by stored path."""
-    absent = Entry(ABSENT, "")
+    absent = TreeEntry(ABSENT, "")
     for path in before.keys() | after.keys():
         old, new = before.get(path, absent), after.get(path, absent)
         if old != new:
-            yield Difference(path, old.mode, new.mode, old.id, new.id)
+            yield PathDifference(path, old.mode, new.mode, old.id, new.id)
 
 
 def _counted(
-    stored: Iterable[Difference],
+    stored: Iterable[PathDifference],
     before: dict[bytes, Unstored],
     after: dict[bytes, Unstored],
     limit: int,
@@ -127,12 +127,12 @@ def _counted(
     return [change for change in every if id(change) in kept], len(every) - limit
 
 
-def _is_cache(each: Difference, *sides: dict[bytes, Unstored]) -> bool:
+def _is_cache(each: PathDifference, *sides: dict[bytes, Unstored]) -> bool:
     things = [side.get(each.path.removesuffix(b"/")) for side in sides]
     return any(thing is not None and thing.why == CACHE for thing in things)
 
 
-def _in_trees(stored: list[Difference]) -> Iterator[Difference]:
+def _in_trees(stored: list[PathDifference]) -> Iterator[PathDifference]:
     # What else is under a directory with a placeholder on one side came or went with it: that says it all.
     peopled = file_names.parents(each.path for each in stored if not file_names.is_placeholder(each.path))
     for each in stored:
@@ -143,15 +143,15 @@ def _in_trees(stored: list[Difference]) -> Iterator[Difference]:
             yield each._replace(path=raw, **_as_directory(each))
 
 
-def _parsed(fields: list[bytes]) -> Iterator[Difference]:
+def _parsed(fields: list[bytes]) -> Iterator[PathDifference]:
     for described, path in zip(fields[0::2], fields[1::2], strict=False):
         mode_before, mode_after, id_before, id_after, _ = (
             described.decode("ascii").removeprefix(":").split(" ")
         )
-        yield Difference(path, mode_before, mode_after, id_before, id_after)
+        yield PathDifference(path, mode_before, mode_after, id_before, id_after)
 
 
-def _as_directory(each: Difference) -> dict[str, str]:
+def _as_directory(each: PathDifference) -> dict[str, str]:
     return {
         name: mode if mode == ABSENT else DIRECTORY_MODE
         for name, mode in (("mode_before", each.mode_before), ("mode_after", each.mode_after))
@@ -159,14 +159,14 @@ def _as_directory(each: Difference) -> dict[str, str]:
 
 
 def _with_unstored(
-    in_tree: dict[bytes, Difference], before: dict[bytes, Unstored], after: dict[bytes, Unstored]
-) -> Iterator[Difference]:
+    in_tree: dict[bytes, PathDifference], before: dict[bytes, Unstored], after: dict[bytes, Unstored]
+) -> Iterator[PathDifference]:
     """A file that is stored on one side only appears once, as modified."""
     for path in before.keys() | after.keys():
         old, new = before.get(path), after.get(path)
-        stored = in_tree.pop(path, Difference(path, ABSENT, ABSENT, "", ""))
+        stored = in_tree.pop(path, PathDifference(path, ABSENT, ABSENT, "", ""))
         if old != new:
-            yield Difference(
+            yield PathDifference(
                 path + b"/" if DIRECTORY_MODE in (old and old.mode, new and new.mode) else path,
                 old.mode if old else stored.mode_before,
                 new.mode if new else stored.mode_after,

@@ -11,8 +11,8 @@ from typing import IO
 
 from logist.errors import StorageError
 from logist.workspace.checkpoint import objects, packs
-from logist.workspace.checkpoint.objects import BRANCH, Entry
-from logist.workspace.checkpoint.snapshot import Reading, Snapshot, Source, content_id, opened
+from logist.workspace.checkpoint.objects import BRANCH, TreeEntry
+from logist.workspace.checkpoint.snapshot import ContentSource, Snapshot, SnapshotReading, content_id, opened
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import IDENTITY, Git
 
@@ -23,7 +23,7 @@ INCOMING = "refs/logist/incoming"
 FAST_IMPORT = ("fast-import", "--force", "--quiet", "--done", "--date-format=raw")
 
 
-def write(git: Git, reading: Reading, shot: Snapshot, message: str) -> str:
+def write(git: Git, reading: SnapshotReading, shot: Snapshot, message: str) -> str:
     """Commits the snapshot on top of the last checkpoint, durably; returns the commit's id.
 
     The date is always 0: when it was is in the history, and the same work gives the same id.
@@ -87,7 +87,7 @@ def make_durable(git: Git) -> None:
 class Import:
     """One fast-import at work."""
 
-    reading: Reading
+    reading: SnapshotReading
     shot: Snapshot
     stream: IO[bytes]
     marks: dict[str, int] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Import:
         for mark, (name, source) in enumerate(list(self.shot.fresh.items()), COMMIT_MARK + 1):
             self._send_content(mark, name, source)
 
-    def _send_content(self, mark: int, expected: str, source: Source) -> None:
+    def _send_content(self, mark: int, expected: str, source: ContentSource) -> None:
         try:
             with opened(self.reading, source) as (size, pieces):
                 self.stream.write(b"blob\nmark :%d\ndata %d\n" % (mark, size))
@@ -123,7 +123,7 @@ class Import:
             mode = self.shot.tree[path].mode
             self.shot.drop(path, None, self.shot.fresh[expected].stamp)
             if name is not None:
-                self.shot.tree[path] = Entry(mode, name)
+                self.shot.tree[path] = TreeEntry(mode, name)
 
     def send_commit(self, message: str) -> None:
         text = _message(message, self.shot)
@@ -145,7 +145,7 @@ class Import:
             if before.get(path) != after[path]:
                 self._send_entry(path, after[path])
 
-    def _send_entry(self, path: bytes, entry: Entry) -> None:
+    def _send_entry(self, path: bytes, entry: TreeEntry) -> None:
         mode = entry.mode.encode()
         if file_names.is_placeholder(path):
             self.stream.write(b"M %s inline %s\ndata 0\n\n" % (mode, quoted(path)))

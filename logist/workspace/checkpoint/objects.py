@@ -27,14 +27,14 @@ TRAILER = "Logist-Unstored: "
 """The last line of a checkpoint's message: a JSON object, `{path: [why, mode, digest]}`."""
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """What a tree holds under a path."""
 
     mode: str
     id: str
 
 
-Tree = dict[bytes, Entry]
+Tree = dict[bytes, TreeEntry]
 """By stored path."""
 
 
@@ -58,14 +58,14 @@ def checked(commit: str, git: Git) -> str:
     return commit
 
 
-class Made(NamedTuple):
+class RecordedCheckpoint(NamedTuple):
     """A checkpoint in the repository: the one that it was made after, and the first line of its message."""
 
     after: str | None
     subject: str
 
 
-def checkpoints(git: Git) -> dict[str, Made]:
+def checkpoints(git: Git) -> dict[str, RecordedCheckpoint]:
     """Every checkpoint that was made in this repository or fetched to begin with, by its commit.
 
     The work of children is not among them: only the first parents of merges are followed.
@@ -77,7 +77,7 @@ def checkpoints(git: Git) -> dict[str, Made]:
     found = {}
     for line in filter(None, listed.decode("utf-8", "replace").split("\n")):
         commit, parents, subject = line.split("\0", 2)
-        found[commit] = Made(parents.partition(" ")[0] or None, subject)
+        found[commit] = RecordedCheckpoint(parents.partition(" ")[0] or None, subject)
     return found
 
 
@@ -87,10 +87,10 @@ def tree(git: Git, commit: str) -> Tree:
     return dict(_entry(line) for line in listed.split(b"\0") if line)
 
 
-def _entry(line: bytes) -> tuple[bytes, Entry]:
+def _entry(line: bytes) -> tuple[bytes, TreeEntry]:
     described, _, path = line.partition(b"\t")
     mode, _, name = described.decode("ascii").split(" ")
-    return path, Entry(_canonical(mode), name)
+    return path, TreeEntry(_canonical(mode), name)
 
 
 def _canonical(mode: str) -> str:

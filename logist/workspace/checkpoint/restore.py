@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from logist.errors import InvalidFile
 from logist.workspace.checkpoint import objects
-from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, PROGRAM_MODE, Entry, Tree
-from logist.workspace.checkpoint.scan import Stamp, stamp
+from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, PROGRAM_MODE, Tree, TreeEntry
+from logist.workspace.checkpoint.scan import FileStamp, stamp
 from logist.workspace.checkpoint.snapshot import Snapshot
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.files.removal import remove_tree
@@ -24,7 +24,7 @@ MANY = 200
 """From so many files on, one flush of everything is cheaper than one for each."""
 
 
-def apply(git: Git, top: int, current: Snapshot, target: Tree) -> dict[bytes, Stamp]:
+def apply(git: Git, top: int, current: Snapshot, target: Tree) -> dict[bytes, FileStamp]:
     """Turns the workspace `top`, which is as `current`, into `target`; returns the stamps of what was written.
 
     Files get the mode 0600 or 0700, directories 0700. What no checkpoint holds stays, unless it stands in the way.
@@ -50,7 +50,7 @@ def _check(target: Tree) -> None:
         raise InvalidFile(f"cannot hold {file_names.shown(raw)!r} twice", where="workspace")
 
 
-def _is_file(path: bytes, entry: Entry) -> bool:
+def _is_file(path: bytes, entry: TreeEntry) -> bool:
     return entry.mode != GITLINK_MODE and not file_names.is_placeholder(path)
 
 
@@ -74,7 +74,7 @@ class Restoring:
     """The directory of the repository, opened."""
     current: Snapshot
     target: Tree
-    stamps: dict[bytes, Stamp] = field(default_factory=dict)
+    stamps: dict[bytes, FileStamp] = field(default_factory=dict)
     touched: set[bytes] = field(default_factory=set)
     """Directories in which names came or went."""
 

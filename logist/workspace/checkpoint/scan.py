@@ -22,7 +22,7 @@ CACHE = "cache"
 SPECIAL = {stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 
 
-class Stamp(NamedTuple):
+class FileStamp(NamedTuple):
     """What tells, without reading, that a file is as it was."""
 
     size: int
@@ -40,7 +40,7 @@ class Unstored(NamedTuple):
     digest: str
 
 
-class Rules(NamedTuple):
+class ScanRules(NamedTuple):
     """How to walk, and which directories are caches: those of these names, unless a checkpoint holds files of them."""
 
     caches: frozenset[bytes]
@@ -56,34 +56,34 @@ class Rules(NamedTuple):
 
 
 @dataclass
-class Scan:
+class WorkspaceScan:
     """Everything found; paths are raw bytes relative to the workspace."""
 
-    files: dict[bytes, Stamp] = field(default_factory=dict)
+    files: dict[bytes, FileStamp] = field(default_factory=dict)
     """Regular files and symbolic links."""
     directories: set[bytes] = field(default_factory=set)
     unstored: dict[bytes, Unstored] = field(default_factory=dict)
 
 
-def scan(top: int, rules: Rules) -> Scan:
+def scan(top: int, rules: ScanRules) -> WorkspaceScan:
     """Walks the directory `top` (a descriptor); links are not followed, the top-level `.git` is left out."""
-    found = Scan()
+    found = WorkspaceScan()
     _visit(found, top, b"", rules)
     return found
 
 
-def stamp(found: os.stat_result) -> Stamp:
-    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
+def stamp(found: os.stat_result) -> FileStamp:
+    return FileStamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode)
 
 
-def scan_whole(descriptor: int, path: bytes) -> Scan:
+def scan_whole(descriptor: int, path: bytes) -> WorkspaceScan:
     """The same of the directory `path`, opened, with everything in it, caches too."""
-    inside = Scan()
-    _visit(inside, descriptor, path + b"/", Rules(frozenset()))
+    inside = WorkspaceScan()
+    _visit(inside, descriptor, path + b"/", ScanRules(frozenset()))
     return inside
 
 
-def _visit(found: Scan, descriptor: int, prefix: bytes, rules: Rules) -> None:
+def _visit(found: WorkspaceScan, descriptor: int, prefix: bytes, rules: ScanRules) -> None:
     for name, status in entries(descriptor):
         path = prefix + name
         kind = stat.S_IFMT(status.st_mode)
@@ -110,7 +110,7 @@ def entries(descriptor: int) -> Iterator[tuple[bytes, os.stat_result]]:
                 continue
 
 
-def _enter(found: Scan, parent: int, path: bytes, rules: Rules) -> None:
+def _enter(found: WorkspaceScan, parent: int, path: bytes, rules: ScanRules) -> None:
     cache = rules.is_cache(path)
     if not cache and path.count(b"/") >= MAX_DEPTH:
         found.unstored[path] = Unstored("too deep", DIRECTORY_MODE, "")
@@ -134,10 +134,10 @@ def _enter(found: Scan, parent: int, path: bytes, rules: Rules) -> None:
         os.close(descriptor)
 
 
-def _manifest(descriptor: int, path: bytes, rules: Rules) -> str:
+def _manifest(descriptor: int, path: bytes, rules: ScanRules) -> str:
     """A digest of names, kinds, sizes and times: notices any ordinary change without reading a file."""
-    found = Scan()
-    _visit(found, descriptor, path + b"/", Rules(frozenset(), unlocking=rules.unlocking))
+    found = WorkspaceScan()
+    _visit(found, descriptor, path + b"/", ScanRules(frozenset(), unlocking=rules.unlocking))
     lines = [b"%s\0%o %d %d\n" % (path, s.mode, s.size, s.mtime_ns) for path, s in found.files.items()]
     lines += [b"%s/\n" % path for path in found.directories]
     lines += [b"%s\0%s\n" % (path, thing.why.encode()) for path, thing in found.unstored.items()]

@@ -11,17 +11,24 @@ from typing import NamedTuple
 
 from logist.workspace.checkpoint import baseline
 from logist.workspace.checkpoint.baseline import Baseline
-from logist.workspace.checkpoint.objects import FILE_MODE, GITLINK_MODE, LINK_MODE, PROGRAM_MODE, Entry, Tree
-from logist.workspace.checkpoint.scan import UNREADABLE, Scan, Stamp, Unstored
+from logist.workspace.checkpoint.objects import (
+    FILE_MODE,
+    GITLINK_MODE,
+    LINK_MODE,
+    PROGRAM_MODE,
+    Tree,
+    TreeEntry,
+)
+from logist.workspace.checkpoint.scan import UNREADABLE, FileStamp, Unstored, WorkspaceScan
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import Git
 
 
-class Source(NamedTuple):
+class ContentSource(NamedTuple):
     """Where a content can be read: a raw path, and the stamp it had."""
 
     raw: bytes
-    stamp: Stamp
+    stamp: FileStamp
 
 
 @dataclass
@@ -30,14 +37,14 @@ class Snapshot:
 
     tree: Tree = field(default_factory=dict)
     unstored: dict[bytes, Unstored] = field(default_factory=dict)
-    stamps: dict[bytes, Stamp] = field(default_factory=dict)
-    fresh: dict[str, Source] = field(default_factory=dict)
+    stamps: dict[bytes, FileStamp] = field(default_factory=dict)
+    fresh: dict[str, ContentSource] = field(default_factory=dict)
     directories: set[bytes] = field(default_factory=set)
 
     def same_as(self, last: Baseline) -> bool:
         return self.tree == last.tree and self.unstored == last.unstored
 
-    def drop(self, path: bytes, why: str | None, stamp: Stamp) -> None:
+    def drop(self, path: bytes, why: str | None, stamp: FileStamp) -> None:
         """Takes a stored path out again; with a reason, it is named as not stored."""
         self.tree.pop(path, None)
         self.stamps.pop(path, None)
@@ -48,7 +55,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Reading:
+class SnapshotReading:
     """What reading changed files needs to know."""
 
     top: int
@@ -63,14 +70,14 @@ class Reading:
         return hashlib.sha256() if long_names else hashlib.sha1(usedforsecurity=False)
 
 
-def take(git: Git, reading: Reading, found: Scan) -> Snapshot:
+def take(git: Git, reading: SnapshotReading, found: WorkspaceScan) -> Snapshot:
     """The snapshot of what a scan found. Content beyond `max_bytes` new bytes is left out, the largest first."""
     shot = Snapshot(unstored=dict(found.unstored), directories=found.directories)
     changed = _take_unchanged(shot, found, reading.last)
     if changed:
         since = baseline.now(git) if reading.writing else 0
         for raw, stamp in changed.items():
-            _take_changed(shot, reading, Source(raw, stamp))
+            _take_changed(shot, reading, ContentSource(raw, stamp))
         shot.stamps = baseline.settled(shot.stamps, since)
         _find_fresh(shot, reading, changed)
         _leave_out(shot, reading.max_bytes)
@@ -78,7 +85,7 @@ def take(git: Git, reading: Reading, found: Scan) -> Snapshot:
     return shot
 
 
-def _take_unchanged(shot: Snapshot, found: Scan, last: Baseline) -> dict[bytes, Stamp]:
+def _take_unchanged(shot: Snapshot, found: WorkspaceScan, last: Baseline) -> dict[bytes, FileStamp]:
     """Takes what still has its stamp; returns the rest."""
     changed = {}
     for raw, stamp in found.files.items():
@@ -91,7 +98,7 @@ def _take_unchanged(shot: Snapshot, found: Scan, last: Baseline) -> dict[bytes, 
     return changed
 
 
-def _take_changed(shot: Snapshot, reading: Reading, source: Source) -> None:
+def _take_changed(shot: Snapshot, reading: SnapshotReading, source: ContentSource) -> None:
     path = file_names.stored(source.raw)
     if source.stamp.size > reading.max_bytes and path not in reading.last.tree:
         return shot.drop(path, "too large", source.stamp)
@@ -104,12 +111,12 @@ def _take_changed(shot: Snapshot, reading: Reading, source: Source) -> None:
         if error.errno in safe_open.GONE:
             return None
         raise
-    shot.tree[path] = Entry(mode(source.stamp), name)
+    shot.tree[path] = TreeEntry(mode(source.stamp), name)
     shot.stamps[path] = source.stamp
     return None
 
 
-def content_id(reading: Reading, size: int, pieces: Iterator[bytes]) -> str:
+def content_id(reading: SnapshotReading, size: int, pieces: Iterator[bytes]) -> str:
     """The name git gives to a content."""
     digest = reading.new_hash()
     digest.update(b"blob %d\0" % size)
@@ -118,14 +125,14 @@ def content_id(reading: Reading, size: int, pieces: Iterator[bytes]) -> str:
     return digest.hexdigest()
 
 
-def mode(stamp: Stamp) -> str:
+def mode(stamp: FileStamp) -> str:
     if stat.S_ISLNK(stamp.mode):
         return LINK_MODE
     return PROGRAM_MODE if stamp.mode & stat.S_IXUSR else FILE_MODE
 
 
 @contextmanager
-def opened(reading: Reading, source: Source) -> Iterator[tuple[int, Iterator[bytes]]]:
+def opened(reading: SnapshotReading, source: ContentSource) -> Iterator[tuple[int, Iterator[bytes]]]:
     """Size and content of a file, or of a link: its target. What is gone or of another kind is an OSError of GONE."""
     parts = source.raw.split(b"/")
     if stat.S_ISLNK(source.stamp.mode):
@@ -137,12 +144,12 @@ def opened(reading: Reading, source: Source) -> Iterator[tuple[int, Iterator[byt
             yield source.stamp.size, safe_open.exactly(descriptor, source.stamp.size)
 
 
-def _find_fresh(shot: Snapshot, reading: Reading, changed: dict[bytes, Stamp]) -> None:
+def _find_fresh(shot: Snapshot, reading: SnapshotReading, changed: dict[bytes, FileStamp]) -> None:
     known = {entry.id for entry in reading.last.tree.values()}
     for raw, stamp in changed.items():
         entry = shot.tree.get(file_names.stored(raw))
         if entry is not None and entry.id not in known:
-            shot.fresh[entry.id] = Source(raw, stamp)
+            shot.fresh[entry.id] = ContentSource(raw, stamp)
 
 
 def _leave_out(shot: Snapshot, max_bytes: int) -> None:
@@ -169,8 +176,8 @@ def _take_empty_directories(shot: Snapshot, last: Baseline) -> None:
         if entry is not None and entry.mode == GITLINK_MODE:
             shot.tree[path] = entry
         else:
-            shot.tree[path + b"/" + file_names.PLACEHOLDER] = Entry(FILE_MODE, _empty(last))
+            shot.tree[path + b"/" + file_names.PLACEHOLDER] = TreeEntry(FILE_MODE, _empty(last))
 
 
 def _empty(last: Baseline) -> str:
-    return content_id(Reading(-1, last, 0), 0, iter(()))
+    return content_id(SnapshotReading(-1, last, 0), 0, iter(()))

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from logist.workspace.checkpoint import changes
 from logist.workspace.checkpoint.changes import ABSENT
-from logist.workspace.checkpoint.objects import Entry, Tree
+from logist.workspace.checkpoint.objects import Tree, TreeEntry
 from logist.workspace.checkpoint.scan import CACHE, Unstored
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.files.removal import remove_tree
@@ -27,7 +27,7 @@ def target(old: Tree, new: Tree, forbidden: Collection[str]) -> Tree:
         if each.mode_before == ABSENT:
             del wanted[each.path]
         else:
-            wanted[each.path] = Entry(each.mode_before, each.id_before)
+            wanted[each.path] = TreeEntry(each.mode_before, each.id_before)
             restored.add(each.path)
     _clear(wanted, old, restored)
     _settle_placeholders(wanted, old, new, forbidden)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from logist.core.relevance import kinds, tree
 from logist.core.text.patterns import Patterns, excluding
-from logist.workspace.context.choosing import CONFIDENTIAL, IGNORED, Bounds, relevant
+from logist.workspace.context.choosing import CONFIDENTIAL, IGNORED, ContextBounds, relevant
 from logist.workspace.context.tracked import Tracked
-from logist.workspace.context.walking import Survey, ignored, survey
+from logist.workspace.context.walking import FileSurvey, ignored, survey
 
-__all__ = ["Bounds", "Survey", "Tracked", "look", "relevant", "structure", "withheld"]
+__all__ = ["ContextBounds", "FileSurvey", "Tracked", "look", "relevant", "structure", "withheld"]
 
 
-def look(root: Path, caches: frozenset[bytes], excluded: Sequence[str], tracked: Tracked) -> Survey:
+def look(root: Path, caches: frozenset[bytes], excluded: Sequence[str], tracked: Tracked) -> FileSurvey:
     """The workspace as `structure` and `relevant` see it: without what is git-ignored, a cache, or excluded."""
     return survey(root, hidden(caches, excluded), tracked)
 
@@ -25,7 +25,7 @@ def hidden(caches: frozenset[bytes], excluded: Sequence[str]) -> Patterns:
     return excluding(excluded, sorted(map(os.fsdecode, caches)))
 
 
-def structure(found: Survey) -> str:
+def structure(found: FileSurvey) -> str:
     """The tree of the workspace, two levels deep; empty for an empty one."""
     return tree.tree(found.files, found.directories, found.noted, partial=found.partial)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from logist.core.prompt.prompt import FileText, Relevant
 from logist.core.relevance import kinds
 from logist.core.relevance.mentions import Mentions, mentions
-from logist.core.relevance.ranking import Found, Names, rank
+from logist.core.relevance.ranking import Names, RankedFile, rank
 from logist.core.relevance.task import Task
 from logist.core.relevance.words import keywords
 from logist.workspace.context import searching
-from logist.workspace.context.walking import Survey
+from logist.workspace.context.walking import FileSurvey
 from logist.workspace.files import agent_files, file_names, safe_open
 
 NAMED = "named in the task"
@@ -28,7 +28,7 @@ AMBIGUOUS = 3
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ContextBounds:
     """How much a prompt shows of the files that matter."""
 
     limit: int
@@ -39,7 +39,7 @@ class Bounds:
 
 
 def relevant(
-    root: Path, found: Survey, task: Task, bounds: Bounds, known: Collection[str] = ()
+    root: Path, found: FileSurvey, task: Task, bounds: ContextBounds, known: Collection[str] = ()
 ) -> list[Relevant]:
     """The files that matter for a task, the best first, each with the reason.
 
@@ -82,7 +82,9 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def _ranked(top: int, files: Mapping[str, int], task: Task, named: Mentions, bounds: Bounds) -> list[Found]:
+def _ranked(
+    top: int, files: Mapping[str, int], task: Task, named: Mentions, bounds: ContextBounds
+) -> list[RankedFile]:
     """The files that have words of the task, the best first; what is no text, or secret, is none of them."""
     wanted = keywords(task)
     if not wanted:
@@ -112,7 +114,7 @@ _SPARE = 20
 
 
 def _best(
-    files: Mapping[str, int], named: Mentions, ranked: list[Found], unlisted: list[str]
+    files: Mapping[str, int], named: Mentions, ranked: list[RankedFile], unlisted: list[str]
 ) -> Iterator[tuple[str, str, str]]:
     """Path, reason, and a note where the file is not to be read; each path once."""
     given = set()
@@ -138,7 +140,7 @@ def _named(named: Mentions, scores: Mapping[str, float]) -> Iterator[str]:
                 yield path
 
 
-def _is_ignored(top: int, found: Survey, path: str) -> bool:
+def _is_ignored(top: int, found: FileSurvey, path: str) -> bool:
     """Whether a path that is not among the files is one all the same, so that `.gitignore` hides it."""
     parts = file_names.given(path)
     if parts is None or found.hidden.covers(path):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from logist.core.text.patterns import Gate, Patterns, parse
+from logist.core.text.patterns import NameGate, Patterns, parse
 from logist.workspace.context.descending import Descent
 from logist.workspace.context.tracked import Tracked
 from logist.workspace.files import safe_open
@@ -45,7 +45,7 @@ SECOND_NAME = "has another name"
 
 
 @dataclass
-class Survey:
+class FileSurvey:
     """What was found, level by level, each directory in the order of names."""
 
     files: dict[str, int] = field(default_factory=dict)
@@ -75,11 +75,11 @@ class _Rules(NamedTuple):
     hidden: Patterns
     ignoring: tuple[_Ignoring, ...]
     """From the top down."""
-    gate: Gate
+    gate: NameGate
 
     @classmethod
     def of(cls, hidden: Patterns, ignoring: tuple[_Ignoring, ...] = ()) -> _Rules:
-        return cls(hidden, ignoring, Gate([hidden, *(each.patterns for each in ignoring)]))
+        return cls(hidden, ignoring, NameGate([hidden, *(each.patterns for each in ignoring)]))
 
     def ignore(self, path: str, *, directory: bool) -> bool:
         """Whether the `.gitignore` files match a path whose directories they do not."""
@@ -90,26 +90,26 @@ class _Rules(NamedTuple):
         return False
 
 
-def survey(root: Path, hidden: Patterns, tracked: Tracked) -> Survey:
+def survey(root: Path, hidden: Patterns, tracked: Tracked) -> FileSurvey:
     """Walks a workspace; the same workspace, the same result."""
     with safe_open.root(root) as top:
-        return _Walk(top, hidden, tracked).walk()
+        return _FileWalk(top, hidden, tracked).walk()
 
 
 def ignored(root: Path, paths: Iterable[str], tracked: Tracked) -> frozenset[str]:
     """Those that are git-ignored, by themselves or with a directory above them; they need not be there."""
     with safe_open.root(root) as top:
-        walk = _Walk(top, Patterns(()), tracked)
+        walk = _FileWalk(top, Patterns(()), tracked)
         return frozenset(path for path in paths if walk.ignores(path))
 
 
-class _Walk:
+class _FileWalk:
     def __init__(self, top: int, hidden: Patterns, tracked: Tracked) -> None:
         self.top = top
         self.tracked = tracked
         self.ignored: set[str] = set()
         """Directories that are ignored, and entered for what was tracked in them; nothing else of them counts."""
-        self.found = Survey(hidden=hidden)
+        self.found = FileSurvey(hidden=hidden)
         self.rules = _Rules.of(hidden)
         self.waiting: deque[tuple[str, list[str], _Rules]] = deque()
         """Directories, those of one parent together: its path, their names, and what hides files of the parent."""
@@ -118,7 +118,7 @@ class _Walk:
         self.ignore_bytes = 0
         self.effort = 0
 
-    def walk(self) -> Survey:
+    def walk(self) -> FileSurvey:
         self._list(self.top, "", self.rules)
         with Descent(self.top) as way:
             while self.waiting:

@@ -1,17 +1,17 @@
 """Work of a job into the repository it came from: one commit on a branch of its own, merged into what is checked out."""
 
 from logist.workspace.merge.drafting import FileChange
-from logist.workspace.merge.publish import MODES, Brought, Published, Work, find_commit, publish
+from logist.workspace.merge.publish import MODES, Brought, JobWork, Published, find_commit, publish
 from logist.workspace.merge.target import Person, Target, find, locked
 
 __all__ = [
     "MODES",
     "Brought",
     "FileChange",
+    "JobWork",
     "Person",
     "Published",
     "Target",
-    "Work",
     "find",
     "find_commit",
     "locked",

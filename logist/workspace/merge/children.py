@@ -35,7 +35,7 @@ class Theirs(NamedTuple):
     commit: str
 
 
-class Merged(NamedTuple):
+class MergedChildren(NamedTuple):
     """What came of it."""
 
     commit: str
@@ -46,7 +46,7 @@ class Merged(NamedTuple):
     """By child: what it has beside its work that no checkpoint can hold, each as `path (reason)`; caches are not named."""
 
 
-def merge(git: Git, ours: str, children: Sequence[Theirs]) -> Merged:
+def merge(git: Git, ours: str, children: Sequence[Theirs]) -> MergedChildren:
     """The work of all children on top of `ours`, one after the other; durable, and packed like every checkpoint.
 
     A child whose work does not fit to what came before it is left out, and its files are named: so is one in
@@ -74,7 +74,7 @@ def merge(git: Git, ours: str, children: Sequence[Theirs]) -> Merged:
         git.run("update-ref", MERGED, tip)
         git.run("repack", "-d", "-q")
         checkpoint.make_durable(git)
-    return Merged(tip, conflicts, lost)
+    return MergedChildren(tip, conflicts, lost)
 
 
 def _not_held(git: Git, commit: str) -> dict[bytes, Unstored]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from logist.errors import Refused, StorageError
 from logist.workspace.checkpoint import objects
-from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, Entry
+from logist.workspace.checkpoint.objects import FILE_MODE, LINK_MODE, PROGRAM_MODE, TreeEntry
 from logist.workspace.files import file_names
 from logist.workspace.git import Git
 from logist.workspace.merge.selecting import Selected
@@ -157,11 +157,11 @@ def _spread(made: Scratch, job: Git, selected: Selected, final: str) -> set[byte
     _fill(made, job, rules)
     for path, entry in selected.changes.items():
         if entry is not None and path not in rules:
-            _write(_place(made, path), Entry(FILE_MODE, ""), iter(()))
+            _write(_place(made, path), TreeEntry(FILE_MODE, ""), iter(()))
     return set(rules)
 
 
-def _fill(made: Scratch, job: Git, wanted: dict[bytes, Entry]) -> None:
+def _fill(made: Scratch, job: Git, wanted: dict[bytes, TreeEntry]) -> None:
     """Writes files with all that is in them."""
     paths = sorted(wanted)
     with objects.contents(job, [wanted[path].id for path in paths]) as each:
@@ -173,7 +173,7 @@ def _place(made: Scratch, path: bytes) -> bytes:
     return os.path.join(os.fsencode(made.tree), path)
 
 
-def _write(place: bytes, entry: Entry, pieces: Iterator[bytes]) -> None:
+def _write(place: bytes, entry: TreeEntry, pieces: Iterator[bytes]) -> None:
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
     with suppress(FileNotFoundError):
         os.unlink(place)

@@ -33,7 +33,7 @@ How = Literal["fast_forward", "merge", "already", "nothing", "conflict", "branch
 
 
 @dataclass(frozen=True)
-class Work:
+class JobWork:
     """What a job has done, as its repository of checkpoints holds it."""
 
     job_id: str
@@ -82,7 +82,7 @@ class Published:
     """Whether the patch is all of it."""
 
 
-def publish(work: Work, target: Target, mode: str, *, patch: bool = False) -> Published:
+def publish(work: JobWork, target: Target, mode: str, *, patch: bool = False) -> Published:
     """Merges the work into what is checked out in `target`, whose lock the caller holds where anything may change.
 
     A conflict is told and changes nothing. Raises Refused where git is in the middle of something there, files are
@@ -131,7 +131,7 @@ def find_commit(place: Path, job_id: str, path: str = GIT_PATH) -> Brought | Non
     return Brought(commit, parent, int(made[1]))
 
 
-def _publish(work: Work, target: Target, mode: str, *, patch: bool) -> Published:
+def _publish(work: JobWork, target: Target, mode: str, *, patch: bool) -> Published:
     if mode != "look":
         worktree.take_away_leftovers(target)
     branch = f"refs/heads/logist/{work.job_id}"
@@ -190,7 +190,7 @@ class _Draft:
     selected: selecting.Selected
 
 
-def _drafted(work: Work, target: Target, made: Scratch) -> _Draft:
+def _drafted(work: JobWork, target: Target, made: Scratch) -> _Draft:
     """The one commit of the job."""
     parent = _parent(work, target)
     selected = selecting.select(work.git, work.base, work.commit, _reserved(work, target))
@@ -205,7 +205,7 @@ def _drafted(work: Work, target: Target, made: Scratch) -> _Draft:
     return _Draft(commit, parent, selected)
 
 
-def _parent(work: Work, target: Target) -> str | None:
+def _parent(work: JobWork, target: Target) -> str | None:
     """What the commit of the job comes after: its earlier one where that went in, else what the job began from."""
     if work.previous is not None and target.contains(work.previous):
         return work.previous
@@ -218,7 +218,7 @@ def _parent(work: Work, target: Target) -> str | None:
     raise Refused(message, where=str(target.place), fix="name the repository that has it: --repo DIR")
 
 
-def _reserved(work: Work, target: Target) -> bytes | None:
+def _reserved(work: JobWork, target: Target) -> bytes | None:
     if target.top is None:
         return None
     try:
@@ -227,7 +227,9 @@ def _reserved(work: Work, target: Target) -> bytes | None:
         return None
 
 
-def _looked(work: Work, target: Target, made: Scratch, draft: _Draft, mode: str, *, patch: bool) -> Published:
+def _looked(
+    work: JobWork, target: Target, made: Scratch, draft: _Draft, mode: str, *, patch: bool
+) -> Published:
     """What a merge comes to: its commits, in the scratch repository."""
     left_out = tuple(selecting.shown(draft.selected.left_out))
     found = Published(
@@ -287,7 +289,7 @@ def _move(target: Target, made: Scratch, found: Published) -> Move:
     return Move(target, drafting.borrowing(target, made), before, after, head, found.after)
 
 
-def _obstacle(work: Work, target: Target, made: Scratch, found: Published) -> Refused | None:
+def _obstacle(work: JobWork, target: Target, made: Scratch, found: Published) -> Refused | None:
     """What keeps it from being done; all of it is tried beside the target."""
     if found.how not in ("fast_forward", "merge"):
         return None
@@ -302,7 +304,7 @@ def _obstacle(work: Work, target: Target, made: Scratch, found: Published) -> Re
 
 
 @contextmanager
-def _branches(work: Work, target: Target, made: Scratch, found: Published) -> Iterator[Callable[[], None]]:
+def _branches(work: JobWork, target: Target, made: Scratch, found: Published) -> Iterator[Callable[[], None]]:
     """Gives what moves the branch of the job, and what is checked out where there is an `after`, at once.
 
     Everything they need is durable in the target by then, and nobody else moves them meanwhile. Raises Refused.
@@ -346,7 +348,7 @@ def _send(origin: Git, to: Git, revisions: bytes) -> None:
             indexing.stdout.read()
 
 
-def _free_branch(work: Work, target: Target, made: Scratch, found: Published) -> str | None:
+def _free_branch(work: JobWork, target: Target, made: Scratch, found: Published) -> str | None:
     """What the branch of the job is now. Raises Refused where it is somebody else's, or is checked out."""
     name = f"refs/heads/{found.branch}"
     git = made.git
@@ -366,7 +368,7 @@ def _free_branch(work: Work, target: Target, made: Scratch, found: Published) ->
     return tip
 
 
-def _logged(work: Work, target: Target) -> Git:
+def _logged(work: JobWork, target: Target) -> Git:
     """git with the name and the time that its log of references is to tell."""
     name, email = target.person(work.author)
     who = (

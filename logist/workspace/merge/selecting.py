@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from logist.workspace.checkpoint import objects
-from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, Entry, Tree
+from logist.workspace.checkpoint.objects import GITLINK_MODE, LINK_MODE, Tree, TreeEntry
 from logist.workspace.checkpoint.scan import CACHE, DIRECTORY_MODE, Unstored
 from logist.workspace.files import file_names
 from logist.workspace.git import Git
@@ -22,7 +22,7 @@ _UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 class Selected(NamedTuple):
     """What goes in, by the path in the work tree; None is gone."""
 
-    changes: dict[bytes, Entry | None]
+    changes: dict[bytes, TreeEntry | None]
     left_out: dict[bytes, str]
     """Why, by path."""
 
@@ -37,7 +37,7 @@ def select(git: Git, base: str, commit: str, reserved: bytes | None) -> Selected
     before, after = _plain(objects.tree(git, base)), _plain(objects.tree(git, commit))
     submodules = {path for path, entry in before.items() if entry.mode == GITLINK_MODE}
     kept = {path: thing for path, thing in unstored.items() if thing.why != CACHE}
-    changes: dict[bytes, Entry | None] = {}
+    changes: dict[bytes, TreeEntry | None] = {}
     left_out = {path: thing.why for path, thing in kept.items()}
     for path in sorted(before.keys() | after.keys()):
         if before.get(path) == after.get(path) or _is_kept(path, kept):
@@ -67,7 +67,7 @@ def _is_kept(path: bytes, kept: dict[bytes, Unstored]) -> bool:
     return any(each in kept and kept[each].mode == DIRECTORY_MODE for each in above)
 
 
-def _unwanted(path: bytes, entry: Entry | None, submodules: set[bytes], reserved: bytes | None) -> str:
+def _unwanted(path: bytes, entry: TreeEntry | None, submodules: set[bytes], reserved: bytes | None) -> str:
     """Why a change is left out, "" where it is not."""
     if any(map(is_like_git, path.split(b"/"))):
         return "part of a git repository"

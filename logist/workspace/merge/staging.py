@@ -14,12 +14,12 @@ from typing import NoReturn
 
 from logist.errors import Refused
 from logist.workspace.checkpoint import changes, objects
-from logist.workspace.checkpoint.changes import Difference
-from logist.workspace.checkpoint.objects import GITLINK_MODE, Entry, Tree
+from logist.workspace.checkpoint.changes import PathDifference
+from logist.workspace.checkpoint.objects import GITLINK_MODE, Tree, TreeEntry
 from logist.workspace.files import file_names, safe_open
 from logist.workspace.git import Git
 from logist.workspace.merge.drafting import conversions
-from logist.workspace.merge.swapping import Seen, seen
+from logist.workspace.merge.swapping import KnownFile, seen
 from logist.workspace.merge.target import Target
 
 INDEX, STAGING = "logist-index", "logist-staging"
@@ -41,7 +41,7 @@ class Move:
     commit: str
 
     @cached_property
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[PathDifference]:
         return list(changes.compared(self.before, self.after))
 
     @cached_property
@@ -58,7 +58,7 @@ class Staged:
     index: Path
     old: Path
     new: Path
-    judged: dict[bytes, Seen] = field(default_factory=dict)
+    judged: dict[bytes, KnownFile] = field(default_factory=dict)
     """The files that stood there when they were found to be as one of the two commits has them."""
 
 
@@ -121,13 +121,13 @@ def _require_no_filter(move: Move, staged: Staged) -> None:
         raise Refused(message, where=str(move.target.place), fix=fix)
 
 
-def _indexed(git: Git) -> dict[bytes, tuple[str, Entry]]:
+def _indexed(git: Git) -> dict[bytes, tuple[str, TreeEntry]]:
     """What the index holds, by path: the letter git tells its state by, and the entry."""
     found = {}
     for line in filter(None, git.run("ls-files", "-v", "-s", "-z").split(b"\0")):
         described, _, path = line.partition(b"\t")
         tag, mode, name, number = described.decode("ascii").split(" ")
-        found[path] = ("M" if number != "0" else tag, Entry(mode, name))
+        found[path] = ("M" if number != "0" else tag, TreeEntry(mode, name))
     return found
 
 
@@ -162,7 +162,7 @@ def _check_out(move: Move, git: Git, paths: Sequence[bytes], place: Path) -> Non
     git.feed(b"".join(path + b"\0" for path in paths), work_tree, *conversions(move.target), *options)
 
 
-def _judged(staged: Staged) -> dict[bytes, Seen]:
+def _judged(staged: Staged) -> dict[bytes, KnownFile]:
     """The files that stand where the move changes something, each as it was before it was looked into.
 
     Raises Refused for files that are neither as they were nor as they are to be, and for what stands in the way.
@@ -170,7 +170,7 @@ def _judged(staged: Staged) -> dict[bytes, Seen]:
     move = staged.move
     assert move.target.top is not None
     changed, in_the_way = [], []
-    judged: dict[bytes, Seen] = {}
+    judged: dict[bytes, KnownFile] = {}
     with (
         safe_open.root(move.target.top) as top,
         safe_open.root(staged.old) as old,
@@ -191,7 +191,7 @@ def _judged(staged: Staged) -> dict[bytes, Seen]:
     return judged
 
 
-def _standing(top: int, path: bytes, sides: Sequence[int]) -> tuple[str, Seen | None]:
+def _standing(top: int, path: bytes, sides: Sequence[int]) -> tuple[str, KnownFile | None]:
     """`fine` if the file is not there, or as on one of the sides; else what stands there: `other`, `directory`, `above`.
 
     With what tells the file, where there is one.

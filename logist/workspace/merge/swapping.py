@@ -27,7 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Seen(NamedTuple):
+class KnownFile(NamedTuple):
     """By what a file is known for the one that was judged, and not written since."""
 
     device: int
@@ -37,19 +37,19 @@ class Seen(NamedTuple):
     modified: int
     changed: int
 
-    def is_still(self, other: Seen | None) -> bool:
+    def is_still(self, other: KnownFile | None) -> bool:
         """The same, though it may have been renamed."""
         return other is not None and self[:-1] == other[:-1]
 
 
-def seen(status: os.stat_result) -> Seen:
+def seen(status: os.stat_result) -> KnownFile:
     """What tells a file, of its status."""
-    return Seen(
+    return KnownFile(
         status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
     )
 
 
-def seen_at(parent: int, name: bytes) -> Seen | None:
+def seen_at(parent: int, name: bytes) -> KnownFile | None:
     """What lies there; None is nothing, or a directory."""
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -75,7 +75,7 @@ class _Done(NamedTuple):
     kept: bytes
     had: bool
     """Whether there is a former file."""
-    placed: Seen | None
+    placed: KnownFile | None
     """What lies there now."""
 
 
@@ -88,7 +88,7 @@ class Swaps:
         self.made: list[list[bytes]] = []
         """Directories."""
 
-    def take(self, path: bytes, judged: Seen | None) -> None:
+    def take(self, path: bytes, judged: KnownFile | None) -> None:
         """Takes a file away. Raises Meanwhile, OSError."""
         try:
             self._take(path, judged)
@@ -99,7 +99,7 @@ class Swaps:
                 raise Meanwhile(path) from None
         self._prune(path.split(b"/")[:-1])
 
-    def _take(self, path: bytes, judged: Seen | None) -> None:
+    def _take(self, path: bytes, judged: KnownFile | None) -> None:
         *above, name = path.split(b"/")
         with safe_open.directory(self.top, above) as parent:
             found = seen_at(parent, name)
@@ -127,7 +127,7 @@ class Swaps:
                 with safe_open.directory(self.top, parts[: depth - 1]) as parent:
                     os.rmdir(parts[depth - 1], dir_fd=parent)
 
-    def place(self, path: bytes, judged: Seen | None) -> None:
+    def place(self, path: bytes, judged: KnownFile | None) -> None:
         """Puts the new file in its place. Raises Meanwhile, OSError."""
         *above, name = path.split(b"/")
         with self._made(above) as parent, safe_open.directory(self.new, above) as folder:
@@ -148,7 +148,13 @@ class Swaps:
                     raise
 
     def _swap(
-        self, path: bytes, folder: int, kept: bytes, parent: int, judged: Seen | None, beside: bytes | None
+        self,
+        path: bytes,
+        folder: int,
+        kept: bytes,
+        parent: int,
+        judged: KnownFile | None,
+        beside: bytes | None,
     ) -> None:
         name = path.rpartition(b"/")[2]
         placed = seen_at(folder, kept)

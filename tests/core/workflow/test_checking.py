@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import Workflow
-from logist.core.text.problem import Problem
+from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow.checking import Around, check
 from logist.core.workflow.linting import lint
 from logist.core.workflow.listed import read_listed
@@ -359,4 +359,4 @@ def test_an_island_is_not_told_to_begin_there() -> None:
     ],
 )
 def test_a_path_is_said_once(path: str, message: str, said: str) -> None:
-    assert Problem("error", "odd", message, path).said == said
+    assert WorkflowProblem("error", "odd", message, path).said == said

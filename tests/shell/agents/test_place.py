@@ -12,15 +12,15 @@ import pytest
 from logist.agents.programs.aider import Aider
 from logist.agents.programs.mini import ITS_OWN
 from logist.agents.programs.protocol import Run
-from logist.agents.protocol import CodePaths, Work
-from logist.agents.workplace import Place
+from logist.agents.protocol import AgentWork, CodePaths
+from logist.agents.workplace import Workplace
 from logist.core.model import Model
 
 OWN = {"PATH": "/bin", "HTTPS_PROXY": "http://proxy:1", "no_proxy": "localhost", "SSL_CERT_FILE": "/ca"}
 
 
-def variables(work: Work, own: dict[str, str]) -> dict[str, str]:
-    place = Place(Path("/job/workspace"), Path("/job/inflight/run"), own)
+def variables(work: AgentWork, own: dict[str, str]) -> dict[str, str]:
+    place = Workplace(Path("/job/workspace"), Path("/job/inflight/run"), own)
     return dict(place.confinement(work).environment)
 
 
@@ -29,14 +29,14 @@ def variables(work: Work, own: dict[str, str]) -> dict[str, str]:
 )
 def test_a_proxy_that_nobody_named_is_told_as_none(name: str) -> None:
     """Some programs read a `.env` of the workspace for what they were not told, and go through what it names."""
-    assert variables(Work(network=True), OWN)[name] == ""
+    assert variables(AgentWork(network=True), OWN)[name] == ""
 
 
 def test_those_of_the_user_are_kept_for_who_may_use_the_network() -> None:
-    told = variables(Work(network=True), OWN)
+    told = variables(AgentWork(network=True), OWN)
     assert (told["HTTPS_PROXY"], told["no_proxy"]) == ("http://proxy:1", "localhost")
     assert told["SSL_CERT_FILE"] == "/ca"
-    kept = variables(replace(Work(), network=False), OWN)
+    kept = variables(replace(AgentWork(), network=False), OWN)
     assert not {name for name in kept if "proxy" in name.lower()}
 
 
@@ -45,8 +45,8 @@ def test_what_a_setup_made_comes_first_for_commands_and_for_agent_programs(tmp_p
     workspace = tmp_path / "workspace"
     (workspace / "src").mkdir(parents=True)
     code = CodePaths(programs=(".venv/bin",), virtual_env=".venv", python_path=("packages/a/src",))
-    place = Place(workspace, tmp_path / "run", OWN)
-    work = Work(code=CodePaths.read(json.loads(json.dumps(code.data()))))
+    place = Workplace(workspace, tmp_path / "run", OWN)
+    work = AgentWork(code=CodePaths.read(json.loads(json.dumps(code.data()))))
     for found in (place.confinement(work), place.confinement_of_agent(work, {"MORE": "1"})):
         assert found.environment["PATH"] == f"{workspace}/.venv/bin:/bin"
         assert found.environment["VIRTUAL_ENV"] == f"{workspace}/.venv"
@@ -57,7 +57,7 @@ def test_what_a_setup_made_comes_first_for_commands_and_for_agent_programs(tmp_p
 
 def test_the_sandbox_says_where_temporary_files_go() -> None:
     """Only under bubblewrap is /tmp its own; Landlock refuses it."""
-    assert "TMPDIR" not in variables(Work(), OWN)
+    assert "TMPDIR" not in variables(AgentWork(), OWN)
 
 
 def test_its_settings_are_looked_for_where_no_agent_can_write(tmp_path: Path) -> None:

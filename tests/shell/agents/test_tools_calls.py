@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from logist.agents.courier import booking
-from logist.agents.litellm import Answer, Tokens
+from logist.agents.litellm import ModelAnswer, Tokens
 from logist.agents.protocol import Ask
 from logist.agents.tools import CHANGING, run
 from logist.core.model import EVERYTHING, Call, Model, Permission, Permissions, Request
@@ -196,7 +196,7 @@ def test_no_result_is_longer_than_the_limit(tools: Bench, name: str, limit: int)
 def received(name: str, arguments: str) -> Call:
     """A call as it is kept when a model has made it."""
     asked = Ask(request=Request(), model=Model(name="m", provider_model="p/m"), role="Worker")
-    answer = Answer(Tokens(1, 1), "tool_calls", calls=(Call(id="1", name=name, arguments=arguments),))
+    answer = ModelAnswer(Tokens(1, 1), "tool_calls", calls=(Call(id="1", name=name, arguments=arguments),))
     return booking.reply_of(asked, answer, "", 0.1, [SECRET]).calls[0]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from logist.agents import sandbox
-from logist.agents.sandbox import Ended
+from logist.agents.sandbox import ProgramEnd
 from logist.errors import Refused
 from tests.shell.agents.tool_bench import SECRET, Bench
 
@@ -30,19 +30,19 @@ def test_a_command_is_run_by_the_shell_in_the_sandbox(tools: Bench) -> None:
 @pytest.mark.parametrize(
     ("ended", "head"),
     [
-        (Ended(0, None, "exited", seconds=0.04), "[exit status 0; 0.0 s]\n(no output)"),
-        (Ended(7, None, "exited"), "[exit status 7;"),
-        (Ended(None, 11, "exited"), "[ended by signal 11 (SIGSEGV);"),
-        (Ended(None, 9, "killed"), "[ended by signal 9 (SIGKILL);"),
-        (Ended(None, 99, "killed"), "[ended by signal 99;"),
-        (Ended(None, 15, "timeout"), "[ended after 600 seconds: it took too long;"),
-        (Ended(None, 15, "stopped"), "[ended: a person asked to stop;"),
-        (Ended(None, 15, "idle"), "[ended: it wrote nothing for too long;"),
-        (Ended(None, 9, "limit", "too much output"), "[ended: too much output;"),
-        (Ended(None, 9, "limit"), "[ended: it used too much;"),
+        (ProgramEnd(0, None, "exited", seconds=0.04), "[exit status 0; 0.0 s]\n(no output)"),
+        (ProgramEnd(7, None, "exited"), "[exit status 7;"),
+        (ProgramEnd(None, 11, "exited"), "[ended by signal 11 (SIGSEGV);"),
+        (ProgramEnd(None, 9, "killed"), "[ended by signal 9 (SIGKILL);"),
+        (ProgramEnd(None, 99, "killed"), "[ended by signal 99;"),
+        (ProgramEnd(None, 15, "timeout"), "[ended after 600 seconds: it took too long;"),
+        (ProgramEnd(None, 15, "stopped"), "[ended: a person asked to stop;"),
+        (ProgramEnd(None, 15, "idle"), "[ended: it wrote nothing for too long;"),
+        (ProgramEnd(None, 9, "limit", "too much output"), "[ended: too much output;"),
+        (ProgramEnd(None, 9, "limit"), "[ended: it used too much;"),
     ],
 )
-def test_the_model_is_told_how_it_ended(tools: Bench, ended: Ended, head: str) -> None:
+def test_the_model_is_told_how_it_ended(tools: Bench, ended: ProgramEnd, head: str) -> None:
     tools.sandbox.ended = ended
     long = tools.with_(deadline=time.monotonic() + 3000)
     assert long.done("execute_command", command="x").startswith(head)
@@ -103,10 +103,10 @@ def test_output_that_is_no_text_is_shown_escaped(tools: Bench) -> None:
 
 
 def test_a_command_that_cannot_be_started_is_an_error_for_the_model(tools: Bench) -> None:
-    def refusing(*_: Any, **__: Any) -> Ended:
+    def refusing(*_: Any, **__: Any) -> ProgramEnd:
         raise Refused("no sandbox works here")
 
-    def failing(*_: Any, **__: Any) -> Ended:
+    def failing(*_: Any, **__: Any) -> ProgramEnd:
         raise OSError(12, "Cannot allocate memory")
 
     assert "was not run: no sandbox works here" in tools.with_(run=refusing).fails(

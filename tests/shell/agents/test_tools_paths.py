@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logist.agents.tools import Outcome
+from logist.agents.tools import ToolOutcome
 from tests.shell.agents.tool_bench import Bench, bench
 from tests.torture import hostile_paths as hostile
 
@@ -44,7 +44,7 @@ def outside(tools: Bench) -> dict[str, bytes | None]:
     return hostile.canaries(tools.root.parent / "outside")
 
 
-def call(tools: Bench, family: str, path: str) -> Outcome:
+def call(tools: Bench, family: str, path: str) -> ToolOutcome:
     """The call, and that nothing outside was touched or told."""
     before = outside(tools)
     git = (tools.root / ".git" / "config").read_bytes()

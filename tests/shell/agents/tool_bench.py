@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from logist.agents.sandbox import Confinement, Ended
-from logist.agents.tools import Context, Outcome, run
+from logist.agents.sandbox import Confinement, ProgramEnd
+from logist.agents.tools import Context, ToolOutcome, run
 from logist.config.working import ToolRules
 from logist.core.model import EVERYTHING, Call, Permissions
 from logist.core.secrets.redact import redact
@@ -24,10 +24,12 @@ class FakeSandbox:
 
     stdout: bytes = b""
     stderr: bytes = b""
-    ended: Ended = field(default_factory=lambda: Ended(status=0, signal=None, how="exited", seconds=1.25))
+    ended: ProgramEnd = field(
+        default_factory=lambda: ProgramEnd(status=0, signal=None, how="exited", seconds=1.25)
+    )
     asked: list[tuple[tuple[str, ...], dict[str, Any]]] = field(default_factory=list)
 
-    def run(self, argv: tuple[str, ...], confinement: Confinement, **given: Any) -> Ended:
+    def run(self, argv: tuple[str, ...], confinement: Confinement, **given: Any) -> ProgramEnd:
         self.asked.append((argv, {"confinement": confinement, **given}))
         given["stdout"].write_bytes(self.stdout)
         given["stderr"].write_bytes(self.stderr)
@@ -45,10 +47,10 @@ class Bench:
     def root(self) -> Path:
         return self.context.workspace
 
-    def call(self, name: str, **arguments: Any) -> Outcome:
+    def call(self, name: str, **arguments: Any) -> ToolOutcome:
         return self.raw(name, json.dumps(arguments))
 
-    def raw(self, name: str, arguments: str) -> Outcome:
+    def raw(self, name: str, arguments: str) -> ToolOutcome:
         return run(Call(id="1", name=name, arguments=arguments), self.context)
 
     def done(self, name: str, **arguments: Any) -> str:

@@ -9,7 +9,7 @@ import click
 from logist.cli.options import Amount, json_option, new_jobs_dir_option
 from logist.cli.shell_values import complete_directory, complete_file, complete_role, complete_workflow
 from logist.cli.show.glance import status_span
-from logist.cli.show.output import Command, Output, Span, warnings
+from logist.cli.show.output import Command, Output, StyledText, warnings
 from logist.config.environment import Environment
 
 
@@ -110,8 +110,8 @@ def create(environment: Environment, /, jobs_dir: str | None, **options: Any) ->
         "next_command": next_command(state, job_id),
     }
     lines = (
-        (Span(job_id, "bold"), " is ", status_span(state.status.value)),
-        (Span(f"directory: {made.job.path}", "dim"),),
+        (StyledText(job_id, "bold"), " is ", status_span(state.status.value)),
+        (StyledText(f"directory: {made.job.path}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )
     diagnostics = (

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from logist.cli.options import utf8
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Output, notes
-from logist.cli.show.progress import Progress
+from logist.cli.show.progress import ProgressBar
 from logist.config.environment import Environment
 from logist.core.money.amounts import counted
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.archive.dataset import Exported
+    from logist.jobs.archive.dataset import ExportedDataset
     from logist.jobs.base.project import Project
 
 
@@ -38,7 +38,7 @@ def write(
     from logist.cli.commands.workflow.export import require_free
     from logist.cli.context import project
     from logist.cli.recorded import recorded_jobs
-    from logist.jobs.archive.dataset import Exported, export
+    from logist.jobs.archive.dataset import ExportedDataset, export
     from logist.store.files import replace_chunks
 
     here = project(environment, jobs_dir)
@@ -46,7 +46,7 @@ def write(
     if file is not None:
         require_free(file, force=force)
     found = recorded_jobs(environment, names, jobs_dir)
-    progress, exported = Progress(len(found)), Exported()
+    progress, exported = ProgressBar(len(found)), ExportedDataset()
     lines = export(here, found, exported, redacted=redact, each=progress.tick, done=progress.done)
     try:
         if file is not None:
@@ -68,14 +68,14 @@ def _file(project: Project, name: str) -> Path:
     return path
 
 
-def _encoded(lines: Iterator[str], exported: Exported) -> Iterator[bytes]:
+def _encoded(lines: Iterator[str], exported: ExportedDataset) -> Iterator[bytes]:
     for text in lines:
         yield text.encode("ascii")
     if not exported.histories:
         raise _NoLineError
 
 
-def _output(exported: Exported, file: Path | None, *, redacted: bool, to_file: bool) -> Output:
+def _output(exported: ExportedDataset, file: Path | None, *, redacted: bool, to_file: bool) -> Output:
     """Standard output has the lines, unless they went to a file; then it has what people and scripts are told."""
     data = {
         "path": None if file is None else str(file),

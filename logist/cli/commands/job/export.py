@@ -11,12 +11,12 @@ import click
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import jobs_dir_option, json_flag
 from logist.cli.shell_values import complete_directory, complete_file, complete_job, complete_job_or_file
-from logist.cli.show.output import Line, Output, Span, notes, warnings
+from logist.cli.show.output import Line, Output, StyledText, notes, warnings
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.archive.fixture_export import Exported
+    from logist.jobs.archive.fixture_export import ExportedFixture
 
 KINDS = {
     "secret": "secrets",
@@ -148,20 +148,20 @@ def _fixture(
     return Output(data, tuple(_lines(job.id, done)), (*warnings(_doubts(done)), *notes(told)))
 
 
-def _lines(name: str, done: Exported) -> Iterator[Line]:
+def _lines(name: str, done: ExportedFixture) -> Iterator[Line]:
     made = done.manifest
     yield (
-        Span(name, "bold"),
+        StyledText(name, "bold"),
         f": a fixture of {_interactions(made.interactions)}, which replay as the original's",
     )
     if made.redacted:
         many = ", ".join(f"{KINDS.get(kind, kind)} {count}" for kind, count in made.replaced.items())
         yield f"replaced: {many or 'nothing'}"
-    yield (Span(f"directory: {done.path}", "dim"),)
-    yield (Span(f"next: logist replay {quote(str(done.path))}", "dim"),)
+    yield (StyledText(f"directory: {done.path}", "dim"),)
+    yield (StyledText(f"next: logist replay {quote(str(done.path))}", "dim"),)
 
 
-def _doubts(done: Exported) -> Iterator[str]:
+def _doubts(done: ExportedFixture) -> Iterator[str]:
     if done.differences:
         go = "goes" if done.differences == 1 else "go"
         yield f"{_interactions(done.differences)} {go} another way today, in the original as in the fixture"

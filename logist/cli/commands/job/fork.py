@@ -6,7 +6,7 @@ import click
 
 from logist.cli.options import job_id, job_options, note_option
 from logist.cli.shell_values import complete_interaction
-from logist.cli.show.output import Command, Output, Span, notes
+from logist.cli.show.output import Command, Output, StyledText, notes
 from logist.config.environment import Environment
 
 
@@ -54,9 +54,9 @@ def fork(
         "next_command": next_command(state, name),
     }
     lines = (
-        (Span(name, "bold"), " is ", status_span(state.status.value)),
-        (Span(f"forked from {made.origin} at {made.at}", "dim"),),
-        (Span(f"directory: {made.job.path}", "dim"),),
+        (StyledText(name, "bold"), " is ", status_span(state.status.value)),
+        (StyledText(f"forked from {made.origin} at {made.at}", "dim"),),
+        (StyledText(f"directory: {made.job.path}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )
     return Output(data, lines, notes(made.notes))

@@ -10,7 +10,7 @@ import click
 
 from logist.cli.options import job_named, listing_options
 from logist.cli.shell_values import complete_answered_interaction, complete_job_or_file
-from logist.cli.show.output import Line, Output, Span
+from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
 from logist.core.money.amounts import counted
 from logist.core.text.ids import is_job_id
@@ -150,7 +150,7 @@ def _compared(
         "settings": {name: {"before": was, "after": now} for name, (was, now) in settings.items()},
         "answers": _comparison(answers),
     }
-    lines: list[Line] = [(Span(f"{names[0]} {_role(before)} -> {names[1]} {_role(after)}", "bold"),)]
+    lines: list[Line] = [(StyledText(f"{names[0]} {_role(before)} -> {names[1]} {_role(after)}", "bold"),)]
     if same:
         lines.append(f"the same before: {_prompts(same)}")
     lines += [f"{name}: {_value(was)} -> {_value(now)}" for name, (was, now) in settings.items()]
@@ -224,9 +224,9 @@ def _drift_lines(drift: Drift, names: tuple[str, str]) -> Iterator[Line]:
     from logist.core.replay.drift_causes import standing
     from logist.jobs.archive.replay_report import trimmed
 
-    yield (Span(drift.source, "bold"), f": {standing(drift.change, *names)}")
+    yield (StyledText(drift.source, "bold"), f": {standing(drift.change, *names)}")
     for line in trimmed(drift.diff):
-        yield (Span(f"  {line}", _MARKS.get(line[:1], "")),)
+        yield (StyledText(f"  {line}", _MARKS.get(line[:1], "")),)
 
 
 def _without_sequence(drift: dict[str, Any]) -> dict[str, Any]:

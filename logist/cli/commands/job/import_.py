@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from logist.cli.options import json_option, new_jobs_dir_option, utf8
-from logist.cli.show.output import Command, Output, Span, notes, warnings
+from logist.cli.show.output import Command, Output, StyledText, notes, warnings
 from logist.config.environment import Environment
 
 
@@ -43,9 +43,9 @@ def import_(environment: Environment, path: str, new_id: str | None, jobs_dir: s
     }
     plural = "" if made.interactions == 1 else "s"
     lines = (
-        (Span(name, "bold"), " is ", status_span(state.status.value)),
-        (Span(f"imported: {made.interactions:,} interaction{plural} of {file}", "dim"),),
-        (Span(f"directory: {made.job.path}", "dim"),),
+        (StyledText(name, "bold"), " is ", status_span(state.status.value)),
+        (StyledText(f"imported: {made.interactions:,} interaction{plural} of {file}", "dim"),),
+        (StyledText(f"directory: {made.job.path}", "dim"),),
         (Command(f"next: {data['next_command']}", "dim"),),
     )
     told = notes(made.notes) + warnings(made.differences, "does_not_replay")

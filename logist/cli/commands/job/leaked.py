@@ -13,7 +13,7 @@ from logist.cli.show.output import Diagnostic, Output
 from logist.config.environment import Environment
 from logist.errors import StorageError
 from logist.jobs.doctor import leaked_secrets
-from logist.jobs.doctor.leaked_secrets import Found, Scanned
+from logist.jobs.doctor.leaked_secrets import FoundLeak, Scanned
 from logist.store import JobDir, list_jobs
 
 LEAKED = 3
@@ -61,7 +61,7 @@ def _lines(scanned: Scanned) -> Iterator[str]:
         yield f"{scanned.job}: {more:,} more"
 
 
-def _line(found: Found) -> str:
+def _line(found: FoundLeak) -> str:
     leak = found.leak
     begins = f" that begin with {leak.shown}" if leak.shown else ""
     place = f"{found.file}, line {leak.line:,} (byte {leak.offset:,})"

@@ -10,7 +10,7 @@ from logist.cli.current_job import get_current_directory
 from logist.cli.options import jobs_dir_option, listing_options
 from logist.cli.shell_values import complete_assignee, complete_tag
 from logist.cli.show import glance
-from logist.cli.show.output import Diagnostic, Output, Table, warnings
+from logist.cli.show.output import Diagnostic, Output, TextTable, warnings
 from logist.config.environment import Environment
 from logist.errors import Damaged, LogistError
 from logist.store.listing import REBUILD, Glance, glances
@@ -68,7 +68,7 @@ def list_(
         rows = [row for row in rows if row["assignee"] == assignee]
     by_id = {row["id"]: row for row in rows}
     rows.sort(key=lambda row: _place(row, by_id))
-    table = Table(HEAD, map(glance.cells, rows)) if rows else None
+    table = TextTable(HEAD, map(glance.cells, rows)) if rows else None
     return Output(rows, diagnostics=problems or _nothing(rows, folder), table=table)
 
 

@@ -10,7 +10,7 @@ import click
 
 from logist.cli.options import job_id, job_options, wait_option
 from logist.cli.shell_values import complete_directory
-from logist.cli.show.output import Diagnostic, Line, Output, Span, warnings
+from logist.cli.show.output import Diagnostic, Line, Output, StyledText, warnings
 from logist.config.environment import Environment
 from logist.errors import Refused, UsageError
 
@@ -71,7 +71,7 @@ def merge(
     )
     found, standing = made.published, result_output(made.result)
     said = job_merge.told(found, would=dry_run)
-    lines: list[Line] = [(Span(said, "bold"),), *_lines(found)]
+    lines: list[Line] = [(StyledText(said, "bold"),), *_lines(found)]
     told: tuple[Diagnostic, ...] = warnings(f"left out: {each}" for each in found.left_out)
     if not found.whole:
         told += warnings(["the patch is cut off; git has all of it once there is the branch: --branch"])
@@ -90,15 +90,15 @@ def _exit_code(found: Published) -> int:
 
 def _lines(found: Published) -> Iterator[Line]:
     for change in found.files[:LISTED]:
-        yield (f"  {_counts(change):>12}  ", Span(change.path))
+        yield (f"  {_counts(change):>12}  ", StyledText(change.path))
     if len(found.files) > LISTED:
         yield f"  and {len(found.files) - LISTED} more"
     for path in found.conflicts:
-        yield ("  does not fit: ", Span(path, "red"))
+        yield ("  does not fit: ", StyledText(path, "red"))
     for line in found.patch.splitlines():
-        yield (Span(line, STYLES.get(line[:1], "")),)
+        yield (StyledText(line, STYLES.get(line[:1], "")),)
     if found.revert:
-        yield (Span(f"To undo: {found.revert}", "dim"),)
+        yield (StyledText(f"To undo: {found.revert}", "dim"),)
 
 
 def _counts(change: FileChange) -> str:

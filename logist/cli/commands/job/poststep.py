@@ -9,12 +9,12 @@ import click
 from logist.cli.options import Amount, job_id, job_options, wait_option
 from logist.cli.shell_values import complete_answered_interaction, complete_file, complete_role
 from logist.cli.show.glance import status_span
-from logist.cli.show.output import Output, Span
+from logist.cli.show.output import Output, StyledText
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
 if TYPE_CHECKING:
-    from logist.jobs.base.result import Result
+    from logist.jobs.base.result import CommandResult
 
 
 @click.command("poststep")
@@ -84,7 +84,7 @@ def poststep(
     return _output_of_dry_run(result) if dry_run else result_output(result)
 
 
-def _output_of_dry_run(result: Result) -> Output:
+def _output_of_dry_run(result: CommandResult) -> Output:
     """What would become of the job, in words that nobody takes for what has happened."""
     from logist.cli.show.view import result_output, step_lines
 
@@ -92,6 +92,6 @@ def _output_of_dry_run(result: Result) -> Output:
     lines = [
         "Dry run: the answer would be recorded as",
         *step_lines(result),
-        (Span(result.job_id, "bold"), " would be ", status),
+        (StyledText(result.job_id, "bold"), " would be ", status),
     ]
     return result_output(result)._replace(lines=lines)

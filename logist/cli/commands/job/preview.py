@@ -16,7 +16,7 @@ from logist.core.money import amounts
 
 if TYPE_CHECKING:
     from logist.core.model import Request, Status
-    from logist.core.prompt.budget import Row
+    from logist.core.prompt.budget import BudgetRow
     from logist.core.step.step import StepPlan
     from logist.jobs.setup.workspace_setup import Outlook
 
@@ -168,7 +168,7 @@ def _told(data: dict[str, Any], worst: int | None) -> list[str]:
     ]
 
 
-def _table(rows: Sequence[Row]) -> list[str]:
+def _table(rows: Sequence[BudgetRow]) -> list[str]:
     """The parts of the prompt in their order, a line each."""
     head = ("tokens", "priority", "from", "cut", "part")
     cells = [head, *(_cells(row) for row in rows)]
@@ -181,7 +181,7 @@ def _table(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _cells(row: Row) -> tuple[str, str, str, str, str]:
+def _cells(row: BudgetRow) -> tuple[str, str, str, str, str]:
     cut = {"none": "", "shortened": f"from {row.whole:,}", "dropped": f"all {row.whole:,}"}[row.cut]
     part = f"{row.source}: {row.reason}" if row.reason else row.source
     return f"{row.tokens:,}", str(row.priority) if row.priority else "never", row.origin, cut, part

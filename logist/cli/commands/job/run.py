@@ -13,7 +13,7 @@ from logist.cli.stops import stop_on_signals
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
-    from logist.jobs.base.result import Result
+    from logist.jobs.base.result import CommandResult
 
 
 @click.command("run")
@@ -41,9 +41,9 @@ def run(
     from logist.jobs.job_queue import run_job
 
     project = context.project(environment, jobs_dir, agent)
-    steps: list[Result] = []
+    steps: list[CommandResult] = []
 
-    def stepped(result: Result) -> None:
+    def stepped(result: CommandResult) -> None:
         steps.append(result)
         if not as_json:
             lines = step_lines(result)

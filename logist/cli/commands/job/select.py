@@ -7,7 +7,7 @@ import click
 from logist.cli.current_job import SELECTED_JOB_FILE, get_current_directory
 from logist.cli.options import job_id, jobs_dir_option, json_option
 from logist.cli.shell_values import complete_job
-from logist.cli.show.output import Output, Span, notes
+from logist.cli.show.output import Output, StyledText, notes
 from logist.config.environment import Environment
 from logist.errors import UsageError
 
@@ -43,7 +43,7 @@ def _choose(environment: Environment, chosen: str, jobs_dir: str | None) -> Outp
     replace_file(place / SELECTED_JOB_FILE, f"{chosen}\n".encode())
     named = environment.job_id()
     hidden = [f"LOGIST_JOB_ID is set, and comes first: {named}"] if named and named != chosen else []
-    return Output({"job": chosen}, ((Span(chosen, "bold"), " is the current job"),), notes(hidden))
+    return Output({"job": chosen}, ((StyledText(chosen, "bold"), " is the current job"),), notes(hidden))
 
 
 def _clear(environment: Environment) -> Output:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli.options import job_options
-from logist.cli.show.output import Line, Output, Span
+from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
 from logist.core.answer import plans
 from logist.errors import Refused
@@ -116,7 +116,7 @@ def _lines(data: dict[str, Any], followed: Sequence[Line] = ()) -> list[Line]:
     from logist.cli.show import glance
 
     lines: list[Line] = [
-        (Span(data["job"], "bold"), ": ", data["title"], " (", glance.status_span(data["status"]), ")")
+        (StyledText(data["job"], "bold"), ": ", data["title"], " (", glance.status_span(data["status"]), ")")
     ]
     lines += glance.fork_lines(data["forked"])
     spec = {key: value for key, value in data["spec"].items() if not (followed and key == "workflow")}
@@ -156,7 +156,12 @@ def _answer(answer: dict[str, Any]) -> list[Line]:
     from logist.cli.show.view import UNCHANGED, told
 
     what = ", ".join(answer["actions"]) or "no valid answer"
-    head: Line = (Span(f"#{answer['sequence']}", "dim"), " ", Span(answer["role"] or "", "bold"), f": {what}")
+    head: Line = (
+        StyledText(f"#{answer['sequence']}", "dim"),
+        " ",
+        StyledText(answer["role"] or "", "bold"),
+        f": {what}",
+    )
     said = [*told(answer["summary"], answer["reason"]), *([UNCHANGED] if answer["unchanged"] else [])]
     said += _files("evidence", answer["evidence_files"])
     said += _files("changed", answer["changed_files"])

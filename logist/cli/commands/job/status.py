@@ -12,7 +12,7 @@ import click
 from logist.cli.current_job import get_current_directory
 from logist.cli.options import job_id, job_options
 from logist.cli.show import glance
-from logist.cli.show.output import Command, Diagnostic, Line, Output, Span, warnings
+from logist.cli.show.output import Command, Diagnostic, Line, Output, StyledText, warnings
 from logist.config.environment import Environment
 from logist.core.answer import plans
 from logist.core.machine import advice
@@ -200,7 +200,7 @@ def _limit(name: str, used: float, limit: float, unit: str) -> State:
 
 
 def _lines(data: State, verbose: bool, followed: list[Line] | None) -> list[Line]:
-    lines: list[Line] = [_first(data), ("  ", Span(data["title"], "bold")), *_role_lines(data)]
+    lines: list[Line] = [_first(data), ("  ", StyledText(data["title"], "bold")), *_role_lines(data)]
     lines += [f"  {line}" for line in glance.fork_lines(data["forked"])]
     if data["reason"]:
         lines.append(f"  reason: {_flat(data['reason'])}")
@@ -258,7 +258,7 @@ def _plan_lines(data: State) -> Iterator[Line]:
     if plan["approved"]:
         yield f"  {title}, approved): logist job history --job {data['id']}"
         return
-    yield (Span(f"  {title}):", "bold"),)
+    yield (StyledText(f"  {title}):", "bold"),)
     shown = plans.lines(plan["output"])
     yield from (f"    {line}" for line in shown[:PLAN_LINES])
     if len(shown) > PLAN_LINES:
@@ -268,7 +268,12 @@ def _plan_lines(data: State) -> Iterator[Line]:
 def _first(data: State) -> Line:
     unmerged = data["resting"] == "SUCCESS" and " merge " in data["next_command"]
     what = data["stuck_kind"] or data["awaiting"] or ("not merged" if unmerged else None)
-    return Span(data["id"], "bold"), " is ", glance.status_span(data["status"]), f" ({what})" if what else ""
+    return (
+        StyledText(data["id"], "bold"),
+        " is ",
+        glance.status_span(data["status"]),
+        f" ({what})" if what else "",
+    )
 
 
 def _role_lines(data: State) -> Iterator[Line]:
@@ -309,7 +314,7 @@ def _said(value: object) -> str:
 
 def _limit_lines(limit: State, job: str) -> list[Line]:
     style = {"ok": "", "near": "yellow", "reached": "red"}[limit["level"]]
-    lines: list[Line] = [("  ", Span(f"{_used(limit)} ({limit['percent']} %)", style))]
+    lines: list[Line] = [("  ", StyledText(f"{_used(limit)} ({limit['percent']} %)", style))]
     if limit["level"] == "reached":
         advised = f"logist job config --job {job} --set limits.{limit['name']}=..."
         lines.append(("    ", Command(f"raise it: {advised}", "red")))

@@ -16,7 +16,7 @@ from logist.errors import Damaged, LogistError, UsageError
 if TYPE_CHECKING:
     from logist.core.model import JsonObject
     from logist.jobs.base.job_reader import Edits, Verified
-    from logist.store import JobDir, Problem
+    from logist.store import HistoryProblem, JobDir
     from logist.store.verification import Proof
 
 SHOWN = 20
@@ -126,7 +126,7 @@ def _extent(proof: Proof) -> Iterator[str]:
         yield f"{many}: whole in {each}, but no longer proven to follow"
 
 
-def _error(job: JobDir, problem: Problem) -> Diagnostic:
+def _error(job: JobDir, problem: HistoryProblem) -> Diagnostic:
     number = "" if problem.sequence is None else f"interaction {problem.sequence}: "
     return Diagnostic("error", Damaged.code, number + problem.message, str(job.path))
 

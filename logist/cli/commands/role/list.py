@@ -8,7 +8,7 @@ import click
 
 from logist.cli.options import listing_options
 from logist.cli.show.glance import role_span
-from logist.cli.show.output import Diagnostic, Output, Table
+from logist.cli.show.output import Diagnostic, Output, TextTable
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def list_(environment: Environment) -> Output:
     ]
     broken = tuple(Diagnostic("warning", e.code, e.message, e.where, e.fix) for e in roles.broken.values())
     head = ("NAME", "MODEL", "MAY", "TASKS", "FILE", "DESCRIPTION")
-    return Output(rows, diagnostics=broken, table=Table(head, cells))
+    return Output(rows, diagnostics=broken, table=TextTable(head, cells))
 
 
 def in_short(permissions: Permissions) -> str:

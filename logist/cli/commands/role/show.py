@@ -10,7 +10,7 @@ import click
 from logist.cli.options import json_option
 from logist.cli.shell_values import complete_role
 from logist.cli.show.glance import role_span
-from logist.cli.show.output import Line, Output, Span
+from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def _lines(role: Role, loaded: LoadedRole) -> Iterator[Line]:
     if loaded.base:
         yield f"base: {loaded.base}"
     for key, value in _values(role):
-        yield (f"{key}: {value}", Span(f"  [{_said(loaded, key)}]", "dim"))
+        yield (f"{key}: {value}", StyledText(f"  [{_said(loaded, key)}]", "dim"))
     for key in TEXTS:
         if text := getattr(role, key):
             yield ""
-            yield (f"{key}:", Span(f"  [{_said(loaded, key)}]", "dim"))
+            yield (f"{key}:", StyledText(f"  [{_said(loaded, key)}]", "dim"))
             yield from text.splitlines()
 
 

@@ -18,7 +18,7 @@ from logist.errors import InvalidFile, UsageError
 
 if TYPE_CHECKING:
     from logist.core.model import Role
-    from logist.roles import LoadedRole, Problem, Roles
+    from logist.roles import LoadedRole, RoleProblem, Roles
 
 
 @click.command("validate")
@@ -90,7 +90,7 @@ def _files(places: Sequence[Path]) -> set[str]:
     return found
 
 
-def _is_of(problem: Problem, files: Collection[str]) -> bool:
+def _is_of(problem: RoleProblem, files: Collection[str]) -> bool:
     return any(problem.where == file or problem.where.startswith(f"{file}:") for file in files)
 
 
@@ -101,16 +101,16 @@ def _sound(roles: Roles, files: Collection[str] | None) -> Iterator[LoadedRole]:
     yield from (one for one in (*roles.by_name.values(), *roles.hidden) if str(one.path) in files)
 
 
-def _models(environment: Environment, roles: Roles) -> Iterator[Problem]:
+def _models(environment: Environment, roles: Roles) -> Iterator[RoleProblem]:
     """Roles whose model can't be asked with the settings as they are."""
     from logist.config.settings import load_settings, resolve_model
-    from logist.roles import Problem
+    from logist.roles import RoleProblem
 
     try:
         home = environment.find_home(Path(get_current_directory())).path
         settings = load_settings(home, environment.user_config_dir()).settings
     except InvalidFile as error:
-        yield Problem(
+        yield RoleProblem(
             "warning", f"the models were not checked: {error.message}", error.where or "", error.fix
         )
         return
@@ -119,7 +119,7 @@ def _models(environment: Environment, roles: Roles) -> Iterator[Problem]:
             try:
                 resolve_model(settings, model)
             except InvalidFile as error:
-                yield Problem("warning", f"role `{name}`: {error.message}", str(found.path), error.fix)
+                yield RoleProblem("warning", f"role `{name}`: {error.message}", str(found.path), error.fix)
 
 
 def _names_of_models(role: Role) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from logist.cli.commands.workflow import given
 from logist.cli.context import known_roles, known_workflows, loaded_settings
-from logist.cli.show.output import Diagnostic, Line, Output, Span
+from logist.cli.show.output import Diagnostic, Line, Output, StyledText
 from logist.config.environment import Environment
 from logist.core.model import Limits
 from logist.core.money.amounts import counted
@@ -17,13 +17,13 @@ from logist.core.workflow.limit_checks import Allowance
 from logist.core.workflow.linting import lint
 from logist.errors import InvalidFile
 from logist.jobs.base import job_workflows
-from logist.workflows import Loaded, problems_of
+from logist.workflows import LoadedWorkflow, problems_of
 
 if TYPE_CHECKING:
-    from logist.core.text.problem import Problem
+    from logist.core.text.problem import WorkflowProblem
 
 COLORS = {"error": "red", "warning": "yellow"}
-Finding = tuple["Problem", Loaded]
+Finding = tuple["WorkflowProblem", LoadedWorkflow]
 
 
 def report(
@@ -71,7 +71,9 @@ def _allowance(environment: Environment) -> Allowance | None:
     return Allowance(Limits(**settings.limits.model_dump()), settings.review.enabled)
 
 
-def _problems(loaded: Loaded, directories: Sequence[Path], around: Around, *, advice: bool) -> list[Problem]:
+def _problems(
+    loaded: LoadedWorkflow, directories: Sequence[Path], around: Around, *, advice: bool
+) -> list[WorkflowProblem]:
     """In the order of the file."""
     left_out = set() if advice or loaded.draft is None else set(lint(loaded.draft, loaded.places))
     found = [problem for problem in problems_of(loaded, directories, around) if problem not in left_out]
@@ -105,12 +107,12 @@ def _line(finding: Finding) -> Line:
     fix = f" ({problem.fix})" if problem.fix else ""
     return (
         f"{given.place(loaded.path, problem)}: ",
-        Span(f"{problem.severity}:", COLORS[problem.severity]),
+        StyledText(f"{problem.severity}:", COLORS[problem.severity]),
         f" {problem.said}{fix}",
     )
 
 
-def _summary(every: Sequence[Loaded], found: Sequence[Finding], bad: int) -> Diagnostic:
+def _summary(every: Sequence[LoadedWorkflow], found: Sequence[Finding], bad: int) -> Diagnostic:
     errors = sum(problem.severity == "error" for problem, _ in found)
     many = ((errors, "error"), (len(found) - errors, "warning"))
     told = " and ".join(counted(number, word) for number, word in many if number)

@@ -15,14 +15,14 @@ from logist.cli.show.output import Diagnostic
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import job_workflows
-from logist.workflows import SUFFIXES, Loaded, frozen, listed, load, problems_of, reading, readings
+from logist.workflows import SUFFIXES, LoadedWorkflow, frozen, listed, load, problems_of, reading, readings
 
 if TYPE_CHECKING:
     from logist.core.model import Workflow
-    from logist.core.text.problem import Problem
+    from logist.core.text.problem import WorkflowProblem
 
 
-def one(environment: Environment, name: str) -> Loaded:
+def one(environment: Environment, name: str) -> LoadedWorkflow:
     """The workflow of that file or name. UsageError if there is none, or one of several is not named."""
     path, _, _ = utf8(name, "the workflow", "name another").partition("#")
     if os.path.isfile(path) and os.sep not in path and not path.lower().endswith(SUFFIXES):
@@ -35,13 +35,13 @@ def one(environment: Environment, name: str) -> Loaded:
         raise
 
 
-def usable(environment: Environment, name: str) -> tuple[Workflow, Loaded]:
+def usable(environment: Environment, name: str) -> tuple[Workflow, LoadedWorkflow]:
     """The same with all that its steps name, and where it comes from. InvalidFile if it is broken."""
     loaded = one(environment, name)
     return whole(loaded, known_workflows(environment)), loaded
 
 
-def whole(loaded: Loaded, directories: Sequence[Path]) -> Workflow:
+def whole(loaded: LoadedWorkflow, directories: Sequence[Path]) -> Workflow:
     """A workflow with all that its steps name. InvalidFile with the first of its errors."""
     found = frozen(loaded, directories)
     if found.workflow is None:
@@ -49,7 +49,7 @@ def whole(loaded: Loaded, directories: Sequence[Path]) -> Workflow:
     return found.workflow
 
 
-def broken(loaded: Loaded) -> InvalidFile:
+def broken(loaded: LoadedWorkflow) -> InvalidFile:
     """Why a workflow can't be used."""
     first, *more = loaded.errors
     others = f"; {len(more)} more error{'s' if len(more) > 1 else ''}" if more else ""
@@ -57,7 +57,7 @@ def broken(loaded: Loaded) -> InvalidFile:
     return InvalidFile(first.said + others, where=place(loaded.path, first), fix=fix or None)
 
 
-def errors(environment: Environment, loaded: Loaded) -> tuple[Diagnostic, ...]:
+def errors(environment: Environment, loaded: LoadedWorkflow) -> tuple[Diagnostic, ...]:
     """The errors that `logist workflow validate` finds in a workflow that can be read."""
     around = job_workflows.around(known_roles(environment))
     found = problems_of(loaded, known_workflows(environment), around)
@@ -68,14 +68,14 @@ def errors(environment: Environment, loaded: Loaded) -> tuple[Diagnostic, ...]:
     )
 
 
-def every(environment: Environment, names: Sequence[str]) -> list[Loaded]:
+def every(environment: Environment, names: Sequence[str]) -> list[LoadedWorkflow]:
     """All workflows of the files, directories and names; without any, all that can be found by name."""
     if not names:
         return [found.loaded for found in listed(known_workflows(environment))]
     return [loaded for name in names for loaded in _all(environment, name)]
 
 
-def _all(environment: Environment, name: str) -> Iterator[Loaded]:
+def _all(environment: Environment, name: str) -> Iterator[LoadedWorkflow]:
     path = Path(utf8(name, "the workflow", "name another"))
     if name and path.is_dir():
         for file in sorted(path.iterdir()):
@@ -87,14 +87,14 @@ def _all(environment: Environment, name: str) -> Iterator[Loaded]:
         yield one(environment, name)
 
 
-def _held(file: Path) -> Iterator[Loaded]:
+def _held(file: Path) -> Iterator[LoadedWorkflow]:
     """Every workflow of a file."""
     for read in readings(file):
         workflow = None if read.broken else read.workflow
-        yield Loaded(workflow, read.problems, file, read.places, read.name, read.workflow)
+        yield LoadedWorkflow(workflow, read.problems, file, read.places, read.name, read.workflow)
 
 
-def _is_mere_page(loaded: Loaded) -> bool:
+def _is_mere_page(loaded: LoadedWorkflow) -> bool:
     """A page without a diagram, among the files of a directory, is there to be read."""
     return any(problem.code == "no_diagram" for problem in loaded.problems)
 
@@ -107,7 +107,7 @@ def text_of(path: Path) -> str:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
-def place(path: Path, problem: Problem) -> str:
+def place(path: Path, problem: WorkflowProblem) -> str:
     """`path:line:column`, as far as they are known."""
     return ":".join(str(part) for part in (path, problem.line, problem.column) if part is not None)
 

@@ -16,9 +16,9 @@ from logist.config.environment import Environment
 from logist.errors import InvalidFile, Refused, UsageError
 
 if TYPE_CHECKING:
-    from logist.core.text.problem import Problem
+    from logist.core.text.problem import WorkflowProblem
     from logist.roles import Roles
-    from logist.workflows import Loaded
+    from logist.workflows import LoadedWorkflow
 
 
 @click.command("import")
@@ -97,7 +97,7 @@ def _write(folder: Path, files: dict[Path, str], *, force: bool) -> None:
         write(file, text, force=force)
 
 
-def _agents(loaded: Loaded, text: str) -> list[str]:
+def _agents(loaded: LoadedWorkflow, text: str) -> list[str]:
     """The ids of the agents of an export."""
     from logist import documents
     from logist.cli.commands.workflow.kept import DOCUMENTS
@@ -115,13 +115,13 @@ def _errors(environment: Environment, roles: Roles, file: Path) -> list[str]:
     from logist.jobs.base import job_workflows
     from logist.workflows import problems_of
 
-    found: list[Problem] = []
+    found: list[WorkflowProblem] = []
     for loaded in given.every(environment, [str(file)]):
         found += problems_of(loaded, known_workflows(environment), job_workflows.around(roles))
     return [problem.said for problem in found if problem.severity == "error"]
 
 
-def _dropped(loaded: Loaded) -> list[Diagnostic]:
+def _dropped(loaded: LoadedWorkflow) -> list[Diagnostic]:
     """What the steps of an export say that its diagram does not: the diagram is what was imported."""
     from logist.cli.commands.workflow import given
 

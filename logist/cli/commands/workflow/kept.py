@@ -10,7 +10,7 @@ from logist import documents
 from logist.core.model import Workflow
 from logist.core.workflow import drawing
 from logist.core.workflow.exporting import exported, is_export
-from logist.workflows import Loaded, read_text
+from logist.workflows import LoadedWorkflow, read_text
 
 DOCUMENTS = (".yaml", ".yml", ".json")
 MAX_STEM = 100
@@ -20,7 +20,7 @@ File = tuple[str, str]
 """Name and text."""
 
 
-def files(loaded: Loaded, text: str, name: str, time: str) -> list[File]:
+def files(loaded: LoadedWorkflow, text: str, name: str, time: str) -> list[File]:
     """The files that hold a workflow under that name, its own first; those inside an export get their own.
 
     `text` is that of the file it was read from, `time` that of an export as YYYY-MM-DDTHH:MM:SSZ.
@@ -51,7 +51,7 @@ def stem(name: str) -> str:
     return words.encode()[:MAX_STEM].decode("utf-8", "ignore")
 
 
-def _renamed(text: str, loaded: Loaded, name: str) -> str:
+def _renamed(text: str, loaded: LoadedWorkflow, name: str) -> str:
     """The document with another name in it."""
     return documents.edited(text, str(loaded.path), {("name",): name})
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from logist.cli.options import listing_options
-from logist.cli.show.output import Diagnostic, Output, Span, Table
+from logist.cli.show.output import Diagnostic, Output, StyledText, TextTable
 from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
 if TYPE_CHECKING:
-    from logist.workflows import Found
+    from logist.workflows import ListedWorkflow
 
 
 @click.command("list")
@@ -39,11 +39,13 @@ def list_(environment: Environment) -> Output:
         fix = f"put a file into {directories[0]}, or: logist workflow import FILE"
         told = (Diagnostic("info", "note", "there are no workflows", None, fix),)
     return Output(
-        rows, diagnostics=told, table=Table(("NAME", "STEPS", "FILE", "DESCRIPTION"), cells if rows else ())
+        rows,
+        diagnostics=told,
+        table=TextTable(("NAME", "STEPS", "FILE", "DESCRIPTION"), cells if rows else ()),
     )
 
 
-def _row(found: Found) -> dict[str, Any]:
+def _row(found: ListedWorkflow) -> dict[str, Any]:
     loaded = found.loaded
     workflow = loaded.workflow
     error = None
@@ -60,15 +62,15 @@ def _row(found: Found) -> dict[str, Any]:
     }
 
 
-def _cells(row: dict[str, Any]) -> tuple[Span | str, ...]:
+def _cells(row: dict[str, Any]) -> tuple[StyledText | str, ...]:
     from logist.cli.commands.workflow.given import near
 
     if row["error"] is None:
-        return Span(row["name"], "bold"), str(row["steps"]), near(row["file"]), row["description"]
+        return StyledText(row["name"], "bold"), str(row["steps"]), near(row["file"]), row["description"]
     line = f"line {row['error']['line']}: " if row["error"]["line"] else ""
     return (
-        Span(row["name"], "red"),
-        Span("broken", "red"),
+        StyledText(row["name"], "red"),
+        StyledText("broken", "red"),
         near(row["file"]),
         f"{line}{row['error']['message']}",
     )

@@ -10,7 +10,7 @@ import click
 
 from logist.cli.options import json_option, utf8
 from logist.cli.shell_values import complete_workflow
-from logist.cli.show.output import Diagnostic, Line, Output, Span, notes
+from logist.cli.show.output import Diagnostic, Line, Output, StyledText, notes
 from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
@@ -107,4 +107,4 @@ def _lines(text: str) -> list[str]:
 
 
 def _colored(line: str) -> Line:
-    return (Span(line, "bold" if line.startswith(("+++", "---")) else STYLES.get(line[:1], "")),)
+    return (StyledText(line, "bold" if line.startswith(("+++", "---")) else STYLES.get(line[:1], "")),)

@@ -11,7 +11,7 @@ import click
 
 from logist.cli.options import json_option, utf8
 from logist.cli.shell_values import complete_workflow
-from logist.cli.show.output import Line, Output, Span
+from logist.cli.show.output import Line, Output, StyledText
 from logist.config.environment import Environment
 from logist.errors import InvalidFile, UsageError
 
@@ -77,7 +77,7 @@ def _lines(data: dict[str, Any], name: str, done: list[str]) -> Iterator[Line]:
         yield data["guidance"]["prompt"]
         return
     title = f"  {step['title']}" if step["title"] != step["id"] else ""
-    yield Span(step["id"], "bold"), title
+    yield StyledText(step["id"], "bold"), title
     if step["guidance"]:
         yield ""
         yield from (f"  - {' '.join(hint.split())}" for hint in step["guidance"])
@@ -86,4 +86,4 @@ def _lines(data: dict[str, Any], name: str, done: list[str]) -> Iterator[Line]:
         yield from (f"  {line}".rstrip() for line in step["prompt"].strip().splitlines())
     yield ""
     ids = " ".join(quote(each) for each in (*done, step["id"]))
-    yield (Span(f"when it is done: logist workflow next {quote(name)} --completed {ids}", "dim"),)
+    yield (StyledText(f"when it is done: logist workflow next {quote(name)} --completed {ids}", "dim"),)

@@ -9,13 +9,13 @@ import click
 
 from logist.cli.options import json_option
 from logist.cli.shell_values import complete_workflow
-from logist.cli.show.output import Line, Output, Span, Table
+from logist.cli.show.output import Line, Output, StyledText, TextTable
 from logist.config.environment import Environment
 from logist.errors import InvalidFile
 
 if TYPE_CHECKING:
     from logist.core.model import Step, Workflow
-    from logist.workflows import Loaded
+    from logist.workflows import LoadedWorkflow
 
 
 @click.command("show")
@@ -45,7 +45,7 @@ def show(environment: Environment, name: str, prompts: bool, mermaid: bool) -> O
         diagram = without_comments(data["mermaid"]) if workflow.mermaid else _drawn_for_people(workflow)
         return Output(data, raw=diagram, diagnostics=errors, exit_code=code)
     above = [*_head(workflow, loaded), "", *graph_lines(workflow), ""]
-    table = Table(("ID", "KIND", "ROLE", "TITLE"), [_row(step) for step in workflow.steps])
+    table = TextTable(("ID", "KIND", "ROLE", "TITLE"), [_row(step) for step in workflow.steps])
     lines = list(_prompts(workflow)) if prompts else ()
     return Output(data, lines, errors, code, above=above, table=table)
 
@@ -58,7 +58,7 @@ def _drawn_for_people(workflow: Workflow) -> str:
     return drawing.source(workflow.model_copy(update={"steps": steps}))
 
 
-def _data(workflow: Workflow, loaded: Loaded) -> dict[str, Any]:
+def _data(workflow: Workflow, loaded: LoadedWorkflow) -> dict[str, Any]:
     from logist.core.workflow import drawing
 
     return {
@@ -80,15 +80,15 @@ def _step(step: Step) -> dict[str, Any]:
     return {**always, **written(step)}
 
 
-def _head(workflow: Workflow, loaded: Loaded) -> Iterator[Line]:
+def _head(workflow: Workflow, loaded: LoadedWorkflow) -> Iterator[Line]:
     about = f": {' '.join(workflow.description.split())}" if workflow.description.strip() else ""
-    yield Span(workflow.name, "bold"), about
-    yield (Span(f"file: {loaded.path}", "dim"),)
+    yield StyledText(workflow.name, "bold"), about
+    yield (StyledText(f"file: {loaded.path}", "dim"),)
 
 
-def _row(step: Step) -> tuple[Span | str, ...]:
+def _row(step: Step) -> tuple[StyledText | str, ...]:
     kind = "manual" if step.is_manual else str(step.step_type)
-    return Span(step.id, "bold"), kind, step.role or "-", step.name
+    return StyledText(step.id, "bold"), kind, step.role or "-", step.name
 
 
 def _prompts(workflow: Workflow) -> Iterator[Line]:
@@ -97,6 +97,6 @@ def _prompts(workflow: Workflow) -> Iterator[Line]:
         if not step.prompt.strip() and not step.guidance:
             continue
         yield ""
-        yield Span(step.id, "bold"), f"  {step.name}" if step.name != step.id else ""
+        yield StyledText(step.id, "bold"), f"  {step.name}" if step.name != step.id else ""
         yield from (f"  - {' '.join(hint.split())}" for hint in step.guidance)
         yield from (f"  {line}".rstrip() for line in step.prompt.strip().splitlines())

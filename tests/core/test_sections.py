@@ -285,7 +285,7 @@ def test_headings(heading: str) -> None:
 def test_no_headings(heading: str) -> None:
     assert (
         read(f"{heading}\nSUCCESS\n\n## Next Action\nCOMPLETE\n")
-        == "no sections: the answer has no `SectionStatus` heading"
+        == "no sections: the answer has no `Status` heading"
     )
 
 

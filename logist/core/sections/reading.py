@@ -92,7 +92,7 @@ def _by_name(sections: list[Section]) -> dict[Name, Section] | str | _Missing:
 
 def _read(named: dict[Name, Section]) -> Sections | str | _Missing:
     if "status" not in named:
-        return _Missing("no sections: the answer has no `SectionStatus` heading", lacks_status=True)
+        return _Missing("no sections: the answer has no `Status` heading", lacks_status=True)
     status = word_of(named["status"].text, SectionStatus, "Status")
     if isinstance(status, str):
         return status

@@ -1,7 +1,7 @@
 """Histories that Logist did not write, or that were written anew since: plain JSON, read an entry at a time.
 
 Two shapes: a list of entries, or an object with such a list as `interactions`. What the entries hold is for
-others to say (core.old_shapes); here they only have to be JSON objects.
+others to say (core.replay.old_shapes); here they only have to be JSON objects.
 """
 
 from __future__ import annotations

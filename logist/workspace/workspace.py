@@ -355,7 +355,7 @@ class Workspace:
             file_copy.copy_file(self.root, path, target)
 
     def lock_files(self, patterns: Sequence[str] = ()) -> dict[str, str]:
-        """The files that decide what is installed (see core.lock_files), each with the sha256 of its content."""
+        """The files that decide what is installed (see core.text.lock_files), each with the sha256 of its content."""
         with self._storage(), self._opened() as top:
             return prepared.lock_files(
                 top, ScanRules(self.caches | {b".git"}, prepared=self.prepared), patterns

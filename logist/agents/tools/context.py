@@ -75,7 +75,7 @@ class ToolOutcome:
 
     content: str
     refusal: JsonObject | None = None
-    """The call is against what the role may do; see core.permissions."""
+    """The call is against what the role may do; see core.permissions.permissions."""
     error: bool = False
     """The call was at fault or failed; the model may try again."""
     redactions: int = 0

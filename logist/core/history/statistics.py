@@ -1,4 +1,4 @@
-"""What histories come to, added up by role, model, step and the like. The runs are those of core.runs."""
+"""What histories come to, added up by role, model, step and the like. The runs are those of core.history.runs."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Onward:
-    """Where a workflow leads from a step; decisions on the way are taken already (core.routing)."""
+    """Where a workflow leads from a step; decisions on the way are taken already (core.machine.routing)."""
 
     step: str | None
     """None is its end."""

@@ -192,7 +192,7 @@ class Reply(Recorded):
     calls: tuple[Call, ...] = ()
     """Tools that are to be run before the model goes on; with these it is no answer yet."""
     refusals: tuple[JsonObject, ...] = ()
-    """What the agent tried and may not do (see core.permissions)."""
+    """What the agent tried and may not do (see core.permissions.permissions)."""
     tools: JsonObject = {}
     """How often each tool was called."""
     tools_failed: JsonObject | None = None
@@ -229,7 +229,7 @@ class Interaction(Recorded):
     usage: Usage = Usage()
     simulated: bool = False
     rules: int | None = None
-    """By how many of the changes in `core.rules` it was judged; interactions of earlier versions do not have this."""
+    """By how many of the changes in `core.machine.rules` it was judged; interactions of earlier versions do not have this."""
     exchange: str | None = None
     """Of an answer that was recorded late: the checksum of the entry after which it was asked for."""
     checkpoint_before: str | None = None

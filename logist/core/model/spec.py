@@ -182,7 +182,7 @@ class Role(Frozen):
     later_attempts: tuple[LaterAttempt, ...] = ()
     """With what the second attempt at a step is made, the third, ...; the last also holds for all after it."""
     output_schema: JsonObject | None = None
-    """The JSON Schema of its `output` where it completes its work (see core.output_schema); None is any."""
+    """The JSON Schema of its `output` where it completes its work (see core.answer.output_schema); None is any."""
 
     def at_attempt(self, number: int) -> Self:
         """The role as it is asked at that attempt of a step, counted from 1."""

@@ -101,7 +101,7 @@ class State(Recorded):
     agent_role: str = "Worker"
     """Who does the next work."""
     agent_role_source: str = "default"
-    """Why: `job`, `task_type ...`, `default`; `switch` is the steward's word (see core.fold.doer)."""
+    """Why: `job`, `task_type ...`, `default`; `switch` is the steward's word (see core.history.fold.doer)."""
     usage: Totals = Totals()
     allowed_tools: list[str] | None = None
     """Tools that the steward has allowed since the job got stuck, of those that need it."""

@@ -15,7 +15,7 @@ from logist.core.template import Rendered, SourcedText, ToldList, data
 TASK = ("Title", "Prompt", "Description", "AcceptanceCriteria", "Type", "ID", "Tags")
 """The task as role templates name it."""
 NAMES = (*TASK, *context.VARIABLES.values(), "CustomInstructions")
-"""Every name of ours beside those of `core.data`; each may be absent, and is empty then."""
+"""Every name of ours beside those of `core.template.data`; each may be absent, and is empty then."""
 
 MAX_PARTS = 500
 """Of a rendered template; where it has more, neighbours from one source are one."""

@@ -1,6 +1,6 @@
 """Templates: text with `{{path}}`, `{{if}} {{else}} {{end}}` and `{{range}} {{end}}`, filled from JSON data.
 
-- Paths are those of `core.paths`. `{{.x}}` is a field of what `.` is: the data, or inside `range` the item. `{{x}}` is
+- Paths are those of `core.text.paths`. `{{.x}}` is a field of what `.` is: the data, or inside `range` the item. `{{x}}` is
   looked for in the item, then in what is around it. `{{$.x}}` is always a field of the data.
 - What stands nowhere stays as it is written, with a warning, or is an error where rendering is strict. A declared field
   that is absent is empty. In `if` it is false, in `range` empty.

@@ -53,7 +53,7 @@ class _Job:
         return self._of_outputs(having[-1:]) if having else self._of_given(inside)
 
     def _laid_over_input(self) -> list[str]:
-        """The steps whose output the input shows, the later over the earlier (see core.data)."""
+        """The steps whose output the input shows, the later over the earlier (see core.template.data)."""
         all_stay = self.flow is not None and self.flow.foreign
         last = self.state.output_of
         return [*(self.state.outputs if all_stay else ()), *([last] if last else [])]

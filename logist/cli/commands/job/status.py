@@ -287,7 +287,7 @@ def _role_lines(data: State) -> Iterator[Line]:
 
 
 def _question(data: State) -> Iterator[Line]:
-    """What a STUCK agent asks, if it asks in the form of a question (see core.output_schema)."""
+    """What a STUCK agent asks, if it asks in the form of a question (see core.answer.output_schema)."""
     last, stuck = data["last"], data["stuck"]
     asked = last["output"] if last and stuck else None
     if not isinstance(asked, dict) or asked.get("type") != "question":

@@ -38,7 +38,6 @@ from logist.jobs.steward import job_merge, steward_decisions
 from logist.jobs.turn import (
     agent_calls,
     answer_recording,
-    doubtful_payments,
     next_request,
     observation,
     unfinished_turns,
@@ -254,10 +253,9 @@ def _supplied(
     if dry_run:
         return _dry(session, answered)
     # Who says what the answer has cost knows better than the booking of what was in doubt.
-    command = doubtful_payments.released(session) if answer.charge.source == "steward" else {}
-    return _result(
-        session, [answer_recording.conclude(session, answered, simulated=True, command=command)], ()
-    )
+    releases = answer.charge.source == "steward"
+    entry = answer_recording.conclude(session, answered, simulated=True, releases=releases)
+    return _result(session, [entry], ())
 
 
 def _reply(project: Project, answer: GivenAnswer) -> Reply:

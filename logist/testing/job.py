@@ -165,7 +165,10 @@ class LogistJob:
                 f"{kind!r} is no decision", where="decide", fix=", ".join(sorted(kinds.DECISIONS))
             )
         with offline():
-            return steward_decisions.decide(self.project, self.id, Kind(kind), note=note, command=command)
+            asked = kinds.read_command(Kind(kind), command)
+            if asked.write() != command:
+                raise UsageError(f"{kind} has other options than {command}", where="decide")
+            return steward_decisions.decide(self.project, self.id, Kind(kind), note=note, command=asked)
 
     def approve(self, note: str | None = None, **command: Any) -> CommandResult:
         """`job approve`."""

@@ -17,6 +17,7 @@ from logist.config.environment import Environment
 from logist.core.history import fold
 from logist.core.machine import kinds
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind
+from logist.core.model.commands import CreateCommand, RerunCommand, RestepCommand, RoleCommand
 from logist.core.money.amounts import counted, dollars
 from logist.errors import LogistError
 from logist.jobs.archive import fixture_export, job_fixture
@@ -153,7 +154,7 @@ def _follow(course: _Course, entries: list[Interaction], scratch: Path) -> None:
     asked = repairs.as_asked(spec)
     course.asked = _leaves(asked)
     wanted = JobSpec.model_validate({**asked, "repo": False})
-    draft = bool(first.command.get("draft"))
+    draft = bool(CreateCommand.read(first.command).draft)
     create(course.project, course.job_id, wanted, draft=draft, child=_beginning(course, spec, scratch))
     for entry in entries[1:]:
         if not _goes_on(course, entry):
@@ -228,7 +229,7 @@ def _take(course: _Course, entry: Interaction, result: CommandResult) -> None:
 
 def _decided(course: _Course, entry: Interaction) -> CommandResult:
     """What a person decided, once more; only where the job stands as it stood then."""
-    project, job_id, command = course.project, course.job_id, entry.command
+    project, job_id, command = course.project, course.job_id, kinds.command_of(entry)
     status = load(project, project.job(job_id)).state.status
     if status is not entry.state_before:
         raise NotRecordedError(
@@ -236,17 +237,17 @@ def _decided(course: _Course, entry: Interaction) -> CommandResult:
             f"and now it is {status}"
         )
     note = entry.steward.note if entry.steward else None
-    if entry.kind is Kind.RESTEP:
-        to = course.numbers.get(command.get("to", 0), 0)
+    if isinstance(command, RestepCommand):
+        to = course.numbers.get(command.to or 0, 0)
         return steward_decisions.restep(project, job_id, to, note=note)
-    if entry.kind is Kind.RERUN:
-        clean, keep = command.get("clean_git", True), command.get("keep_files", False)
-        return steward_decisions.rerun(project, job_id, clean=bool(clean), keep_files=bool(keep), note=note)
-    if entry.kind is Kind.ROLE:
-        name = command.get("to") if command.get("source") == "switch" else None
+    if isinstance(command, RerunCommand):
+        clean, keep = command.clean_git is not False, bool(command.keep_files)
+        return steward_decisions.rerun(project, job_id, clean=clean, keep_files=keep, note=note)
+    if isinstance(command, RoleCommand):
+        name = command.to if command.source == "switch" else None
         return role_switch.switch(project, job_id, name, note=note)
     if entry.kind in kinds.DECISIONS:
-        told = {key: value for key, value in command.items() if key != "note"}
+        told = command.model_copy(update={"note": None})
         return steward_decisions.decide(project, job_id, entry.kind, note=note, command=told)
     raise NotRecordedError(f"interaction {entry.sequence} ({entry.kind}) can't be done again")
 

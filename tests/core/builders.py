@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from logist.core.history import fold
-from logist.core.machine import steward
+from logist.core.machine import kinds, steward
 from logist.core.model import (
     Actor,
     EffectiveSpec,
@@ -29,6 +29,7 @@ from logist.core.model import (
     StuckKind,
     Usage,
 )
+from logist.core.model.commands import CreateCommand
 from logist.core.step import step
 from logist.core.step.step import Outcome
 from logist.resources import resource
@@ -81,7 +82,7 @@ class Recorder:
         self.spec = spec(**asked)
         self.schema = SCHEMA
         self.entries: list[Interaction] = []
-        after = steward.decide(Kind.CREATE, None, {}, self.spec)
+        after = steward.decide(Kind.CREATE, None, CreateCommand(), self.spec)
         self._record(Kind.CREATE, after, state_before=after.status, spec=self.spec, checkpoint_after="c1")
 
     @property
@@ -113,7 +114,9 @@ class Recorder:
         asked = {**options, **({"note": note} if note else {})}
         back = fold.state_before(self.entries, options["to"]) if kind is Kind.RESTEP else None
         here = self.state.place()
-        after = steward.decide(kind, here, asked, self.spec, back.place() if back else None)
+        after = steward.decide(
+            kind, here, kinds.read_command(kind, asked), self.spec, back.place() if back else None
+        )
         who = Actor.SYSTEM if kind is Kind.HALT else Actor.STEWARD
         person = Steward(name="pat", note=note) if who is Actor.STEWARD else None
         checkpoint = back.checkpoint if back else None

@@ -9,6 +9,7 @@ import pytest
 from logist.core.history import fold, merge_policy
 from logist.core.machine import advice, steward
 from logist.core.model import Actor, EffectiveSpec, Interaction, Kind, Place, State, Status
+from logist.core.model.commands import MergeCommand, ResubmitCommand
 from logist.errors import Refused
 
 SPEC = EffectiveSpec(title="t", prompt="Do it.", auto_merge=True)
@@ -88,17 +89,17 @@ def test_only_what_is_to_be_merged_by_itself_is(spec: EffectiveSpec) -> None:
 
 def test_work_that_does_not_fit_is_stuck_with_the_reason() -> None:
     done = Place(status=Status.SUCCESS)
-    command = {"conflicts": ["a.py"], "lack": "does not fit in: a.py"}
+    command = MergeCommand(conflicts=["a.py"], lack="does not fit in: a.py")
     place = steward.decide(Kind.MERGE, done, command, SPEC)
     assert (place.status, place.stuck and place.stuck.kind, place.stuck and place.stuck.reason) == (
         Status.STUCK,
         "merge",
         "does not fit in: a.py",
     )
-    assert steward.decide(Kind.MERGE, place, {}, SPEC) == done
-    assert steward.decide(Kind.RESUBMIT, place, {}, SPEC).status is Status.PENDING
+    assert steward.decide(Kind.MERGE, place, MergeCommand(), SPEC) == done
+    assert steward.decide(Kind.RESUBMIT, place, ResubmitCommand(), SPEC).status is Status.PENDING
     with pytest.raises(Refused):
-        steward.decide(Kind.MERGE, Place(status=Status.PENDING), {}, SPEC)
+        steward.decide(Kind.MERGE, Place(status=Status.PENDING), MergeCommand(), SPEC)
 
 
 @pytest.mark.parametrize(

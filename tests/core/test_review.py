@@ -29,6 +29,7 @@ from logist.core.model import (
     Status,
     StuckKind,
 )
+from logist.core.model.commands import ApproveCommand
 from logist.core.step import step
 from logist.errors import Refused
 from logist.resources import schema
@@ -205,7 +206,7 @@ def test_what_an_earlier_reviewer_said_means_what_it_meant() -> None:
     for output in (None, {"score": 3}, {"verdict": "needs_work"}, "text", [1]):
         found = judged(spec(), state(), output, asked=False)
         assert found.place.status is Status.APPROVAL_REQUIRED
-        assert review.recorded(found.gate) == {}
+        assert step.recorded(found).verdict is None
 
 
 @pytest.mark.parametrize("verdict", ["good", "", None, 1, "PASS with remarks", ["PASS"]])
@@ -488,7 +489,7 @@ def sent_back(action: str = "COMPLETED", verdict: str | None = "FAIL", **more: A
 )
 def test_what_can_be_overridden(here: State, taken: bool) -> None:
     def decide() -> Status:
-        override = {"override": True, "note": "It is fine."}
+        override = ApproveCommand(override=True, note="It is fine.")
         back = steward.sent_back(here)
         return steward.decide(Kind.APPROVE, here.place(), override, spec(), sent_back=back).status
 

@@ -7,6 +7,14 @@ import pytest
 from logist.core.machine import kinds, steward
 from logist.core.machine.event import Action
 from logist.core.model import JsonObject, Kind, Phase, Place, Status, StuckKind
+from logist.core.model.commands import (
+    ApproveCommand,
+    HaltCommand,
+    NoteCommand,
+    RestepCommand,
+    ResubmitCommand,
+    RoleCommand,
+)
 from logist.errors import Refused, UsageError
 from tests.core.builders import spec, stuck
 
@@ -45,27 +53,27 @@ HALTED = Place(status=Status.HALTED_TIME, attempts=1, before=PENDING, halted_at=
     ],
 )
 def test_where_it_leads(kind: Kind, here: Place | None, command: JsonObject, after: Place) -> None:
-    assert steward.decide(kind, here, command, spec()) == after
+    assert steward.decide(kind, here, kinds.read_command(kind, command), spec()) == after
 
 
 def test_restep_goes_back_to_the_place_before() -> None:
     ended = Place(status=Status.SUCCESS)
-    assert steward.decide(Kind.RESTEP, ended, {"to": 3}, spec(), PENDING) == PENDING
+    assert steward.decide(Kind.RESTEP, ended, RestepCommand(to=3), spec(), PENDING) == PENDING
     with pytest.raises(Refused):
-        steward.decide(Kind.RESTEP, ended, {"to": 3}, spec(), None)
+        steward.decide(Kind.RESTEP, ended, RestepCommand(to=3), spec(), None)
 
 
 def test_a_rejected_manual_step_is_stuck_with_the_note() -> None:
     manual = Place(status=Status.APPROVAL_REQUIRED, awaiting="manual")
-    after = steward.decide(Kind.REJECT, manual, {"note": "not possible", "role": "pat"}, spec())
+    after = steward.decide(Kind.REJECT, manual, NoteCommand(note="not possible"), spec())
     assert after.stuck is not None
     assert (after.stuck.kind, after.stuck.phase) == (StuckKind.AGENT, Phase.DOER)
-    assert (after.stuck.reason, after.stuck.role) == ("not possible", "pat")
+    assert (after.stuck.reason, after.stuck.role) == ("not possible", "")
 
 
 def test_p35_a_new_role_owes_what_the_doer_that_got_stuck_owed() -> None:
     for here in (stuck(), Place(status=Status.SUSPENDED, before=stuck())):
-        after = steward.decide(Kind.ROLE, here, {"from": "Worker", "to": "Planner"}, spec())
+        after = steward.decide(Kind.ROLE, here, RoleCommand(from_role="Worker", to="Planner"), spec())
         owing = after.before or after
         assert owing.stuck is not None
         assert (owing.stuck.role, owing.stuck.reason) == ("Planner", "why")
@@ -84,22 +92,28 @@ def test_every_kind_of_a_steward_is_an_action_of_the_machine() -> None:
 
 @pytest.mark.parametrize("limit", [None, "", "HALTED", "PENDING", "nonsense", 3, [], {}])
 def test_a_halt_names_a_limit(limit: object) -> None:
+    command = HaltCommand.read({"limit": limit} if limit is not None else {})
     with pytest.raises(Refused):
-        steward.decide(Kind.HALT, PENDING, {"limit": limit} if limit is not None else {}, spec())
+        steward.decide(Kind.HALT, PENDING, command, spec())
 
 
 def test_only_the_system_halts() -> None:
     with pytest.raises(Refused):
-        steward.decide(Kind.HALT, Place(status=Status.DRAFT), {"limit": "HALTED_COST"}, spec())
+        steward.decide(Kind.HALT, Place(status=Status.DRAFT), HaltCommand(limit="HALTED_COST"), spec())
 
 
-@pytest.mark.parametrize("name", ["deploy", 7, ["task"]])
-def test_an_unknown_step(name: object) -> None:
+def test_an_unknown_step() -> None:
     with pytest.raises(UsageError, match="no step"):
-        steward.decide(Kind.RESUBMIT, stuck(), {"step": name}, spec())
+        steward.decide(Kind.RESUBMIT, stuck(), ResubmitCommand(step="deploy"), spec())
+
+
+@pytest.mark.parametrize("name", [7, ["task"]])
+def test_what_is_no_name_of_a_step_has_no_say(name: object) -> None:
+    command = ResubmitCommand.read({"step": name})
+    assert steward.decide(Kind.RESUBMIT, stuck(), command, spec()).status is Status.PENDING
 
 
 def test_an_approval_after_a_review_is_the_last_where_no_step_follows() -> None:
     waiting = Place(status=Status.APPROVAL_REQUIRED, awaiting="review")
-    after = steward.decide(Kind.APPROVE, waiting, {}, spec(approval="each"))
+    after = steward.decide(Kind.APPROVE, waiting, ApproveCommand(), spec(approval="each"))
     assert after == Place(status=Status.SUCCESS)

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logist.config.sections import APPROVAL_OF_MODE
-from logist.core import review
 from logist.core.history import fold
-from logist.core.machine import steward
+from logist.core.machine import kinds, steward
 from logist.core.model import (
     Actor,
     Approval,
@@ -35,7 +34,9 @@ from logist.core.model import (
     Usage,
     Workflow,
 )
+from logist.core.model.commands import CreateCommand
 from logist.core.replay import replay
+from logist.core.step import step
 from logist.core.step.step import Outcome
 from logist.core.whatif import KEYS, ChangedRules, WhatIfRun, named, read_permissions, read_settings, run
 from logist.core.whatif.rules import BROUGHT
@@ -52,21 +53,21 @@ class Recorded(Recorder):
 
     def __init__(self, **asked: Any) -> None:
         super().__init__(**asked)
-        routed = steward.routed(Kind.CREATE, None, {}, self.spec)
+        routed = steward.routed(Kind.CREATE, None, CreateCommand(), self.spec)
         if routed is not None:
-            place = steward.decide(Kind.CREATE, None, {}, self.spec, routed=routed)
+            place = steward.decide(Kind.CREATE, None, CreateCommand(), self.spec, routed=routed)
             self.more(after=place, state_after=place.status, state_before=place.status, step=place.step)
 
     def answer(self, text: str | None = None, **fields: Any) -> Outcome:
         outcome = super().answer(text, **fields)
-        unsure = {"unsure": True} if bool(outcome.why_unsure) else {}
-        self.more(route=outcome.route, command={**review.recorded(outcome.gate), **unsure})
+        self.more(route=outcome.route, command=step.recorded(outcome).write())
         return outcome
 
     def gather(self, kind: Kind, **command: Any) -> None:
         """What the system does with the children of a step."""
-        routed = steward.routed(kind, self.state, command, self.spec)
-        place = steward.decide(kind, self.state.place(), command, self.spec, routed=routed)
+        asked = kinds.read_command(kind, command)
+        routed = steward.routed(kind, self.state, asked, self.spec)
+        place = steward.decide(kind, self.state.place(), asked, self.spec, routed=routed)
         route = routed.route if routed else []
         self._record(kind, place, actor=Actor.SYSTEM, command=command, route=route, usage=Usage(cost_cents=7))
 

@@ -14,6 +14,7 @@ import pytest
 from logist.agents import checks
 from logist.config.settings import Settings
 from logist.core.model import Kind, Status
+from logist.core.model.commands import ResubmitCommand
 from logist.errors import Stopped
 from logist.jobs.steward.steward_decisions import decide
 from logist.jobs.turn import check_runs
@@ -181,7 +182,7 @@ def test_an_answer_that_is_given_is_checked_too(bench: MakeBench) -> None:
 def test_what_a_person_sends_to_the_review_is_checked_after_it(bench: MakeBench) -> None:
     stuck = answer(command("STUCK"))
     b = checked(bench, only(command="test -e mended"), PASSES, PASSES, work=stuck)
-    decide(b.project, "j", Kind.RESUBMIT, command={"review": True})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
     assert b.step().state.status is Status.PENDING
     assert result(b)["outcome"] == "failed"
 
@@ -190,7 +191,7 @@ def test_old_results_do_not_outlive_what_a_person_did(bench: MakeBench) -> None:
     b = checked(bench, only(command="test -e mended"), answer(command("STUCK")), PASSES)
     b.step()
     (b.workspace() / "mended").touch()
-    decide(b.project, "j", Kind.RESUBMIT, command={"review": True})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
     assert b.state().checks is None
     assert b.step().state.status is Status.APPROVAL_REQUIRED
     assert result(b)["outcome"] == "passed"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import Call, Interaction, Kind, Permissions, Reply, Status, StuckKind
+from logist.core.model.commands import ResubmitCommand
 from logist.jobs.base.session import Session
 from logist.jobs.steward.steward_decisions import decide, rerun
 from logist.store import JobDir
@@ -216,7 +217,7 @@ def test_what_a_steward_allowed_ends_with_the_step(bench: MakeBench) -> None:
         b = quickly_paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
         b.create()
         b.step()
-        decide(b.project, "j", Kind.RESUBMIT, command={"allow": ["execute_command"]})
+        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(allow=["execute_command"]))
         assert b.step().state.status is Status.REVIEW_REQUIRED
         reviewed = b.step()
     assert reviewed.state.stuck is not None

@@ -12,6 +12,7 @@ import pytest
 from logist.config.settings import Settings
 from logist.core.history import fold
 from logist.core.model import Kind, Reply, Status, StuckKind, Usage
+from logist.core.model.commands import ResubmitCommand
 from logist.core.step.step import Idle, StepPlan
 from logist.errors import Damaged, InvalidFile, LogistError, Refused
 from logist.jobs.archive import archive_replay
@@ -204,20 +205,21 @@ def test_what_is_in_doubt_is_asked_again_only_when_a_steward_says_what_it_cost(b
         k: v for k, v in before.items() if k != "lock"
     }
     assert (
-        decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "assume_paid"}).state.status is Status.PENDING
+        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid")).state.status
+        is Status.PENDING
     )
     assert spent(b) == (1, 500_000)
 
 
 def test_a_steward_takes_back_the_booking_of_what_was_not_charged_and_only_once(bench: MakeBench) -> None:
     b = in_doubt(bench)
-    made = decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"})
+    made = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry"))
     assert made.entries[-1].command == {"doubt": "retry", "released_microcents": 1_500_000, "released_of": 2}
     assert spent(b) == (0, 0)
     assert restep(b.project, "j", 3).state.status is Status.STUCK
-    assert decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"}).entries[-1].command == {
-        "doubt": "retry"
-    }
+    assert decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry")).entries[
+        -1
+    ].command == {"doubt": "retry"}
     assert spent(b) == (0, 0)
     assert b.step().state.status is Status.REVIEW_REQUIRED
 
@@ -239,7 +241,7 @@ def test_an_answer_that_is_supplied_without_a_charge_leaves_the_booking(bench: M
 
 def test_the_doubt_that_a_restep_went_back_to_is_the_one_that_is_settled(bench: MakeBench) -> None:
     b = in_doubt(bench)
-    decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "assume_paid"})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid"))
     job, envelope = left_in_flight(b)
     job.end_exchanges()
     job.begin_exchange(1, envelope | {"sequence": 4, "after": None, "reserved_microcents": 700_000})
@@ -247,21 +249,21 @@ def test_the_doubt_that_a_restep_went_back_to_is_the_one_that_is_settled(bench: 
     b.step()
     assert (b.history()[-1].sequence, spent(b)) == (4, (2, 200_000))
     restep(b.project, "j", 3)
-    made = decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"}).entries[-1]
+    made = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry")).entries[-1]
     assert (made.command["released_of"], spent(b)) == (2, (0, 700_000))
     restep(b.project, "j", 5)
-    made = decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"}).entries[-1]
+    made = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry")).entries[-1]
     assert (made.command["released_of"], spent(b)) == (4, (0, 0))
 
 
 def test_a_booking_from_before_a_rerun_is_not_taken_back_from_what_came_after(bench: MakeBench) -> None:
     b = in_doubt(bench)
-    decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "assume_paid"})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid"))
     rerun(b.project, "j")
     charged = GivenAnswer(command(summary="By hand."), charge=Usage(cost_cents=1, source="steward"))
     poststep(b.project, "j", charged, Choice())
     restep(b.project, "j", 3)
-    decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry"))
     assert spent(b) == (1, 0)
 
 
@@ -524,7 +526,7 @@ def test_the_fold_of_the_history_is_the_state(bench: MakeBench) -> None:
     b.create()
     b.step()
     b.step()
-    steward_decisions.decide(b.project, "j", Kind.RESUBMIT, note="x", command={"review": True})
+    steward_decisions.decide(b.project, "j", Kind.RESUBMIT, note="x", command=ResubmitCommand(review=True))
     b.step()
     stored = json.loads((b.folder() / "state.json").read_text("utf-8"))
     folded = fold.fold(b.history()).model_dump(mode="json", exclude={"head"})

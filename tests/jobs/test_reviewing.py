@@ -9,6 +9,7 @@ import pytest
 
 from logist.core.history.spec_hash import spec_hash
 from logist.core.model import JobSpec, Kind, Status, StuckKind
+from logist.core.model.commands import ApproveCommand
 from logist.core.replay import replay
 from logist.errors import Refused
 from logist.jobs.base import specs
@@ -33,7 +34,7 @@ PASS = verdict("PASS")
 
 
 def override(b: Bench, reason: str = "It is known, and harmless.", **more: Any) -> Status:
-    given = {"override": True, **more}
+    given = ApproveCommand(override=True, **more)
     return decide(b.project, "j", Kind.APPROVE, note=reason, command=given).state.status
 
 

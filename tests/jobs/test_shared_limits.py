@@ -14,7 +14,7 @@ import pytest
 from logist.agents.courier import ask_files, shared_limits
 from logist.agents.courier.exchange import Errand
 from logist.agents.workplace import Workplace
-from logist.core.machine import steward
+from logist.core.machine import kinds, steward
 from logist.core.machine.limits import Shared
 from logist.core.model import Call, ErrorKind, Kind, Reply, Status, Totals, Usage
 from logist.core.money import totals
@@ -564,7 +564,9 @@ def test_turns_are_not_gone_on_with_once_the_parent_is_ended(bench: MakeBench, k
         quickly_paid(b, server.url)
         begun(b, child, 0)
         with changing(b.project, "j", f"job {kind}") as session:
-            after = steward.decide(kind, session.state.place(), {}, session.changed_spec()[0])
+            after = steward.decide(
+                kind, session.state.place(), kinds.read_command(kind, {}), session.changed_spec()[0]
+            )
             session.record(session.entry(kind, after))
         with pytest.raises(Refused, match="its parent j"):
             b.step(child)
@@ -595,7 +597,9 @@ def test_who_waits_for_calls_asks_nobody_once_the_parent_is_ended(bench: MakeBen
         thread.start()
         assert waiting.wait(60)
         with changing(b.project, "j", f"job {kind}") as session:
-            after = steward.decide(kind, session.state.place(), {}, session.changed_spec()[0])
+            after = steward.decide(
+                kind, session.state.place(), kinds.read_command(kind, {}), session.changed_spec()[0]
+            )
             session.record(session.entry(kind, after))
         job.end_exchanges()
     thread.join(60)

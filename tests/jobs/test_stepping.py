@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from logist.core.model import Kind, Phase, Status, StuckKind, Usage
+from logist.core.model.commands import ResubmitCommand
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs.step_job import GivenAnswer, poststep
@@ -153,7 +154,7 @@ def test_resubmit_for_review_skips_the_doer(bench: MakeBench) -> None:
     b = bench([answer("?")])
     b.create()
     b.step()
-    result = steward_decisions.decide(b.project, "j", Kind.RESUBMIT, command={"review": True})
+    result = steward_decisions.decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
     assert result.state.status is Status.REVIEW_REQUIRED
 
 

@@ -12,6 +12,7 @@ import pytest
 from logist.core.history import fold
 from logist.core.history.fold import SWITCH
 from logist.core.model import EVERYTHING, Interaction, Kind, Phase, Place, State, Status
+from logist.core.model.commands import ApproveCommand
 from logist.core.replay import replay
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile, Refused, UsageError
@@ -502,7 +503,7 @@ def test_a_review_that_is_overridden_leaves_the_plan_to_the_other_role(bench: Ma
     b.step()
     switch(b.project, "j", "Actor")
     result = steward_decisions.decide(
-        b.project, "j", Kind.APPROVE, note="It will do.", command={"override": True}
+        b.project, "j", Kind.APPROVE, note="It will do.", command=ApproveCommand(override=True)
     )
     assert (result.state.status, result.state.attempts) == (Status.PENDING, 0)
     assert result.state.findings is None

@@ -9,6 +9,7 @@ import pytest
 
 from logist.config.settings import Settings
 from logist.core.model import Kind, Status, StuckKind
+from logist.core.model.commands import ApproveCommand
 from logist.errors import Refused, UsageError
 from logist.jobs.steward import job_merge, steward_decisions
 from tests import shop, support
@@ -131,8 +132,12 @@ def test_a_reviewer_that_never_agrees_hands_it_to_a_person(bench: MakeBench, tmp
     with pytest.raises(Refused, match="can't merge: the job is STUCK"):
         job_merge.merge(b.project, "j")
     with pytest.raises(UsageError, match="only for a reason"):
-        steward_decisions.decide(b.project, "j", Kind.APPROVE, note=" ", command={"override": True})
-    steward_decisions.decide(b.project, "j", Kind.APPROVE, note="I do like it.", command={"override": True})
+        steward_decisions.decide(
+            b.project, "j", Kind.APPROVE, note=" ", command=ApproveCommand(override=True)
+        )
+    steward_decisions.decide(
+        b.project, "j", Kind.APPROVE, note="I do like it.", command=ApproveCommand(override=True)
+    )
     entry = b.history()[-1]
     assert entry.steward is not None
     assert (entry.steward.note, entry.state_after) == ("I do like it.", Status.SUCCESS)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Phase, Status, StuckKind
+from logist.core.model.commands import ApproveCommand
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile
 from logist.jobs.base import job_reader
@@ -171,7 +172,7 @@ def test_what_was_done_before_is_told(bench: MakeBench) -> None:
     assert "## Steps so far\n\n- plan: Planned in two lines.\n- do: Did it." in asked
     assert "Tester ended with COMPLETED: It is good." in asked
     assert '## Output of the step before\n\n```\n{\n "made": 2\n}\n```' in asked
-    decide(b.project, "j", Kind.APPROVE, command={"output": {"asked": 4}})
+    decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"asked": 4}))
     b.step()
     last = prompt_of(b, "last")
     assert '"asked": 4' in last
@@ -555,6 +556,6 @@ def test_a_secret_that_a_steward_gives_reaches_no_file(bench: MakeBench, tmp_pat
     file.write_text("name: W\nsteps:\n- {id: m, execution: manual, prompt: x}\n")
     b.follow(file)
     key = "sk-ant-api03-" + "A" * 93 + "AA"
-    decide(b.project, "j", Kind.APPROVE, command={"output": {"keys": [key], "text": "a\ud800b"}})
+    decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"keys": [key], "text": "a\ud800b"}))
     assert b.state().outputs["m"]["keys"] == ["[redacted]"]
     assert not any(key.encode() in content for content in b.files().values())

@@ -11,6 +11,7 @@ import pytest
 
 from logist.core.history.workflow_state import ASSIGNEE
 from logist.core.model import Doer, Kind, Status
+from logist.core.model.commands import ApproveCommand, ResubmitCommand
 from logist.core.whatif.rules import ChangedRules
 from logist.errors import InvalidFile
 from logist.jobs.archive.archive_replay import replay_file
@@ -128,7 +129,9 @@ def test_a_steward_has_the_items_named_anew(bench: MakeBench, tmp_path: Path) ->
     decide(b.project, "j", Kind.RESUBMIT)
     b.run()
     assert b.state().status is Status.STUCK, "the same items, the same roles"
-    decide(b.project, "j", Kind.RESUBMIT, command={"step": "plan"}, note="Only Planner and Actor.")
+    decide(
+        b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="plan"), note="Only Planner and Actor."
+    )
     b.run()
     assert (b.state().status, doers(b)) == (Status.SUCCESS, ["Planner", "Actor"])
 
@@ -298,7 +301,10 @@ def test_what_a_person_gave_in_place_of_an_agent_is_bound_by_nobody(bench: MakeB
     steps = {"work[1]": [gave({"passed": True, "commands": []})], "judge": [gave("fine")]}
     b.follow(tmp_path / "w.json", steps=steps, review=False)
     decide(
-        b.project, "j", Kind.APPROVE, command={"output": {"assignments": [{"role": "Tester", "task": "x"}]}}
+        b.project,
+        "j",
+        Kind.APPROVE,
+        command=ApproveCommand(output={"assignments": [{"role": "Tester", "task": "x"}]}),
     )
     b.run()
     assert b.state().status is Status.SUCCESS
@@ -307,7 +313,7 @@ def test_what_a_person_gave_in_place_of_an_agent_is_bound_by_nobody(bench: MakeB
 def test_a_replay_needs_no_files(bench: MakeBench, tmp_path: Path) -> None:
     b = bench()
     follow(b, tmp_path, assigned("Wizard"), assigned("Planner", "Actor"))
-    decide(b.project, "j", Kind.RESUBMIT, command={"step": "plan"})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="plan"))
     b.run()
     alone = tmp_path / "elsewhere" / "jobHistory.json"
     alone.parent.mkdir()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Status, StuckKind
+from logist.core.model.commands import ApproveCommand, ResubmitCommand
 from logist.errors import Refused
 from logist.jobs.base.create import create
 from logist.jobs.steward import job_edits
@@ -211,7 +212,7 @@ def test_a_hundred_items_are_given_away_and_101_are_refused(
     decide(b.project, "j", Kind.RESUBMIT)
     again = b.step().state
     assert (again.status, again.reason) == (Status.STUCK, stuck.state.reason)
-    decide(b.project, "j", Kind.RESUBMIT, command={"step": "plan"}, note="At most 100.")
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="plan"), note="At most 100.")
     b.step()
     monkeypatch.setattr(
         "logist.jobs.children.spawn.create", lambda *given, **more: None
@@ -372,7 +373,7 @@ def test_work_that_does_not_fit_together_is_stuck_and_named(bench: MakeBench) ->
     assert b.history()[-1].command["left_out"] == {children[1]: ["same.txt"]}
     decide(b.project, "j", Kind.RESUBMIT)
     assert b.step().state.status is Status.STUCK
-    decide(b.project, "j", Kind.RESUBMIT, command={"force": True})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
     forced = b.step()
     assert forced.state.step == "gather"
     assert sorted(path.name for path in b.workspace().glob("*.txt")) == ["one.txt", "same.txt", "three.txt"]
@@ -424,7 +425,7 @@ def test_what_there_is_can_be_forced(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, "a", "b", each={2: fails(retry=True)})
     b.run()
-    decide(b.project, "j", Kind.RESUBMIT, command={"force": True})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
     assert b.run().state.status is Status.SUCCESS
     assert b.state().results == ["a done"]
     assert b.state(children[1]).status is Status.CANCELED
@@ -434,7 +435,7 @@ def test_a_steward_who_leads_elsewhere_leaves_no_child_behind(bench: MakeBench) 
     b = bench()
     children = given_away(b, "a", "b", each={2: fails(retry=True)})
     b.run()
-    put = decide(b.project, "j", Kind.RESUBMIT, command={"step": "gather"})
+    put = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="gather"))
     assert (put.state.step, put.state.children) == ("gather", [])
     assert b.state(children[1]).status is Status.CANCELED
     assert b.run().state.status is Status.SUCCESS
@@ -472,7 +473,7 @@ def test_a_child_in_doubt_is_waited_for(bench: MakeBench) -> None:
     assert stuck is not None
     assert stuck.kind is StuckKind.IN_DOUBT
     assert (result.state.status, result.exit_code) == (Status.WAITING, 3)
-    decide(b.project, children[0], Kind.RESUBMIT, command={"doubt": "assume_paid"})
+    decide(b.project, children[0], Kind.RESUBMIT, command=ResubmitCommand(doubt="assume_paid"))
     assert b.run().state.status is Status.SUCCESS
     assert b.state().results == ["after all", "b done"]
     assert (b.state().usage.cumulative_cost, b.state().usage.cumulative_cost_microcents) == (1, 500_000)
@@ -521,7 +522,7 @@ def test_what_was_used_is_booked_once(bench: MakeBench) -> None:
         decide(b.project, "j", Kind.RESUBMIT)
         b.step()
         assert totals(b) == booked
-    decide(b.project, "j", Kind.RESUBMIT, command={"force": True})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
     b.step()
     assert totals(b) == booked
     restep(b.project, "j", b.state().revision)
@@ -590,7 +591,7 @@ def test_an_item_that_no_job_could_read_back_is_told(bench: MakeBench, tmp_path:
         "- {id: s, stepType: foreach, itemsPath: output.x, prompt: y}\n"
     )
     b.follow(file)
-    decide(b.project, "j", Kind.APPROVE, command={"output": {"x": ["small", "z" * 600_000]}})
+    decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"x": ["small", "z" * 600_000]}))
     stuck = b.run()
     assert (stuck.exit_code, b.children()) == (3, [])
     assert "the input of a child would take 600," in stuck.state.reason

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Status, StuckKind
+from logist.core.model.commands import ApproveCommand, ResubmitCommand
 from logist.errors import Refused, UsageError
 from logist.jobs import job_queue
 from logist.jobs.base import family
@@ -139,7 +140,7 @@ def test_work_that_was_not_gathered_is_not_reviewed(bench: MakeBench) -> None:
     decide(b.project, children[1], Kind.FAIL)
     assert b.step().state.status is Status.STUCK
     with pytest.raises(Refused):
-        decide(b.project, "j", Kind.RESUBMIT, command={"review": True})
+        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(review=True))
     assert b.state().children == children
 
 
@@ -149,7 +150,7 @@ def test_an_output_that_nobody_will_read_is_refused(bench: MakeBench) -> None:
     b.step()
     b.step()
     with pytest.raises(UsageError, match="no step comes after"):
-        decide(b.project, "j", Kind.APPROVE, command={"output": 1})
+        decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output=1))
 
 
 def test_m25_a_suggestion_counts_when_the_reviewer_has_seen_the_work(bench: MakeBench) -> None:
@@ -226,7 +227,7 @@ def test_what_a_steward_approves_in_place_of_what_was_gathered_is_the_results(
     )
     b.follow(file, approval="end", steps={"p": [gave({"x": [1, 2]})], "s": [gave("theirs")]})
     assert b.run().state.results == ["theirs", "theirs"]
-    decide(b.project, "j", Kind.APPROVE, command={"output": ["mine"]})
+    decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output=["mine"]))
     assert (b.state().results, b.state().outputs["s"]) == (["mine"], ["mine"])
 
 
@@ -281,6 +282,6 @@ def test_a_job_put_back_to_when_it_waited_for_jobs_that_are_canceled_makes_new_o
     assert stuck.state.stuck is not None
     assert stuck.state.stuck.kind is StuckKind.SHARE
     assert "--to STEP for new jobs" in stuck.next_command
-    assert decide(b.project, "j", Kind.RESUBMIT, command={"step": "each"}).state.spawns
+    assert decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="each")).state.spawns
     assert b.run().state.status is Status.SUCCESS
     assert b.children() == ["j--3-1", "j--8-1"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from logist.core.model import Kind, Status, StuckKind
+from logist.core.model.commands import ApproveCommand, ResubmitCommand
 from logist.errors import Refused, StorageError
 from logist.jobs import job_queue
 from logist.jobs.archive import archive_replay
@@ -393,7 +394,7 @@ def test_a_run_tells_that_a_child_wants_a_steward(bench: MakeBench, tmp_path: Pa
     (tmp_path / "w1.yaml").write_text("name: w1\nsteps:\n- {id: s, stepType: subflow, subflowId: w2.yaml}\n")
     b.follow(tmp_path / "w1.yaml")
     assert b.run().exit_code == 11
-    decide(b.project, b.children()[0], Kind.APPROVE, command={"output": {"said": "yes"}})
+    decide(b.project, b.children()[0], Kind.APPROVE, command=ApproveCommand(output={"said": "yes"}))
     assert b.run().state.status is Status.SUCCESS
     assert b.state().outputs == {"s": {"said": "yes"}}
 
@@ -406,7 +407,7 @@ def test_a_subflow_that_fails_is_stuck(bench: MakeBench, tmp_path: Path) -> None
     result = b.step()
     assert result.state.stuck is not None
     assert result.state.stuck.kind is StuckKind.SHARE
-    decide(b.project, "j", Kind.RESUBMIT, command={"force": True})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
     assert b.run().state.status is Status.SUCCESS
     assert b.state().outputs == {"s": []}
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from logist.core.model import Kind, Status, StuckKind
+from logist.core.model.commands import ApproveCommand, ResubmitCommand
 from logist.core.replay.replay import differences
 from logist.jobs.steward.steward_decisions import decide, rerun
 from tests.jobs.bench import RUNS, Bench, Json, gave
@@ -80,7 +81,13 @@ def test_a_fair_pull_request_waits_for_a_person(bench: MakeBench) -> None:
     assert pull_request(b, review(50)) is Status.APPROVAL_REQUIRED
     state = b.state()
     assert (state.awaiting, state.step, b.run().exit_code) == ("manual", "G", 11)
-    decide(b.project, "j", Kind.APPROVE, command={"output": {"verdict": "fine"}}, note="I have read it.")
+    decide(
+        b.project,
+        "j",
+        Kind.APPROVE,
+        command=ApproveCommand(output={"verdict": "fine"}),
+        note="I have read it.",
+    )
     assert b.state().outputs["G"] == {"verdict": "fine"}
     assert b.run().state.status is Status.SUCCESS
     assert path_of(b)[-3:] == ["E>G", "approve", "I"]
@@ -177,7 +184,7 @@ def test_no_branch_is_stuck_with_what_it_saw_and_a_person_leads_on(bench: MakeBe
     for word in ("'C'", "output.size = 'large'"):
         assert word in stuck.state.stuck.reason
     assert stuck.state.reason == stuck.state.stuck.reason
-    put = decide(b.project, "j", Kind.RESUBMIT, command={"step": "S"}).state
+    put = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="S")).state
     assert (put.status, put.step) == (Status.PENDING, "S")
     assert b.run().state.status is Status.SUCCESS
 
@@ -227,14 +234,14 @@ def test_a_job_whose_first_decision_has_no_branch_can_be_led_on(bench: MakeBench
     again = decide(b.project, "j", Kind.RESUBMIT).state
     assert again.status is Status.STUCK
     b.script({"a": [gave()]})
-    decide(b.project, "j", Kind.RESUBMIT, command={"step": "a"})
+    decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="a"))
     assert b.run().state.status is Status.SUCCESS
 
 
 def test_an_approval_records_the_step_that_is_approved(bench: MakeBench) -> None:
     b = bench()
     pull_request(b, review(50))
-    decide(b.project, "j", Kind.APPROVE, command={"output": {"verdict": "fine"}})
+    decide(b.project, "j", Kind.APPROVE, command=ApproveCommand(output={"verdict": "fine"}))
     approved = b.history()[-1]
     assert (approved.kind, approved.step, b.state().step) == (Kind.APPROVE, "G", "I")
     assert not list(differences(b.history(), b.project.schema))

@@ -12,6 +12,7 @@ import pytest
 
 from logist.cli.show.view import entry_lines
 from logist.core.model import EVERYTHING, ErrorKind, Kind, Permissions, Role, Status, StuckKind
+from logist.core.model.commands import ResubmitCommand
 from logist.jobs.steward.steward_decisions import decide
 from logist.roles import LoadedRole
 from tests.jobs.bench import Bench, Json, command
@@ -310,7 +311,7 @@ def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> N
             "needs a steward's approval (job resubmit --allow execute_command)" in refused.state.stuck.reason
         )
         assert not (b.project.job("j").workspace / "made.txt").exists()
-        decide(b.project, "j", Kind.RESUBMIT, command={"allow": ["execute_command"]})
+        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(allow=["execute_command"]))
         done = b.step()
     assert done.state.status is Status.REVIEW_REQUIRED
     assert (b.project.job("j").workspace / "made.txt").exists()
@@ -386,7 +387,7 @@ def processes() -> list[str]:
 def test_turns_before_a_doubt_are_kept_and_gone_on_from(bench: MakeBench, says: str) -> None:
     with Loopback(*DOUBT) as server:
         b = stuck_in_turn_three(quickly_paid(bench(), server.url), server)
-        decide(b.project, "j", Kind.RESUBMIT, command={"doubt": says})
+        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt=says))
         server.steps = [END]
         result = b.step()
     assert len(server.requests) == 4  # turns one and two were not asked for again
@@ -412,7 +413,7 @@ def test_after_a_doubt_what_has_changed_starts_anew(bench: MakeBench, changed: s
             b.project.job("j").spec_file.write_text("prompt: Something else.\n")
         if changed == "role":
             role(b, "Worker", Permissions(can_read_files=True))
-        decide(b.project, "j", Kind.RESUBMIT, command={"doubt": "retry"}, note=note)
+        decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(doubt="retry"), note=note)
         server.steps = [END]
         b.step()
     sent = server.requests[3].body["messages"]

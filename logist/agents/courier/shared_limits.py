@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from logist.agents.courier import ask_files, booking
 from logist.core.history import fold, newer_versions
+from logist.core.machine import kinds
 from logist.core.machine.limits import NOTHING, Shared
 from logist.core.model import (
     MAX_DEPTH,
@@ -27,6 +28,7 @@ from logist.core.model import (
     Totals,
     Usage,
 )
+from logist.core.model.commands import BookingCommand
 from logist.core.money import totals
 from logist.errors import Damaged
 from logist.store import JobDir, inflight
@@ -210,12 +212,9 @@ def _account(job: JobDir) -> _Account:
         raise Damaged("the history is empty", where=str(job.history_file), fix="restore it from a backup")
     booked: dict[int, dict[str, Totals]] = {}
     for entry in entries:
-        spawn = entry.command.get("spawn")
-        if isinstance(spawn, int):
-            used = entry.command.get("used") or {}
-            booked.setdefault(spawn, {}).update(
-                {name: Totals.model_validate(each) for name, each in used.items()}
-            )
+        command = kinds.command_of(entry)
+        if isinstance(command, BookingCommand) and command.spawn is not None:
+            booked.setdefault(command.spawn, {}).update(command.used or {})
     after = (entry.exchange or entry.previous for entry in entries if fold.asks(entry))
     return _Account(fold.fold(entries), fold.ever_used(entries), booked, frozenset(filter(None, after)))
 

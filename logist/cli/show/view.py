@@ -11,7 +11,9 @@ from logist.core.answer import findings, plans
 from logist.core.answer.evidence import unnamed_changes
 from logist.core.history import newer_versions
 from logist.core.machine import decisions
+from logist.core.machine.kinds import command_of
 from logist.core.model import Change, Interaction
+from logist.core.model.commands import ApproveCommand, AskCommand, ForkCommand, RoleCommand
 from logist.jobs.base.result import CommandResult
 
 UNCHANGED = "no file was changed"
@@ -96,7 +98,8 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
     who = entry.observed.role if entry.observed else entry.actor.value
     what = ", ".join(entry.response.actions) or (_no_answer(entry) if entry.kind == "ask" else _deed(entry))
     given = " (given, not asked)" if entry.simulated else ""
-    verdict = f", verdict {entry.command['verdict']}" if entry.command.get("verdict") else ""
+    command = command_of(entry)
+    verdict = f", verdict {command.verdict}" if isinstance(command, AskCommand) and command.verdict else ""
     lines: list[Line] = [
         (
             StyledText(f"#{entry.sequence}", "dim"),
@@ -119,7 +122,8 @@ def entry_lines(entry: Interaction, *, every_decision: bool = False) -> list[Lin
 
 
 def _is_plan(entry: Interaction) -> bool:
-    return bool(entry.command.get("plan")) and plans.is_plan(entry.response.output)
+    command = command_of(entry)
+    return isinstance(command, AskCommand) and bool(command.plan) and plans.is_plan(entry.response.output)
 
 
 def _no_answer(entry: Interaction) -> str:
@@ -163,9 +167,10 @@ def _changes(entry: Interaction) -> list[Change]:
 def _findings(entry: Interaction) -> list[str]:
     """How checks came out, and what a reviewer found."""
     results = entry.observed.checks if entry.observed else []
-    found = entry.command.get("findings")
-    shown = found[:FINDINGS] if isinstance(found, list) else []
-    more = len(found) - len(shown) if isinstance(found, list) else 0
+    command = command_of(entry)
+    found = (command.findings or []) if isinstance(command, AskCommand) else []
+    shown = found[:FINDINGS]
+    more = len(found) - len(shown)
     return [
         *(f"{result.get('check')} ({result.get('severity')}): {findings.how(result)}" for result in results),
         *(findings.line(each) for each in shown),
@@ -175,16 +180,16 @@ def _findings(entry: Interaction) -> list[str]:
 
 def _deed(entry: Interaction) -> str:
     """What a steward or the system did; of a switch of role, from which to which."""
-    if entry.kind == "approve":
-        against = ", against the review" if entry.command.get("override") else ""
-        carrier = entry.command.get("carried_out_by")
-        return f"approve{against}" + (f", {carrier} carries it out" if carrier else "")
-    if entry.kind == "fork":
-        return f"fork of {entry.command.get('from')} at {entry.command.get('at')}"
-    roles = entry.command.get("from"), entry.command.get("to")
-    return " ".join(
-        [entry.kind.value, " -> ".join(map(str, roles))] if entry.kind == "role" else [entry.kind]
-    )
+    match command_of(entry):
+        case ApproveCommand() as approval:
+            against = ", against the review" if approval.override else ""
+            carrier = approval.carried_out_by
+            return f"approve{against}" + (f", {carrier} carries it out" if carrier else "")
+        case ForkCommand() as fork:
+            return f"fork of {fork.from_job} at {fork.at}"
+        case RoleCommand() as switch:
+            return f"role {switch.from_role} -> {switch.to}"
+    return entry.kind.value
 
 
 def told(summary: str, reason: str) -> list[str]:

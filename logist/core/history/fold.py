@@ -17,7 +17,6 @@ from logist.core.model import (
     ExitAction,
     Forked,
     Interaction,
-    JsonObject,
     Kind,
     Last,
     Observed,
@@ -28,6 +27,15 @@ from logist.core.model import (
     Status,
     Totals,
     Usage,
+)
+from logist.core.model.commands import (
+    ApproveCommand,
+    AskCommand,
+    ForkCommand,
+    RecordedCommand,
+    RestepCommand,
+    ResubmitCommand,
+    RoleCommand,
 )
 from logist.core.money import money
 
@@ -108,12 +116,13 @@ def find_checkpoint_before(
 
 def restep_target(entry: Interaction) -> int:
     """The interaction that a restep goes back before; 0, which is none, if it does not say."""
-    to = entry.command.get("to")
-    return to if isinstance(to, int) else 0
+    command = kinds.command_of(entry)
+    return (command.to or 0) if isinstance(command, RestepCommand) else 0
 
 
 def apply(state: State | None, entry: Interaction, back: State | None = None) -> State:
     """The state after one more interaction; `back` is the state a restep returns to."""
+    command = kinds.command_of(entry)
     base = state or State(status=entry.after.status, created_at=entry.timestamp)
     version = max(base.version, entry.version)
     if entry.kind is Kind.RESTEP and back is not None:
@@ -130,7 +139,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "usage": base.usage if entry.kind is Kind.RERUN else used_after(base.usage, entry),
         **_placed(entry.after),
         **_noted(base, entry),
-        **_forked(entry),
+        **_forked(command),
     }
     if entry.checkpoint_after:
         changes["checkpoint"] = entry.checkpoint_after
@@ -138,18 +147,18 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         changes["start_checkpoint"] = entry.checkpoint_after
     if entry.spec is not None:
         changes.update(_described(base, entry.spec))
-    if entry.kind is Kind.RESUBMIT:
-        changes["allowed_tools"] = entry.command.get("allow")
-    if entry.kind is Kind.ROLE:
-        changes.update(_switched(entry.command))
+    if isinstance(command, ResubmitCommand):
+        changes["allowed_tools"] = command.allow
+    if isinstance(command, RoleCommand):
+        changes.update(_switched(command))
     if asks(entry):
         changes["asked"] = base.asked + 1
     if _is_answered(entry):
-        changes.update({**_answered(base, entry), "allowed_tools": None})
-    changes.update(_reviewed(base, entry))
-    changes.update(_planned(base, entry))
-    after = merge_policy.apply(base, base.model_copy(update=changes), entry)
-    return workflow_state.apply(base, after, entry) if after.workflow is not None else after
+        changes.update({**_answered(base, entry, command), "allowed_tools": None})
+    changes.update(_reviewed(base, entry, command))
+    changes.update(_planned(base, entry, command))
+    after = merge_policy.apply(base, base.model_copy(update=changes), entry, command)
+    return workflow_state.apply(base, after, entry, command) if after.workflow is not None else after
 
 
 def _placed(place: Place) -> dict[str, Any]:
@@ -212,31 +221,30 @@ def _as_doer(shown: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _switched(command: JsonObject) -> dict[str, Any]:
+def _switched(command: RoleCommand) -> dict[str, Any]:
     """The doer after an interaction of the kind `role`; nothing changes if it does not say who that is."""
-    role, badge, color = (command.get(name) for name in ("to", "badge", "color"))
-    source = command.get("source")
-    if not isinstance(role, str):
+    role, source, badge = command.to, command.source, command.badge
+    if role is None:
         return {}
     return {
         "agent_role": role,
-        "agent_role_source": source if isinstance(source, str) else SWITCH,
-        "badge": badge if isinstance(badge, str) else BADGES.get(role, ""),
-        "color": color if isinstance(color, str) else None,
+        "agent_role_source": SWITCH if source is None else source,
+        "badge": BADGES.get(role, "") if badge is None else badge,
+        "color": command.color,
     }
 
 
-def _forked(entry: Interaction) -> dict[str, Any]:
+def _forked(command: RecordedCommand) -> dict[str, Any]:
     """What a job was forked from, if that is what the interaction says."""
-    job, at, head = (entry.command.get(name) for name in ("from", "at", "head"))
-    if entry.kind is not Kind.FORK or not (
-        isinstance(job, str) and isinstance(at, int) and isinstance(head, str)
-    ):
+    if not isinstance(command, ForkCommand):
+        return {}
+    job, at, head = command.from_job, command.at, command.head
+    if job is None or at is None or head is None:
         return {}
     return {"forked": Forked(job=job, at=at, head=head)}
 
 
-def _answered(base: State, entry: Interaction) -> dict[str, Any]:
+def _answered(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
     response = entry.response
     observed = entry.observed
     phase = observed.phase if observed else Phase.DOER
@@ -250,7 +258,7 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
         evidence_files=evidence,
         missing=[item.path for item in observed.evidence if not item.exists] if observed else [],
         output=response.output,
-        verdict=entry.command.get("verdict") if phase is Phase.REVIEWER else None,
+        verdict=command.verdict if isinstance(command, AskCommand) and phase is Phase.REVIEWER else None,
         reason=response.reason,
     )
     known = set(base.artefacts)
@@ -263,36 +271,35 @@ def _answered(base: State, entry: Interaction) -> dict[str, Any]:
     return changes
 
 
-def _reviewed(base: State, entry: Interaction) -> dict[str, Any]:
+def _reviewed(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
     """What checks and reviewers have found of the step that the job stands at."""
     if entry.after.step != base.step:
         return {"checks": None, "findings": None, "unchanged": None}
-    if entry.kind is Kind.RESUBMIT and entry.command.get("review"):
+    if isinstance(command, ResubmitCommand) and command.review:
         return {"checks": None, "unchanged": None}  # a person may have worked on it since
-    if not _is_answered(entry):
+    if not isinstance(command, AskCommand) or not _is_answered(entry):
         return {}
     observed = entry.observed or Observed()
     results = observed.checks
     if observed.phase is Phase.REVIEWER:
-        found = entry.command.get("findings")
         added = {"checks": findings.together(base.checks or [], results)} if results else {}
-        return {**added, "findings": found if isinstance(found, list) and found else None}
+        return {**added, "findings": command.findings or None}
     if entry.response.actions != [ExitAction.COMPLETED]:
         return {}
     return {"checks": results or None, "findings": None, "unchanged": observed.unchanged}
 
 
-def _planned(base: State, entry: Interaction) -> dict[str, Any]:
+def _planned(base: State, entry: Interaction, command: RecordedCommand) -> dict[str, Any]:
     """The plan of the step; of an answer, the history says whether it is one."""
     if entry.after.step != base.step:
         return {"plan": None}
-    if entry.kind is Kind.APPROVE and entry.command.get("carried_out_by") and base.plan is not None:
+    if isinstance(command, ApproveCommand) and command.carried_out_by and base.plan is not None:
         approved = base.plan.model_copy(update={"approved": True})
         return {"plan": approved, "checks": None, "findings": None, "unchanged": None}
     doing = entry.observed is not None and entry.observed.phase is Phase.DOER
-    if not (doing and entry.kind is Kind.ASK and entry.response.actions == [ExitAction.COMPLETED]):
+    if not (doing and isinstance(command, AskCommand) and entry.response.actions == [ExitAction.COMPLETED]):
         return {}
-    if entry.command.get("plan"):
+    if command.plan:
         return {"plan": _plan(entry)}
     return {} if base.plan is not None and base.plan.approved else {"plan": None}
 
@@ -324,13 +331,14 @@ def used_after(totals: Totals, entry: Interaction) -> Totals:
     usage = entry.usage
     counts = asks(entry) and _worked(entry)
     before = money.join(totals.cumulative_cost, totals.cumulative_cost_microcents)
-    cents, fraction = money.split(max(0, before + cost(usage) - released(entry)))
+    command = kinds.command_of(entry)
+    cents, fraction = money.split(max(0, before + cost(usage) - released(command)))
     return totals.model_copy(
         update={
             "cumulative_cost": cents,
             "cumulative_cost_microcents": fraction,
             "cumulative_time_seconds": round(totals.cumulative_time_seconds + usage.seconds, 3),
-            "current_action_count": totals.current_action_count + int(counts) + workflow_state.runs(entry),
+            "current_action_count": totals.current_action_count + int(counts) + workflow_state.runs(command),
             "input_tokens": totals.input_tokens + usage.input_tokens,
             "output_tokens": totals.output_tokens + usage.output_tokens,
         }
@@ -345,10 +353,9 @@ def ever_used(entries: Iterable[Interaction]) -> Totals:
     return totals
 
 
-def released(entry: Interaction) -> int:
+def released(command: RecordedCommand) -> int:
     """What a steward took back of a booking that was in doubt, in microcents."""
-    amount = entry.command.get("released_microcents")
-    return amount if isinstance(amount, int) else 0
+    return (command.released_microcents or 0) if isinstance(command, AskCommand | ResubmitCommand) else 0
 
 
 def cost(usage: Usage) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from logist.core.model import EffectiveSpec, Interaction, Kind, Phase, State, Status
+from logist.core.model.commands import CreateCommand, RecordedCommand
 
 HELD = (
     "not merged by itself, since no review that saw all of the work had the last word on it; "
@@ -23,12 +24,12 @@ def held(state: State) -> bool:
     return state.status is Status.SUCCESS and bool(state.merges) and state.merge is None
 
 
-def apply(base: State, after: State, entry: Interaction) -> State:
+def apply(base: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
     """`after`, an entry applied, with what that makes of the merge."""
     changes: dict[str, Any] = {}
-    source = entry.command.get("source") if entry.kind is Kind.CREATE else after.source
+    source = command.source if isinstance(command, CreateCommand) else after.source
     if source != after.source:
-        changes["source"] = source if isinstance(source, str) else None
+        changes["source"] = source
     if entry.spec is not None:
         changes["merges"] = True if by_itself(entry.spec, source) else None
     merge = _merge(base, changes.get("merges", after.merges), entry)

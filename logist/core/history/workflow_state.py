@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logist.core.machine import kinds, routing, steward
+from logist.core.machine import routing, steward
 from logist.core.model import (
     Doer,
     ExitAction,
     Interaction,
-    JsonObject,
     Kind,
     Last,
     Phase,
     Spawned,
     State,
     Status,
+)
+from logist.core.model.commands import (
+    ApproveCommand,
+    AskCommand,
+    BookingCommand,
+    CollectCommand,
+    RecordedCommand,
+    ResubmitCommand,
+    SpawnCommand,
 )
 
 JOB = ""
@@ -32,23 +40,24 @@ LONGEST_SUMMARY = 200
 """Characters of a step's summary that later steps read."""
 
 
-def apply(before: State, after: State, entry: Interaction) -> State:
+def apply(before: State, after: State, entry: Interaction, command: RecordedCommand) -> State:
     """`after`, an entry applied in the way of every job, with what the workflow makes of it."""
     changes: dict[str, Any] = {**_visited(after, entry)}
     if after.asked > before.asked:
         here, counts = entry.step or before.step, before.asked_at or {}
         changes["asked_at"] = {**counts, here: counts.get(here, 0) + 1}
-    if entry.kind is Kind.ASK:
-        changes |= _answered(after, entry)
-    elif entry.kind is Kind.APPROVE and (before.awaiting == "manual" or "output" in entry.command):
-        changes |= _approved(after, before, entry)
-    elif entry.kind is Kind.RESUBMIT:
-        changes |= {"forced": True if entry.command.get("force") else None}
-        changes |= {} if after.status is Status.WAITING else {"children": []}
-    elif entry.kind is Kind.SPAWN:
-        changes |= _spawned(after, before, entry)
-    elif entry.kind is Kind.COLLECT:
-        changes |= _collected(after, before, entry)
+    match command:
+        case AskCommand():
+            changes |= _answered(after, entry, command)
+        case ApproveCommand() if before.awaiting == "manual" or command.gives_output:
+            changes |= _approved(after, before, entry, command)
+        case ResubmitCommand():
+            changes |= {"forced": command.force or None}
+            changes |= {} if after.status is Status.WAITING else {"children": []}
+        case SpawnCommand():
+            changes |= _spawned(after, before, entry, command)
+        case CollectCommand():
+            changes |= _collected(after, before, entry, command)
     changes |= _anew(after.model_copy(update=changes))
     if after.step != before.step or entry.spec is not None or entry.kind is Kind.ROLE:
         changes |= _doing(after)
@@ -68,21 +77,19 @@ def _visited(after: State, entry: Interaction) -> dict[str, Any]:
     return {"visits": routing.count_visits(after.visits or {}, entry.route)} if taken else {}
 
 
-def _answered(after: State, entry: Interaction) -> dict[str, Any]:
+def _answered(after: State, entry: Interaction, command: AskCommand) -> dict[str, Any]:
     """A completed step's output is the last one, also where it gave none."""
     observed, actions = entry.observed, entry.response.actions
     if observed is None or observed.phase is not Phase.DOER or actions != [ExitAction.COMPLETED]:
         return {}
-    unsure = True if entry.command.get("unsure") else None
-    why = entry.command.get("why_unsure")
     told = (entry.response.metadata or {}).get("suggested_next_stage")
     step = entry.step or after.step
     return {
         **_given(after, step, entry.response.output),
-        **_in_place_of_children(entry),
+        **_in_place_of_children(command),
         **_said(after, step, entry.response.summary_for_supervisor),
-        "unsure": unsure,
-        "why_unsure": why if isinstance(why, str) else None,
+        "unsure": command.unsure or None,
+        "why_unsure": command.why_unsure,
         "suggested": told if isinstance(told, str) else None,
     }
 
@@ -93,10 +100,10 @@ def _said(after: State, step: str, summary: str) -> dict[str, Any]:
     return {"summaries": {**others, step: summary[:LONGEST_SUMMARY]}}
 
 
-def _approved(after: State, before: State, entry: Interaction) -> dict[str, Any]:
+def _approved(after: State, before: State, entry: Interaction, command: ApproveCommand) -> dict[str, Any]:
     """What a steward gives with an approval."""
-    given = entry.command.get("output")
-    changes = {**_given(after, before.step, given), **_in_place_of_children(entry)}
+    given = command.output
+    changes = {**_given(after, before.step, given), **_in_place_of_children(command)}
     if before.awaiting != "manual":
         last = before.last and before.last.model_copy(update={"output": given})
         return {**changes, "last": last}
@@ -105,10 +112,9 @@ def _approved(after: State, before: State, entry: Interaction) -> dict[str, Any]
     return {**changes, **_said(after, before.step, said), "last": _last(entry, name, said, given)}
 
 
-def _in_place_of_children(entry: Interaction) -> dict[str, Any]:
-    """What a steward gave for a step that other jobs do: the entry says it in their form."""
-    results = entry.command.get("results")
-    return {"results": results, "result_items": None} if isinstance(results, list) else {}
+def _in_place_of_children(command: AskCommand | ApproveCommand) -> dict[str, Any]:
+    """What a steward gave for a step that other jobs do: the command says it in their form."""
+    return {} if command.results is None else {"results": command.results, "result_items": None}
 
 
 def _last(
@@ -136,14 +142,14 @@ def _given(after: State, step: str, output: Any) -> dict[str, Any]:
     return {"outputs": {**after.outputs, step: output}, "output_of": step}
 
 
-def _spawned(after: State, before: State, entry: Interaction) -> dict[str, Any]:
-    children = _children(entry.command)
-    if entry.command.get("fault"):
+def _spawned(after: State, before: State, entry: Interaction, command: SpawnCommand) -> dict[str, Any]:
+    children = command.children
+    if command.fault:
         return {"results": None, "result_items": None, "children": [], "spawned": None}
     spawned = Spawned(
         sequence=entry.sequence,
         step=before.step,
-        tag=str(entry.command.get("tag", "")),
+        tag=command.tag,
         total=len(children),
         checkpoint=entry.checkpoint_after or "",
         output_of=before.output_of,
@@ -151,21 +157,21 @@ def _spawned(after: State, before: State, entry: Interaction) -> dict[str, Any]:
     if not children:
         nothing: dict[str, Any] = {"results": [], "result_items": None, "children": []}
         return {**_given(after, before.step, []), **nothing, "spawned": spawned}
-    ids = [str(child.get("id")) for child in children]
+    ids = [child.id for child in children]
     return {"children": ids, "spawned": spawned, "results": None, "result_items": None, "forced": None}
 
 
-def _collected(after: State, before: State, entry: Interaction) -> dict[str, Any]:
-    if entry.command.get("gathered") != "reached":
+def _collected(after: State, before: State, entry: Interaction, command: CollectCommand) -> dict[str, Any]:
+    if command.gathered != "reached":
         return {}
-    results = steward.gathered(entry.command)
-    single = bool(entry.command.get("single") and results)
+    results = steward.gathered(command)
+    single = bool(command.single and results)
     output = results[0] if single else results
-    children = _children(entry.command)
+    children = command.children
     said = f"{len(results)} of {len(children)} jobs succeeded"
-    done = steward.fitting(entry.command)
-    evidence = dict.fromkeys(path for child in done for path in child.get("evidence_files") or [])
-    missing = dict.fromkeys(path for child in done for path in child.get("missing") or [])
+    done = steward.fitting(command)
+    evidence = dict.fromkeys(path for child in done for path in child.evidence_files)
+    missing = dict.fromkeys(path for child in done for path in child.missing or [])
     who = "one job" if len(children) == 1 else f"{len(children)} jobs"
     return {
         **_given(after, before.step, output),
@@ -173,26 +179,20 @@ def _collected(after: State, before: State, entry: Interaction) -> dict[str, Any
         "last": _last(entry, who, said, output if single else None, list(evidence), list(missing)),
         "artefacts": list(dict.fromkeys([*after.artefacts, *evidence])),
         "results": results,
-        "result_items": steward.gathered_items(entry.command),
+        "result_items": steward.gathered_items(command),
         "children": [],
         "forced": None,
     }
 
 
-def runs(entry: Interaction) -> int:
-    """Agents that were at work in the children, as far as this entry books them.
+def runs(command: RecordedCommand) -> int:
+    """Agents that were at work in the children, as far as this command books them.
 
     A step that could be given to nobody is a run too: a circle of such steps has to end.
     """
-    if entry.kind is Kind.SPAWN:
-        return int(not _children(entry.command))
-    count = entry.command.get("runs") if entry.kind in kinds.BOOKS_CHILDREN else 0
-    return count if isinstance(count, int) else 0
-
-
-def _children(command: JsonObject) -> list[JsonObject]:
-    children = command.get("children")
-    return [child for child in children if isinstance(child, dict)] if isinstance(children, list) else []
+    if isinstance(command, SpawnCommand):
+        return int(not command.children)
+    return (command.runs or 0) if isinstance(command, BookingCommand) else 0
 
 
 def role_of(doers: Mapping[str, Doer], step: str) -> Doer | None:

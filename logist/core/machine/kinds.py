@@ -6,13 +6,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from logist.core.machine.event import Action
+from logist.core.model.commands import (
+    ApproveCommand,
+    AskCommand,
+    BookingCommand,
+    CollectCommand,
+    CreateCommand,
+    EndCommand,
+    ForkCommand,
+    HaltCommand,
+    MergeCommand,
+    NoteCommand,
+    RecordedCommand,
+    RecoverCommand,
+    RerunCommand,
+    RestepCommand,
+    ResubmitCommand,
+    RoleCommand,
+    SpawnCommand,
+    SpecCommand,
+)
+from logist.core.model.record import Interaction
 from logist.core.model.words import Actor, Kind
+from logist.core.text.json_object import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class KindFacts:
-    """The facts about a kind. All are False or None unless its row says otherwise."""
+    """The facts about a kind. All but the first are False or None unless its row says otherwise."""
 
+    command: type[RecordedCommand]
+    """What its interactions record beside where they lead."""
     action: Action | None = None
     """What the state machine is asked; None where an agent's answer says it, or where the job does not move."""
     actor: Actor = Actor.STEWARD
@@ -31,8 +55,6 @@ class KindFacts:
     """It ends an agent at work, and needs nothing of job.yaml: a broken one can't keep a job from being stopped."""
     returns: bool = False
     """The job goes back to an earlier state, workspace and all."""
-    books_children: bool = False
-    """It books what the children have used; a halt does where they have used up the limits."""
     prompts_note: bool = False
     """A note given with it goes into the next prompt."""
     leaves_files: bool = False
@@ -44,40 +66,65 @@ class KindFacts:
 
 
 KINDS: Mapping[Kind, KindFacts] = {
-    Kind.ASK: KindFacts(actor=Actor.AGENT, asks_agent=True),
-    Kind.RECOVER: KindFacts(actor=Actor.SYSTEM, asks_agent=True, needs_more=True),
-    Kind.CREATE: KindFacts(Action.CREATE, starts=True),
-    Kind.SPEC: KindFacts(actor=Actor.SYSTEM, stays=True, leaves_files=True, keeps_turns=True),
-    Kind.FORK: KindFacts(stays=True, prompts_note=True, needs_more=True),
-    Kind.ROLE: KindFacts(Action.ROLE, stays=True, leaves_files=True),
-    Kind.ACTIVATE: KindFacts(Action.ACTIVATE, is_decision=True, starts=True, leaves_files=True),
-    Kind.APPROVE: KindFacts(Action.APPROVE, is_decision=True, prompts_note=True, leaves_files=True),
-    Kind.REJECT: KindFacts(Action.REJECT, is_decision=True, prompts_note=True, leaves_files=True),
+    Kind.ASK: KindFacts(AskCommand, actor=Actor.AGENT, asks_agent=True),
+    Kind.RECOVER: KindFacts(RecoverCommand, actor=Actor.SYSTEM, asks_agent=True, needs_more=True),
+    Kind.CREATE: KindFacts(CreateCommand, Action.CREATE, starts=True),
+    Kind.SPEC: KindFacts(SpecCommand, actor=Actor.SYSTEM, stays=True, leaves_files=True, keeps_turns=True),
+    Kind.FORK: KindFacts(ForkCommand, stays=True, prompts_note=True, needs_more=True),
+    Kind.ROLE: KindFacts(RoleCommand, Action.ROLE, stays=True, leaves_files=True),
+    Kind.ACTIVATE: KindFacts(NoteCommand, Action.ACTIVATE, is_decision=True, starts=True, leaves_files=True),
+    Kind.APPROVE: KindFacts(
+        ApproveCommand, Action.APPROVE, is_decision=True, prompts_note=True, leaves_files=True
+    ),
+    Kind.REJECT: KindFacts(
+        NoteCommand, Action.REJECT, is_decision=True, prompts_note=True, leaves_files=True
+    ),
     Kind.RESUBMIT: KindFacts(
+        ResubmitCommand,
         Action.RESUBMIT,
         is_decision=True,
-        books_children=True,
         prompts_note=True,
         leaves_files=True,
         keeps_turns=True,
     ),
-    Kind.SUSPEND: KindFacts(Action.SUSPEND, is_decision=True, stops=True, leaves_files=True),
+    Kind.SUSPEND: KindFacts(NoteCommand, Action.SUSPEND, is_decision=True, stops=True, leaves_files=True),
     Kind.RESUME: KindFacts(
-        Action.RESUME, is_decision=True, prompts_note=True, leaves_files=True, keeps_turns=True
+        NoteCommand, Action.RESUME, is_decision=True, prompts_note=True, leaves_files=True, keeps_turns=True
     ),
     Kind.CANCEL: KindFacts(
-        Action.CANCEL, is_decision=True, ends=True, stops=True, books_children=True, leaves_files=True
+        EndCommand,
+        Action.CANCEL,
+        is_decision=True,
+        ends=True,
+        stops=True,
+        leaves_files=True,
     ),
     Kind.FAIL: KindFacts(
-        Action.FAIL, is_decision=True, ends=True, stops=True, books_children=True, leaves_files=True
+        EndCommand,
+        Action.FAIL,
+        is_decision=True,
+        ends=True,
+        stops=True,
+        leaves_files=True,
     ),
-    Kind.RESTEP: KindFacts(Action.RESTEP, returns=True, books_children=True, prompts_note=True),
-    Kind.RERUN: KindFacts(Action.RERUN, starts=True, returns=True, books_children=True, prompts_note=True),
-    Kind.HALT: KindFacts(Action.HALT, Actor.SYSTEM, books_children=True, leaves_files=True),
-    Kind.SPAWN: KindFacts(Action.SPAWN, Actor.SYSTEM, needs_more=True),
-    Kind.COLLECT: KindFacts(Action.COLLECT, Actor.SYSTEM, books_children=True, needs_more=True),
-    Kind.MERGE: KindFacts(Action.MERGE, leaves_files=True, needs_more=True),
+    Kind.RESTEP: KindFacts(RestepCommand, Action.RESTEP, returns=True, prompts_note=True),
+    Kind.RERUN: KindFacts(RerunCommand, Action.RERUN, starts=True, returns=True, prompts_note=True),
+    Kind.HALT: KindFacts(HaltCommand, Action.HALT, Actor.SYSTEM, leaves_files=True),
+    Kind.SPAWN: KindFacts(SpawnCommand, Action.SPAWN, Actor.SYSTEM, needs_more=True),
+    Kind.COLLECT: KindFacts(CollectCommand, Action.COLLECT, Actor.SYSTEM, needs_more=True),
+    Kind.MERGE: KindFacts(MergeCommand, Action.MERGE, leaves_files=True, needs_more=True),
 }
+
+
+def read_command(kind: Kind, recorded: JsonObject) -> RecordedCommand:
+    """The command of an interaction of this kind, from its JSON."""
+    facts = KINDS.get(kind)
+    return (facts.command if facts else RecordedCommand).read(recorded)
+
+
+def command_of(entry: Interaction) -> RecordedCommand:
+    """What an interaction records beside where it led, in the class of its kind."""
+    return read_command(entry.kind, entry.command)
 
 
 def select_kinds(has_fact: Callable[[KindFacts], object]) -> frozenset[Kind]:
@@ -93,7 +140,7 @@ STARTS = select_kinds(lambda facts: facts.starts)
 ENDS = select_kinds(lambda facts: facts.ends)
 STOPS = select_kinds(lambda facts: facts.stops)
 RETURNS = select_kinds(lambda facts: facts.returns)
-BOOKS_CHILDREN = select_kinds(lambda facts: facts.books_children)
+BOOKS_CHILDREN = select_kinds(lambda facts: issubclass(facts.command, BookingCommand))
 PROMPTS_NOTE = select_kinds(lambda facts: facts.prompts_note)
 LEAVES_FILES = select_kinds(lambda facts: facts.leaves_files)
 KEEPS_TURNS = select_kinds(lambda facts: facts.keeps_turns)

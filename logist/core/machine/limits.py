@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from logist.core.model import EffectiveSpec, JsonObject, Limits, Status, Totals
+from logist.core.model import EffectiveSpec, Limits, Status, Totals
+from logist.core.model.commands import HaltCommand
 from logist.core.money import money, totals
 from logist.core.money.amounts import MICROCENTS
 
@@ -30,10 +31,10 @@ class Halt:
     unsettled: bool = False
     """Only calls whose outcome is not recorded yet stand in the way."""
 
-    def recorded(self) -> JsonObject:
+    def recorded(self) -> HaltCommand:
         """What the interaction that halts the job records, for a replay to judge it again."""
-        more = {"needed_runs": self.runs} if self.runs > 1 else {}
-        return {"limit": self.limit.value, "needed": self.needed, **more}
+        runs = self.runs if self.runs > 1 else None
+        return HaltCommand(limit=self.limit.value, needed=self.needed, needed_runs=runs)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from logist.core import review
@@ -23,15 +24,29 @@ from logist.core.model import (
     StuckKind,
     Workflow,
 )
+from logist.core.model.commands import (
+    ApproveCommand,
+    CollectCommand,
+    CreateCommand,
+    EndCommand,
+    GatheredChild,
+    HaltCommand,
+    MergeCommand,
+    NoteCommand,
+    RecordedCommand,
+    RerunCommand,
+    RestepCommand,
+    ResubmitCommand,
+    RoleCommand,
+    SpawnCommand,
+)
 from logist.core.template import data
-
-GATHERED = ("reached", "share", "conflict")
 
 
 def decide(
     kind: Kind,
     here: Place | None,
-    command: JsonObject,
+    command: RecordedCommand,
     spec: EffectiveSpec,
     back_to: Place | None = None,
     routed: Routed | None = None,
@@ -41,38 +56,48 @@ def decide(
 ) -> Place:
     """Where `command`, an interaction of `kind` that no agent made, leads.
 
-    `command` holds what the interaction records: draft, limit, review, step, doubt, to, note; of `role`, who
-    takes over from whom, which moves the job nowhere; of `approve`, whether it overrides a review, and who
-    carries out the plan that it approves; of `spawn` and `collect`, the children and what was
-    gathered. `back_to` is the place before interaction `to` of a restep; `routed` is where the workflow leads,
-    if there is one (see `routed`); `sent_back` says that the last word on the work is a review that was against it. `job` is
-    the id for the commands that a refusal names. Raises Refused, UsageError.
+    `command` is what the interaction records. `back_to` is the place before interaction `to` of a restep; `routed`
+    is where the workflow leads, if there is one (see `routed`); `sent_back` says that the last word on the work is a
+    review that was against it. `job` is the id for the commands that a refusal names. Raises Refused, UsageError.
     """
     if kind in kinds.NOT_JUDGED:
         assert here is not None
         return here
-    limit = str(command.get("limit"))
     event = Event(
         who=Who.SYSTEM if kind in kinds.BY_SYSTEM else Who.STEWARD,
-        action=Action.OVERRIDE if overrides(kind, command) else kinds.ACTIONS[kind],
-        role=str(command.get("to" if kind is Kind.ROLE else "role", "")),
-        reason=str(command.get("note") or command.get("fault") or command.get("lack") or ""),
-        draft=bool(command.get("draft")),
-        limit=Status(limit) if limit in HALTED else None,
-        to_review=bool(command.get("review")),
-        to_step=command.get("step"),
-        doubt=command.get("doubt"),
+        action=Action.OVERRIDE if overrides(command) else kinds.ACTIONS[kind],
         back_to=back_to,
         onward=routed.onward if routed else None,
-        carried_out=bool(command.get("carried_out_by")),
         sent_back=sent_back,
-        children=len(command.get("children") or ()),
-        fault=str(command.get("fault") or ""),
-        gathered=command["gathered"] if command.get("gathered") in GATHERED else "reached",
-        fits=not command.get("conflicts"),
         job=job,
     )
-    return next_place(here, event, spec)
+    return next_place(here, _add_facts(event, command), spec)
+
+
+def _add_facts(event: Event, command: RecordedCommand) -> Event:
+    """The event with what the guards ask of the command."""
+    match command:
+        case CreateCommand():
+            return replace(event, draft=bool(command.draft))
+        case RoleCommand():
+            return replace(event, role=command.to or "")
+        case ApproveCommand():
+            return replace(event, reason=command.note or "", carried_out=bool(command.carried_out_by))
+        case ResubmitCommand():
+            event = replace(event, to_review=bool(command.review), to_step=command.step, doubt=command.doubt)
+            return replace(event, reason=command.note or "")
+        case NoteCommand() | EndCommand() | RestepCommand() | RerunCommand():
+            return replace(event, reason=command.note or "")
+        case HaltCommand():
+            return replace(event, limit=Status(command.limit) if command.limit in HALTED else None)
+        case SpawnCommand():
+            fault = command.fault or ""
+            return replace(event, children=len(command.children), fault=fault, reason=fault)
+        case CollectCommand():
+            return replace(event, gathered=command.gathered or "reached", reason=command.lack or "")
+        case MergeCommand():
+            return replace(event, fits=not command.conflicts, reason=command.lack or "")
+    return event
 
 
 def next_command(state: State, job: str, *, running: bool = False) -> str:
@@ -80,9 +105,9 @@ def next_command(state: State, job: str, *, running: bool = False) -> str:
     return advice.answer(state.model_dump(mode="json"), job, running=running)
 
 
-def overrides(kind: Kind, command: JsonObject) -> bool:
+def overrides(command: RecordedCommand) -> bool:
     """Whether a steward accepts what a review has sent back, or has not judged."""
-    return kind is Kind.APPROVE and bool(command.get("override"))
+    return isinstance(command, ApproveCommand) and bool(command.override)
 
 
 def sent_back(state: State | None) -> bool:
@@ -91,7 +116,7 @@ def sent_back(state: State | None) -> bool:
 
 
 def routed(
-    kind: Kind, state: State | None, command: JsonObject, spec: EffectiveSpec, rules: Rules = TODAY
+    kind: Kind, state: State | None, command: RecordedCommand, spec: EffectiveSpec, rules: Rules = TODAY
 ) -> Routed | None:
     """Where the workflow leads after `command`; None where there is no workflow, or it is not asked."""
     flow = spec.workflow
@@ -101,43 +126,49 @@ def routed(
         return routing.enter(flow, flow.start, Facts(data.of(spec, None), rules=rules))
     if state is None:
         return None
-    if kind is Kind.RESUBMIT:
-        return _put(flow, state, command, spec, rules)
-    if overrides(kind, command) or (kind is Kind.APPROVE and state.awaiting in ("review", "manual")):
-        return _after(flow, state, spec, rules, given(state, command))
-    nothing_to_give = kind is Kind.SPAWN and not command.get("children") and not command.get("fault")
-    if nothing_to_give or (kind is Kind.COLLECT and command.get("gathered") == "reached"):
-        results = gathered(command)
-        output = results[0] if command.get("single") and results else results
-        return _after(flow, state, spec, rules, output, results, gathered_items(command))
+    match command:
+        case ResubmitCommand():
+            return _put(flow, state, command, spec, rules)
+        case ApproveCommand() if overrides(command) or state.awaiting in ("review", "manual"):
+            return _after(flow, state, spec, rules, given(state, command))
+        case SpawnCommand() if gives_nothing(command):
+            return _after(flow, state, spec, rules, [], [], [])
+        case CollectCommand() if command.gathered == "reached":
+            results = gathered(command)
+            output = results[0] if command.single and results else results
+            return _after(flow, state, spec, rules, output, results, gathered_items(command))
     return None
 
 
-def given(state: State, command: JsonObject) -> Any:
+def given(state: State, command: ApproveCommand) -> Any:
     """The output that a steward gives with an approval; that of the step stands where there is none."""
-    if "output" in command:
-        return command["output"]
+    if command.gives_output:
+        return command.output
     return None if state.awaiting == "manual" else data.UNCHANGED
 
 
-def gathered(command: JsonObject) -> list[Any]:
+def gives_nothing(command: SpawnCommand) -> bool:
+    """Whether there is nothing to give to other jobs, so that the step is done."""
+    return not command.children and not command.fault
+
+
+def gathered(command: CollectCommand) -> list[Any]:
     """What the children that succeeded, and whose work is not left out, gave, in the order of the items."""
-    return [child.get("output") for child in fitting(command)]
+    return [child.output for child in fitting(command)]
 
 
-def gathered_items(command: JsonObject) -> list[JsonObject] | None:
+def gathered_items(command: CollectCommand) -> list[JsonObject] | None:
     """The item and the index of each of these results; None where a collect of an earlier version has none."""
     children = fitting(command)
-    if not all("index" in child for child in children):
+    if any(child.index is None for child in children):
         return None
-    return [{"item": child.get("item"), "index": child["index"]} for child in children]
+    return [{"item": child.item, "index": child.index} for child in children]
 
 
-def fitting(command: JsonObject) -> list[JsonObject]:
-    """The children that succeeded, and whose work is not left out, as a collect records them."""
-    children, left_out = command.get("children") or [], command.get("left_out") or {}
-    good = (child for child in children if child.get("status") == Status.SUCCESS)
-    return [child for child in good if child.get("id") not in left_out]
+def fitting(command: CollectCommand) -> list[GatheredChild]:
+    """The children that succeeded, and whose work is not left out."""
+    left_out = command.left_out or {}
+    return [child for child in command.children if child.succeeded and child.id not in left_out]
 
 
 def share_wanted(flow: Workflow | None, step: Step) -> float:
@@ -150,13 +181,13 @@ def share_wanted(flow: Workflow | None, step: Step) -> float:
 
 
 def _put(
-    flow: Workflow, state: State, command: JsonObject, spec: EffectiveSpec, rules: Rules
+    flow: Workflow, state: State, command: ResubmitCommand, spec: EffectiveSpec, rules: Rules
 ) -> Routed | None:
     """Where a resubmit puts the job: to the step that got stuck, or to the one it names."""
-    if command.get("review"):
+    if command.review:
         return None
     lost = state.stuck is not None and state.stuck.kind is StuckKind.NO_BRANCH
-    step_id = command.get("step") or state.step
+    step_id = command.step or state.step
     if flow.step(step_id) is None:
         step_id = flow.start if lost else step_id
     return routing.enter(flow, step_id, Facts(data.of(spec, state), state.visits or {}, rules=rules))

@@ -41,6 +41,15 @@ from logist.core.model import (
     TransportError,
     Usage,
 )
+from logist.core.model.commands import (
+    ApproveCommand,
+    CreateCommand,
+    NoteCommand,
+    RecordedCommand,
+    RerunCommand,
+    RestepCommand,
+    ResubmitCommand,
+)
 from logist.core.money.amounts import MICROCENTS
 from logist.core.replay.old_entry import (
     OldEntry,
@@ -261,7 +270,7 @@ class _Teller:
             Place(status=Status.PENDING),
             first,
             spec=self.spec,
-            command={"draft": False, "rebuilt": True},
+            command=CreateCommand(draft=False, rebuilt=True).write(),
         )
 
     def tell(self, entry: OldEntry, following: OldEntry | None) -> Iterator[Interaction]:
@@ -412,7 +421,7 @@ class _Teller:
             following,
             back=back.state if back else None,
             steward=Steward(name=NOBODY),
-            command=command,
+            command=command.write(),
         )
 
     def _due(self, following: OldEntry) -> Status | None:
@@ -423,14 +432,14 @@ class _Teller:
         waits = self.state.status in (Status.APPROVAL_REQUIRED, *TERMINAL)
         return Status.PENDING if waits else None
 
-    def _back_to(self, following: OldEntry) -> tuple[Kind, JsonObject] | None:
+    def _back_to(self, following: OldEntry) -> tuple[Kind, RecordedCommand] | None:
         """The restep to the last time that this agent was asked; None where it never was its turn."""
         assert following.implied is not None
         earlier = self.earlier.get(following.implied)
         if earlier is None:
             self.notes.add(f"does not replay: {following.who} answers, and it was not its turn", self.next)
             return None
-        return Kind.RESTEP, {"to": earlier.sequence}
+        return Kind.RESTEP, RestepCommand(to=earlier.sequence)
 
 
 def _agrees(entry: OldEntry, after: Place, today: step.Outcome) -> bool:
@@ -447,14 +456,14 @@ def _spec(beside: JsonObject, first: OldEntry) -> EffectiveSpec:
     return EffectiveSpec(title=" ".join(title.split())[:60], prompt=prompt, description=description)
 
 
-def _bridge(here: Status, there: Status | None) -> tuple[Kind, JsonObject] | None:
+def _bridge(here: Status, there: Status | None) -> tuple[Kind, RecordedCommand] | None:
     """The decision of a steward that leads from one state to the other, if there is one."""
     if here is Status.STUCK and there in step.PHASES:
-        return Kind.RESUBMIT, {"review": True} if there is Status.REVIEW_REQUIRED else {}
+        return Kind.RESUBMIT, ResubmitCommand(review=there is Status.REVIEW_REQUIRED or None)
     if here is Status.APPROVAL_REQUIRED and there in (Status.PENDING, Status.SUCCESS):
-        return (Kind.REJECT if there is Status.PENDING else Kind.APPROVE), {}
+        return (Kind.REJECT, NoteCommand()) if there is Status.PENDING else (Kind.APPROVE, ApproveCommand())
     if here in TERMINAL and there is Status.PENDING:
-        return Kind.RERUN, {}
+        return Kind.RERUN, RerunCommand()
     return None
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, overload
 
-from logist.core import review
 from logist.core.history import fold, newer_versions
 from logist.core.history.incremental_fold import Folding
 from logist.core.machine import kinds, limits, steward
@@ -23,6 +22,7 @@ from logist.core.model import (
     Response,
     State,
 )
+from logist.core.model.commands import AskCommand, HaltCommand, RecoverCommand
 from logist.core.replay import difference, replay_checks
 from logist.core.replay.difference import Difference as Difference
 from logist.core.step import step
@@ -59,7 +59,7 @@ class Judged:
     response: Response
     route: list[JsonObject] = field(default_factory=list)
     review: JsonObject | None = None
-    """What a reviewer's answer comes to (review.recorded); None where nobody was asked for a verdict."""
+    """What a reviewer's answer comes to (see `step.recorded`); None where nobody was asked for a verdict."""
     unsure: bool = False
     """A steward is to confirm it, if not at once, then when the reviewer has seen it."""
     reason: str = ""
@@ -179,7 +179,7 @@ def _elsewhere(entry: Interaction, today: Judged) -> Iterator[tuple[str, object,
         yield "after", _text(entry.after), _text(today.place)
     if today.review is not None and today.review != (found := _reviewed(entry)):
         yield "review", found, today.review
-    if entry.kind is Kind.ASK and today.unsure is not bool(entry.command.get("unsure")):
+    if entry.kind is Kind.ASK and today.unsure is not bool(_answer_command(entry).unsure):
         yield "unsure", not today.unsure, today.unsure
 
 
@@ -195,28 +195,39 @@ def judge(
     if entry.kind is Kind.ASK and state is not None:
         observed = entry.observed or Observed()
         outcome = step.conclude(spec, state, reply_of(entry), observed, schema, rules)
-        found = review.recorded(outcome.gate) if observed.asks_verdict or _reviewed(entry) else None
+        found = _review_in(step.recorded(outcome)) if observed.asks_verdict or _reviewed(entry) else None
         return Judged(
             outcome.place, outcome.response, outcome.route, found, bool(outcome.why_unsure), outcome.reason
         )
     if entry.kind is Kind.RECOVER and state is not None:
         role = (entry.observed or Observed()).role
-        outcome = (step.given_up if entry.command.get("given_up") else step.in_doubt)(spec, state, role)
+        given_up = RecoverCommand.read(entry.command).given_up
+        outcome = (step.given_up if given_up else step.in_doubt)(spec, state, role)
         return Judged(outcome.place, outcome.response)
     if entry.kind is Kind.HALT and state is not None and not _limit_stands(spec, state, entry):
         return Judged(state.place(), Response())
     if entry.kind in kinds.ACTIONS or entry.kind in kinds.NOT_JUDGED:
         here = state.place() if state else None
-        routed = steward.routed(entry.kind, state, entry.command, spec, rules)
+        command = kinds.command_of(entry)
+        routed = steward.routed(entry.kind, state, command, spec, rules)
         earlier = back.place() if back else None
         sent_back = steward.sent_back(state)
-        place = steward.decide(entry.kind, here, entry.command, spec, earlier, routed, sent_back=sent_back)
+        place = steward.decide(entry.kind, here, command, spec, earlier, routed, sent_back=sent_back)
         return Judged(place, Response(), routed.route if routed else [])
     return None
 
 
 def _reviewed(entry: Interaction) -> JsonObject:
-    return {name: entry.command[name] for name in ("verdict", "findings") if name in entry.command}
+    return _review_in(_answer_command(entry))
+
+
+def _answer_command(entry: Interaction) -> AskCommand:
+    return AskCommand.read(entry.command if entry.kind is Kind.ASK else {})
+
+
+def _review_in(command: AskCommand) -> JsonObject:
+    found = {"verdict": command.verdict, "findings": command.findings}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _way(route: Sequence[JsonObject]) -> str:
@@ -237,13 +248,12 @@ def _limit_stands(spec: EffectiveSpec, state: State, entry: Interaction) -> bool
 
     What the halt itself has booked of the job's children counts: they are what used the limit up.
     """
-    needed = entry.command.get("needed", 0)
-    runs = entry.command.get("needed_runs", 1)
+    command = HaltCommand.read(entry.command)
     used = fold.used_after(state.usage, entry)
     halt = limits.halted(
-        spec, used, needed if isinstance(needed, int) else 0, runs if isinstance(runs, int) else 1
+        spec, used, command.needed or 0, 1 if command.needed_runs is None else command.needed_runs
     )
-    return halt is not None and halt.limit == entry.command.get("limit")
+    return halt is not None and halt.limit == command.limit
 
 
 def reply_of(entry: Interaction) -> Reply:

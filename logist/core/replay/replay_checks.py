@@ -23,9 +23,9 @@ from logist.core.model import (
     Phase,
     Response,
     State,
-    Status,
     StepType,
 )
+from logist.core.model.commands import AskCommand, CollectCommand, SpawnCommand
 from logist.core.model.words import ExitAction
 from logist.core.permissions import permissions
 from logist.core.template import data
@@ -47,9 +47,9 @@ def otherwise(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
         yield from _breaches(entry)
         yield from _in_place_of_children(spec, state, entry)
     elif entry.kind is Kind.SPAWN:
-        yield from _given_away(spec, state, entry.command)
+        yield from _given_away(spec, state, SpawnCommand.read(entry.command))
     elif entry.kind is Kind.COLLECT:
-        yield from _gathered(spec, state, entry.command)
+        yield from _gathered(spec, state, CollectCommand.read(entry.command))
     elif entry.kind is Kind.MERGE and entry.actor is Actor.SYSTEM and state.merge != "due":
         yield "merge", "merged by itself", "not merged by itself"
 
@@ -133,15 +133,15 @@ def _in_place_of_children(spec: EffectiveSpec, state: State, entry: Interaction)
     """The answer of a person for a step that other jobs do, as these would have given it."""
     if not (entry.simulated and entry.response.actions == [ExitAction.COMPLETED]):
         return
-    today = data.recorded(spec, entry.step or state.step, entry.response.output).get("results")
-    if not same(recorded := entry.command.get("results"), today):
+    today = data.in_place_of_children(spec, entry.step or state.step, entry.response.output)
+    if not same(recorded := AskCommand.read(entry.command).results, today):
         yield "results", recorded, today
 
 
-def _given_away(spec: EffectiveSpec, state: State, command: JsonObject) -> Found:
+def _given_away(spec: EffectiveSpec, state: State, command: SpawnCommand) -> Found:
     """How many jobs a step is given to."""
     doing = spec.workflow.step(state.step) if spec.workflow else None
-    if doing is None or command.get("fault"):
+    if doing is None or command.fault:
         return
     count = 1
     if doing.step_type is StepType.FOREACH:
@@ -150,18 +150,17 @@ def _given_away(spec: EffectiveSpec, state: State, command: JsonObject) -> Found
         except paths.PathError:  # no workflow that was checked has such a path
             return
         count = len(items) if isinstance(items, list) else 0
-    if count != (recorded := len(command.get("children") or ())):
+    if count != (recorded := len(command.children)):
         yield "children", recorded, count
 
 
-def _gathered(spec: EffectiveSpec, state: State, command: JsonObject) -> Found:
+def _gathered(spec: EffectiveSpec, state: State, command: CollectCommand) -> Found:
     """Whether enough of them succeeded."""
     doing = spec.workflow.step(state.step) if spec.workflow else None
-    children = command.get("children") or []
-    recorded = command.get("gathered")
+    children, recorded = command.children, command.gathered
     if doing is None or state.forced or recorded not in ("reached", "share"):
         return
-    good = sum(child.get("status") == Status.SUCCESS for child in children)
+    good = sum(child.succeeded for child in children)
     enough = 100 * good >= steward.share_wanted(spec.workflow, doing) * len(children)
     if enough != (recorded == "reached"):
         yield "gathered", recorded, "reached" if enough else "share"

@@ -127,13 +127,6 @@ def _merges_unseen(spec: EffectiveSpec) -> bool:
     return mode_of(spec) == "yolo" or (bool(spec.auto_merge) and spec.approval is Approval.NONE)
 
 
-def recorded(gate: Gate | None) -> JsonObject:
-    """What an interaction says of a review, so that a state can be told from the history alone."""
-    if gate is None or gate.verdict is None:
-        return {}
-    return {"verdict": gate.verdict, **({"findings": list(gate.findings)} if gate.findings else {})}
-
-
 def _finding(result: Mapping[str, Any], checks: Mapping[str, Check]) -> JsonObject:
     name = str(result.get("check", ""))
     check = checks.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from logist.core import review
 from logist.core.answer import exit_command, output_schema
@@ -27,6 +28,7 @@ from logist.core.model import (
     State,
     Status,
 )
+from logist.core.model.commands import AskCommand
 from logist.core.sections.judging import stated_reason
 from logist.core.step.plan import RequestBounds, StepPlan, plan
 from logist.core.step.step_instructions import judge
@@ -45,9 +47,9 @@ __all__ = [
     "named_files",
     "owed_by",
     "plan",
+    "recorded",
     "standing",
     "turn",
-    "unsure_recorded",
 ]
 
 CUT_SHORT = {
@@ -82,9 +84,19 @@ class Outcome:
     """Of a reviewer that accepts the work or sends it back: what that comes to, with the checks."""
 
 
-def unsure_recorded(outcome: Outcome) -> JsonObject:
-    """What an interaction records where a steward is to confirm an answer."""
-    return {"unsure": True, "why_unsure": outcome.why_unsure} if outcome.why_unsure else {}
+def recorded(outcome: Outcome, results: list[Any] | None = None) -> AskCommand:
+    """What the interaction records of it, so that a state can be told from the history alone.
+
+    `results`: of an answer given by hand for a step that other jobs do, as these would have given it.
+    """
+    gate = outcome.gate if outcome.gate and outcome.gate.verdict else None
+    return AskCommand(
+        unsure=True if outcome.why_unsure else None,
+        why_unsure=outcome.why_unsure or None,
+        verdict=gate.verdict if gate else None,
+        findings=(list(gate.findings) or None) if gate else None,
+        results=results,
+    )
 
 
 PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}

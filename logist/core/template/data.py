@@ -82,12 +82,6 @@ def in_place_of_children(spec: EffectiveSpec, step_id: str, output: Any) -> list
     return [output]
 
 
-def recorded(spec: EffectiveSpec, step_id: str, output: Any) -> JsonObject:
-    """The same as the interaction records it."""
-    results = in_place_of_children(spec, step_id, output)
-    return {} if results is None else {"results": results}
-
-
 def _known(spec: EffectiveSpec, outputs: JsonObject) -> Any:
     """The input; in workflows of other programs a variable once given stays, so all outputs are laid over it."""
     known = spec.input

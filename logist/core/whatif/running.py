@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from logist.core import review
 from logist.core.history import fold, newer_versions
 from logist.core.machine import kinds, limits, steward
 from logist.core.machine.rules import recorded_under
@@ -14,7 +13,6 @@ from logist.core.model import (
     Actor,
     EffectiveSpec,
     Interaction,
-    JsonObject,
     Kind,
     Observed,
     Phase,
@@ -22,6 +20,7 @@ from logist.core.model import (
     State,
     Status,
 )
+from logist.core.model.commands import AskCommand, BookingCommand, CollectCommand, HaltCommand, SpawnCommand
 from logist.core.replay import replay
 from logist.core.review import checks_of
 from logist.core.step import step
@@ -35,7 +34,7 @@ from logist.errors import Damaged, LogistError
 METERED = "litellm"
 """The agent whose calls are made only if there is room for them."""
 REVIEWED = ("verdict", "findings", "unsure", "why_unsure", "results")
-"""What an interaction's command holds of the judgement of an answer."""
+"""What an `AskCommand` holds of the judgement of an answer."""
 
 
 def run(
@@ -156,17 +155,18 @@ class _SideBySide:
             return self._answered(own, entry)
         if entry.kind is Kind.RESTEP and back is None and self.differs_at is None:
             return {}
-        command = entry.command
-        if entry.kind is Kind.COLLECT and self.spec.workflow is not self.recorded_spec.workflow:
+        command = kinds.command_of(entry)
+        if isinstance(command, CollectCommand) and self.spec.workflow is not self.recorded_spec.workflow:
             command, notes = gathered(self.spec, own, command)
             self._note(entry, notes)
-            entry = entry.model_copy(update={"command": command})
+            entry = entry.model_copy(update={"command": command.write()})
         judged = replay.judge(self.spec, own, entry, back, self.rules.schema, recorded_under(entry))
         if judged is None:
             return {}
-        if entry.kind is Kind.HALT and judged.place.status is own.status and "used" not in command:
+        books = isinstance(command, BookingCommand) and command.used is not None
+        if entry.kind is Kind.HALT and judged.place.status is own.status and not books:
             return None  # one that books what the children have used is applied, and moves the job nowhere
-        return {**_placed(judged), "command": command}
+        return {**_placed(judged), "command": entry.command}
 
     def _answered(self, own: State, entry: Interaction) -> dict[str, Any]:
         reply = replay.reply_of(entry)
@@ -178,11 +178,11 @@ class _SideBySide:
         outcome = step.conclude(self.spec, own, reply, found.observed, self.rules.schema, then)
         done = outcome.response.actions == ["COMPLETED"]
         was_done = entry.response.actions == ["COMPLETED"]
-        by_hand = entry.simulated and done and ("results" in entry.command or not was_done)
-        command = {name: value for name, value in entry.command.items() if name not in REVIEWED}
-        command |= step.unsure_recorded(outcome)
-        command |= review.recorded(outcome.gate)
-        command |= data.recorded(self.spec, own.step, outcome.response.output) if by_hand else {}
+        command = AskCommand.read(entry.command)
+        by_hand = entry.simulated and done and (command.results is not None or not was_done)
+        results = data.in_place_of_children(self.spec, own.step, outcome.response.output) if by_hand else None
+        judged = step.recorded(outcome, results)
+        command = command.model_copy(update={name: getattr(judged, name) for name in REVIEWED})
         return {
             "state_after": outcome.place.status,
             "after": outcome.place,
@@ -190,7 +190,7 @@ class _SideBySide:
             "route": outcome.route,
             "reason": outcome.reason,
             "observed": found.observed,
-            "command": command,
+            "command": command.write(),
             "step": own.step,
         }
 
@@ -212,13 +212,13 @@ class _SideBySide:
         asks = entry.kind is Kind.SPAWN or (fitting.asks(entry) and not entry.simulated)
         if not asks or not fitting.waits_for_call(own):
             return False
-        runs = max(1, len(entry.command.get("children") or ())) if entry.kind is Kind.SPAWN else 1
+        runs = max(1, len(SpawnCommand.read(entry.command).children)) if entry.kind is Kind.SPAWN else 1
         metered = entry.request.metadata.get("agent", METERED) == METERED
         for needed in (fold.cost(entry.usage), 0) if metered else (0,):  # at worst it cost what it did cost
             halt = limits.halted(self.spec, own.usage, needed, runs)
             if halt is None or limits.halted(self.recorded_spec, then.usage, needed, runs) is not None:
                 continue
-            command: JsonObject = {"limit": halt.limit.value, "needed": halt.needed}
+            command = HaltCommand(limit=halt.limit.value, needed=halt.needed)
             place = steward.decide(Kind.HALT, own.place(), command, self.spec)
             told = Interaction(
                 sequence=entry.sequence,
@@ -229,7 +229,7 @@ class _SideBySide:
                 state_after=place.status,
                 workspace_path=entry.workspace_path,
                 reason=halt.reason,
-                command=command,
+                command=command.write(),
                 after=place,
             )
             self._apply(own, told, {}, None)
@@ -276,9 +276,9 @@ class _SideBySide:
     def _count_checks(self, entry: Interaction) -> None:
         if entry.spec is not None:
             self.checks |= set(checks_of(entry.spec))
-        found = entry.command.get("findings")
-        for each in found if isinstance(found, list) else ():
-            if isinstance(each, dict) and isinstance(name := each.get("check"), str):
+        command = kinds.command_of(entry)
+        for each in (command.findings or ()) if isinstance(command, AskCommand) else ():
+            if isinstance(name := each.get("check"), str):
                 self.checks.add(name)
 
     def _count_call(self, entry: Interaction) -> None:
@@ -351,7 +351,9 @@ def _placed(judged: replay.Judged) -> dict[str, Any]:
 
 def _spent(entry: Interaction) -> WhatIfSpending:
     calls = int(fold.asks(entry))
-    return WhatIfSpending(calls, fold.cost(entry.usage) - fold.released(entry), entry.usage.seconds)
+    return WhatIfSpending(
+        calls, fold.cost(entry.usage) - fold.released(kinds.command_of(entry)), entry.usage.seconds
+    )
 
 
 def _at(own: State) -> str:

@@ -17,8 +17,8 @@ from logist.core.model import (
     Permissions,
     Reply,
     State,
-    Status,
 )
+from logist.core.model.commands import CollectCommand
 from logist.core.permissions import permissions
 from logist.core.permissions.tools import TOOLS
 from logist.core.review import checks_of
@@ -147,21 +147,21 @@ def _omitted(recorded: Observed, may: Permissions) -> tuple[str, ...]:
     return (f"{recorded.changes_omitted} changes of the workspace are not recorded one by one",)
 
 
-def gathered(spec: EffectiveSpec, own: State, command: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
+def gathered(
+    spec: EffectiveSpec, own: State, command: CollectCommand
+) -> tuple[CollectCommand, tuple[str, ...]]:
     """What a collect records where another share of the children has to succeed, with notes."""
     doing = spec.workflow.step(own.step) if spec.workflow else None
-    children = command.get("children") or []
-    if doing is None or own.forced or command.get("gathered") not in ("reached", "share"):
+    children = command.children
+    if doing is None or own.forced or command.gathered not in ("reached", "share"):
         return command, ()
-    good = sum(child.get("status") == Status.SUCCESS for child in children)
+    good = sum(child.succeeded for child in children)
     percent = steward.share_wanted(spec.workflow, doing)
     enough = 100 * good >= percent * len(children)
-    if enough == (command["gathered"] == "reached"):
+    if enough == (command.gathered == "reached"):
         return command, ()
     if not enough:
         lack = f"{good} of {len(children)} succeeded, and {percent:g} % have to"
-        return {**command, "gathered": "share", "lack": lack}, ()
-    kept = {name: value for name, value in command.items() if name != "lack"}
-    return {**kept, "gathered": "reached"}, (
-        "whether the work of the children fits is not recorded: taken so",
-    )
+        return command.model_copy(update={"gathered": "share", "lack": lack}), ()
+    note = "whether the work of the children fits is not recorded: taken so"
+    return command.model_copy(update={"gathered": "reached", "lack": None}), (note,)

@@ -14,6 +14,7 @@ from logist import documents
 from logist.core.history import newer_versions
 from logist.core.history.incremental_fold import Folding
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, State
+from logist.core.model.commands import CreateCommand
 from logist.core.secrets.leaks import leaks
 from logist.errors import Damaged, Refused
 from logist.jobs.archive import archive_replay, recorded_jobs
@@ -165,7 +166,7 @@ def _make(project: Project, archive: Archive, name: str, notes: list[str]) -> Im
     with JobDir.creating(project.jobs_dir, name) as job:
         start = project.workspace(job).populate(None)
         digest = recorded_jobs.digest(archive.path)
-        create: JsonObject = {"imported": digest, **({"notes": notes[:NOTED]} if notes else {})}
+        create = CreateCommand(imported=digest, notes=notes[:NOTED] or None).write()
         past = _Past(project, archive, create, start, Folding(archive.restep_targets()))
         end = history_copy.chained(job.history_file, past.entries(), past.look)
         archive.require_whole(end.sequence)

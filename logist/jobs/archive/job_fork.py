@@ -21,6 +21,7 @@ from logist.core.model import (
     Status,
     Steward,
 )
+from logist.core.model.commands import ForkCommand
 from logist.core.text.ids import is_commit
 from logist.errors import InvalidFile, Refused, UsageError
 from logist.jobs.base import job_names, project_home, specs
@@ -201,7 +202,7 @@ def _entry(
 ) -> Interaction:
     """The `fork` interaction. Of a child it says anew what is asked: the new job does no part of another."""
     state, spec, last = beginning.state, beginning.spec, beginning.last
-    command: JsonObject = {"from": origin.id, "at": last.sequence, "head": last.checksum}
+    command = ForkCommand(from_job=origin.id, at=last.sequence, head=last.checksum, note=note or None)
     after = steward.decide(Kind.FORK, state.place(), command, spec)
     return Interaction(
         sequence=last.sequence + 1,
@@ -216,7 +217,7 @@ def _entry(
         checkpoint_before=beginning.checkpoint,
         checkpoint_after=beginning.checkpoint,
         steward=Steward(name=project.steward, note=note),
-        command={**command, **({"note": note} if note else {})},
+        command=command.write(),
         spec=spec.model_copy(update=dict.fromkeys(OF_A_CHILD)) if spec.parent else None,
         after=after,
     )

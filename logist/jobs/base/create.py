@@ -14,12 +14,12 @@ from logist.core.model import (
     EffectiveSpec,
     Interaction,
     JobSpec,
-    JsonObject,
     Kind,
     State,
     Steward,
     Workflow,
 )
+from logist.core.model.commands import CreateCommand
 from logist.core.workflow.limit_checks import Allowance
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base import job_workflows, project_home, source_repository, specs
@@ -80,7 +80,7 @@ def create(
     if flow is None:
         _require_roles(project, effective)
     source = source_repository.repository_of(project, spec) if child is None else None
-    command: JsonObject = {"draft": draft, **({"source": str(source)} if source else {})}
+    command = CreateCommand(draft=draft, source=str(source) if source else None)
     routed = None if draft else steward.routed(Kind.CREATE, None, command, effective)
     after = steward.decide(Kind.CREATE, None, command, effective, routed=routed)
     if project.jobs_dir.is_relative_to(project.home):
@@ -103,7 +103,7 @@ def create(
             route=routed.route if routed else [],
             checkpoint_after=start,
             steward=None if child else Steward(name=project.steward),
-            command=command,
+            command=command.write(),
             spec=effective,
             after=after,
         )

@@ -24,6 +24,7 @@ from logist.core.model import (
     Status,
     Steward,
 )
+from logist.core.model.commands import RecordedCommand, SpecCommand
 from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs.base import hooks, specs
 from logist.jobs.base.project import Project
@@ -53,7 +54,15 @@ class Session:
     """state.json is missing or older than the history: its writer was killed. `changing` writes it."""
     became_stuck: bool = False
 
-    def entry(self, kind: Kind, after: Place, *, actor: Actor = Actor.STEWARD, **fields: Any) -> Interaction:
+    def entry(
+        self,
+        kind: Kind,
+        after: Place,
+        *,
+        actor: Actor = Actor.STEWARD,
+        command: RecordedCommand | None = None,
+        **fields: Any,
+    ) -> Interaction:
         """An interaction at the end of this history, not yet recorded."""
         steward = None
         if actor is Actor.STEWARD:
@@ -70,6 +79,7 @@ class Session:
             step=fields.pop("step", after.step),
             after=after,
             steward=fields.pop("steward", steward),
+            command=command.write() if command else {},
             **fields,
         )
 
@@ -102,7 +112,7 @@ class Session:
         self.job.write_state(dump_state(self.state, self.position))
         self.behind = False
 
-    def changed_spec(self, command: JsonObject | None = None) -> tuple[EffectiveSpec, list[Interaction]]:
+    def changed_spec(self, command: SpecCommand | None = None) -> tuple[EffectiveSpec, list[Interaction]]:
         """The effective spec of now, and the `spec` interaction if it is not the recorded one."""
         draft = self.state.status is Status.DRAFT
         spec = specs.asked(self.project, self.job, draft=draft, say=self.project.say)
@@ -110,9 +120,7 @@ class Session:
             return spec, []
         made_with = next((entry.spec.workflow for entry in self.history() if entry.spec), None)
         specs.require_frozen(self.job, spec.workflow, made_with)
-        entry = self.entry(
-            Kind.SPEC, self.state.place(), actor=Actor.SYSTEM, spec=spec, command=command or {}
-        )
+        entry = self.entry(Kind.SPEC, self.state.place(), actor=Actor.SYSTEM, spec=spec, command=command)
         return spec, [entry]
 
     def unfinished_restore(self) -> str | None:

@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from logist.core.model import Forked, Interaction, JsonObject, Kind, State, Status
+from logist.core.model.commands import MergeCommand
 from logist.core.text.ids import is_commit
 from logist.errors import Damaged, LogistError
 from logist.jobs.base.project import Project
@@ -324,7 +325,7 @@ def _merged(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem]:
     starts: set[object] = {state.start_checkpoint}
     for entry in map(interaction_of, job.entries()):
         if entry.kind is Kind.MERGE:
-            starts.add(entry.command.get("commit"))
+            starts.add(MergeCommand.read(entry.command).commit)
         elif _is_mergeable(entry, when):
             return
     if found.parent in starts and found.commit not in starts:

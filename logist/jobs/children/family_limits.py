@@ -137,7 +137,7 @@ def _halting(
     reached = limits.halted(spec, usage, halt.needed, halt.runs)
     if reached is None:
         return None
-    command = {**reached.recorded(), **used.command}
+    command = used.book(reached.recorded())
     after = steward.decide(Kind.HALT, above.state.place(), command, spec)
     reason = f"{reached.reason}; this counts all its jobs"
     return above.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=reason, command=command, usage=used.usage)

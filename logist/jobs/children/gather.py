@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from logist.agents.courier import shared_limits
-from logist.core.machine import limits, steward
+from logist.core.machine import kinds, limits, steward
 from logist.core.model import (
     TERMINAL,
     Actor,
@@ -17,18 +17,20 @@ from logist.core.model import (
     Kind,
     Spawned,
     State,
-    Status,
     Step,
     StepType,
     Totals,
     Usage,
 )
+from logist.core.model.commands import BookingCommand, CollectCommand, GatheredChild, SpawnCommand
 from logist.core.money import totals
 from logist.jobs.base.family import Kin, children_of, standing
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import Session
 from logist.workspace import Workspace
 from logist.workspace.merge.children import MergedChildren, Theirs
+
+Booking = TypeVar("Booking", bound=BookingCommand)
 
 SHOWN = 20
 """Files of a child, and children, that a reason names."""
@@ -53,19 +55,22 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
     )
     if merged.conflicts and not state.forced:
         lack = f"their work does not fit together: {_by_child(merged.conflicts)}"
+    gathered: Literal["conflict", "share", "reached"]
     gathered = "conflict" if merged.conflicts and not state.forced else "share" if lack else "reached"
     used = used_since(session)
     items = _items(session, spawned, step)
-    command: JsonObject = {
-        "gathered": gathered,
-        **({"single": True} if step.step_type is StepType.SUBFLOW else {}),
-        **({"lack": lack} if lack else {}),
-        **({"left_out": merged.conflicts} if merged.conflicts else {}),
-        **({"lost": _redacted(session.project, merged.lost)} if merged.lost else {}),
-        "children": [{**_archived(child), **items.get(child.id, {})} for child in kin],
-        **used.command,
-        **({"runs": 1} if gathered == "reached" and not any(map(_was_at_work, kin)) else {}),
-    }
+    command = used.book(
+        CollectCommand(
+            gathered=gathered,
+            single=step.step_type is StepType.SUBFLOW or None,
+            lack=lack or None,
+            left_out=_lists(merged.conflicts) or None,
+            lost=_redacted(session.project, merged.lost) or None,
+            children=[_archived(child, items) for child in kin],
+        )
+    )
+    if gathered == "reached" and not any(map(_was_at_work, kin)):
+        command = command.model_copy(update={"runs": 1})
     routed = steward.routed(Kind.COLLECT, state, command, spec)
     after = steward.decide(Kind.COLLECT, state.place(), command, spec, routed=routed, job=session.job.id)
     if gathered == "reached" and merged.commit != before:
@@ -73,7 +78,8 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
         workspace.restore(merged.commit)
     if gathered == "reached":
         left_out = merged.conflicts
-        command["children"] = [_looked_at(workspace, child, left_out) for child in command["children"]]
+        children = [_looked_at(workspace, child, left_out) for child in command.children]
+        command = command.model_copy(update={"children": children})
     entry = session.entry(
         Kind.COLLECT,
         after,
@@ -109,21 +115,21 @@ def _work(project: Project, good: Sequence[Kin], spawned: Spawned) -> list[Their
     return found
 
 
-def _looked_at(workspace: Workspace, child: JsonObject, left_out: Container[str]) -> JsonObject:
+def _looked_at(workspace: Workspace, child: GatheredChild, left_out: Container[str]) -> GatheredChild:
     """A child whose work is there now; what it named as evidence, and is not there, is told apart."""
-    if child["status"] != Status.SUCCESS or child["id"] in left_out:
+    if not child.succeeded or child.id in left_out:
         return child
-    missing = [path for path in child["evidence_files"] if not workspace.evidence(path).exists]
-    there = [path for path in child["evidence_files"] if path not in missing]
-    return {**child, "evidence_files": there, "missing": missing} if missing else child
+    missing = [path for path in child.evidence_files if not workspace.evidence(path).exists]
+    there = [path for path in child.evidence_files if path not in missing]
+    return child.model_copy(update={"evidence_files": there, "missing": missing}) if missing else child
 
 
-def _told(merged: MergedChildren, command: JsonObject) -> str:
+def _told(merged: MergedChildren, command: CollectCommand) -> str:
     """What did not come over of the work of those that succeeded."""
-    missing = {child["id"]: child["missing"] for child in command["children"] if "missing" in child}
+    missing = {child.id: child.missing for child in command.children if child.missing}
     said = (
         ("left out, for it does not fit to the rest", merged.conflicts),
-        ("not brought over, for no checkpoint holds it", command.get("lost") or {}),
+        ("not brought over, for no checkpoint holds it", command.lost or {}),
         ("named as evidence, but not there", missing),
     )
     return "; ".join(f"{what}: {_by_child(files)}" for what, files in said if files)
@@ -138,7 +144,11 @@ def _more(found: Sequence[object]) -> str:
     return f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
 
 
-def _redacted(project: Project, found: Mapping[str, Sequence[str]]) -> JsonObject:
+def _lists(found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {child: list(named) for child, named in found.items()}
+
+
+def _redacted(project: Project, found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {child: [project.redacted(name) for name in named] for child, named in found.items()}
 
 
@@ -147,7 +157,7 @@ def _items(session: Session, spawned: Spawned, step: Step) -> dict[str, JsonObje
     if step.step_type is not StepType.FOREACH:
         return {}
     entry = next(entry for entry in session.history() if entry.sequence == spawned.sequence)
-    inputs = {child["id"]: child["input"] for child in entry.command["children"]}
+    inputs = {child.id: child.input for child in SpawnCommand.read(entry.command).children}
     return {
         name: {"item": given.get(step.item_variable), "index": given["index"]}
         for name, given in inputs.items()
@@ -155,19 +165,21 @@ def _items(session: Session, spawned: Spawned, step: Step) -> dict[str, JsonObje
     }
 
 
-def _archived(child: Kin) -> JsonObject:
+def _archived(child: Kin, items: Mapping[str, JsonObject]) -> GatheredChild:
     """What the history keeps of a child, so that the parent replays without it."""
     state = child.state
+    item = items.get(child.id, {})
     if state is None:
-        return {"id": child.id, "status": "missing"}
-    return {
-        "id": child.id,
-        "status": state.status.value,
-        "output": output_of(state),
-        "summary": state.last.summary if state.last else "",
-        "checkpoint": state.checkpoint,
-        "evidence_files": state.artefacts,
-    }
+        return GatheredChild(id=child.id, status="missing", **item)
+    return GatheredChild(
+        id=child.id,
+        status=state.status.value,
+        output=output_of(state),
+        summary=state.last.summary if state.last else "",
+        checkpoint=state.checkpoint,
+        evidence_files=state.artefacts,
+        **item,
+    )
 
 
 def output_of(state: State) -> Any:
@@ -178,11 +190,11 @@ def output_of(state: State) -> Any:
 def left_over(entries: Sequence[Interaction]) -> list[str]:
     """Children that have not ended, though their parent goes on."""
     return [
-        child["id"]
-        for entry in entries
-        if entry.kind is Kind.COLLECT and entry.command.get("gathered") == "reached"
-        for child in entry.command["children"]
-        if child["status"] not in TERMINAL
+        child.id
+        for command in map(kinds.command_of, entries)
+        if isinstance(command, CollectCommand) and command.gathered == "reached"
+        for child in command.children
+        if child.status not in TERMINAL
     ]
 
 
@@ -191,9 +203,19 @@ class ChildrenUsage:
     """What the children of a job have used, as far as it has not booked that before."""
 
     usage: Usage = field(default_factory=Usage)
-    command: JsonObject = field(default_factory=dict)
-    """What the booking interaction records, so that the next one books nothing twice."""
+    spawn: int = 0
+    """The interaction that made them; 0 where there are none."""
+    used: Mapping[str, Totals] = field(default_factory=dict)
+    """What each has used so far."""
     totals: Totals = limits.NOTHING
+    """What is to be booked now."""
+
+    def book(self, command: Booking) -> Booking:
+        """The command of the booking interaction, so that the next one books nothing twice."""
+        if not self.spawn:
+            return command
+        booked = {"spawn": self.spawn, "runs": self.totals.current_action_count, "used": dict(self.used)}
+        return command.model_copy(update=booked)
 
 
 def used_since(session: Session) -> ChildrenUsage:
@@ -204,8 +226,9 @@ def used_since(session: Session) -> ChildrenUsage:
         return ChildrenUsage()
     booked: dict[str, Totals] = {}
     for entry in session.history():
-        if entry.command.get("spawn") == spawned.sequence:
-            booked |= {name: Totals.model_validate(used) for name, used in entry.command["used"].items()}
+        command = kinds.command_of(entry)
+        if isinstance(command, BookingCommand) and command.spawn == spawned.sequence:
+            booked |= command.used or {}
     jobs_dir = session.project.jobs_dir
     now = {child.id: shared_limits.ever_used(jobs_dir, child.id) for child in kin if child.state}
     fresh = totals.total(totals.used_since(booked.get(name, Totals()), used) for name, used in now.items())
@@ -216,12 +239,7 @@ def used_since(session: Session) -> ChildrenUsage:
         cost_microcents=fresh.cumulative_cost_microcents,
         seconds=fresh.cumulative_time_seconds,
     )
-    command: JsonObject = {
-        "spawn": spawned.sequence,
-        "runs": fresh.current_action_count,
-        "used": {name: used.model_dump(mode="json") for name, used in now.items()},
-    }
-    return ChildrenUsage(usage, command, fresh)
+    return ChildrenUsage(usage, spawned.sequence, now, fresh)
 
 
 def _was_at_work(child: Kin) -> bool:

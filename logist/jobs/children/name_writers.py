@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from logist.core.history import fold
+from logist.core.machine import kinds
 from logist.core.model import Interaction, Kind, Phase, Step, StepType, Workflow
+from logist.core.model.commands import ApproveCommand, CollectCommand, SpawnCommand
 from logist.core.text import paths
 from logist.errors import LogistError
 from logist.jobs.base.project import Project
@@ -66,10 +68,11 @@ class _Job:
         for entry in reversed(self.entries):
             if entry.step != step_id:
                 continue
-            if entry.kind is Kind.APPROVE and "output" in entry.command:
+            command = kinds.command_of(entry)
+            if isinstance(command, ApproveCommand) and command.gives_output:
                 return NOBODY
-            if entry.kind is Kind.COLLECT and entry.command.get("gathered") == "reached":
-                return NOBODY.union(*(self._of_child(child["id"]) for child in entry.command["children"]))
+            if isinstance(command, CollectCommand) and command.gathered == "reached":
+                return NOBODY.union(*(self._of_child(child.id) for child in command.children))
             seen = entry.observed
             if (
                 entry.kind is Kind.ASK
@@ -85,12 +88,8 @@ class _Job:
         try:
             child = _Job(load(self.project, self.project.job(job_id)))
         except LogistError:
-            planned = (
-                entry.command.get("children", ()) for entry in self.entries if entry.kind is Kind.SPAWN
-            )
-            return frozenset(
-                each["role"] for children in planned for each in children if each["id"] == job_id
-            )
+            spawns = (each for each in map(kinds.command_of, self.entries) if isinstance(each, SpawnCommand))
+            return frozenset(each.role for spawn in spawns for each in spawn.children if each.id == job_id)
         return child._of_outputs([child.state.output_of or child.state.step])
 
     def _of_given(self, path: Sequence[str | int]) -> frozenset[str]:

@@ -28,6 +28,7 @@ from logist.core.model import (
     StepType,
     Workflow,
 )
+from logist.core.model.commands import PlannedChild, SpawnCommand
 from logist.core.template import data
 from logist.core.text import paths
 from logist.core.text.ids import is_job_id
@@ -79,13 +80,13 @@ def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> lis
     if fault := fault or _too_large(children, given):
         children, given = [], {}
     next_request.template_warnings(session.project, list(dict.fromkeys(warnings)), strict=strict)
-    command: JsonObject = {
-        "tag": f"foreach:{session.job.id}",
-        **({"single": True} if step.step_type is StepType.SUBFLOW else {}),
-        **({"given": given} if given else {}),
-        "children": children,
-        **({"fault": fault} if fault else {}),
-    }
+    command = SpawnCommand(
+        tag=f"foreach:{session.job.id}",
+        single=step.step_type is StepType.SUBFLOW or None,
+        given=given or None,
+        children=children,
+        fault=fault or None,
+    )
     routed = steward.routed(Kind.SPAWN, session.state, command, spec)
     after = steward.decide(
         Kind.SPAWN, session.state.place(), command, spec, routed=routed, job=session.job.id
@@ -327,7 +328,7 @@ def _planned(
     roles: Sequence[str],
     sequence: int,
     warnings: list[str],
-) -> list[JsonObject]:
+) -> list[PlannedChild]:
     """All that the children are made from, so that they can be made again and again."""
     flow = spec.workflow
     assert flow is not None
@@ -341,15 +342,15 @@ def _planned(
         prompt, missed = _rendered(step, known)
         warnings += missed
         children.append(
-            {
-                "id": _child_id(session, sequence, number),
-                "title": f"{flow.name}: {step.name}" + ("" if single else f" [{number}/{total}]"),
-                "prompt": session.project.redacted(prompt),
-                "input": item if single else {**mapped, **own},
-                "limits": own_limits,
-                "shares_limits": True,
-                "role": role,
-            }
+            PlannedChild(
+                id=_child_id(session, sequence, number),
+                title=f"{flow.name}: {step.name}" + ("" if single else f" [{number}/{total}]"),
+                prompt=session.project.redacted(prompt),
+                input=item if single else {**mapped, **own},
+                limits=own_limits,
+                shares_limits=True,
+                role=role,
+            )
         )
     return children
 
@@ -374,13 +375,13 @@ def _own(step: Step, item: Any, index: int, total: int, found: JsonObject) -> Js
     }
 
 
-def _too_large(children: Sequence[JsonObject], given: JsonObject) -> str:
+def _too_large(children: Sequence[PlannedChild], given: JsonObject) -> str:
     """Why the largest of the children could not read its own job.yaml."""
     if not children:
         return ""
-    own = max((child["input"] for child in children), key=lambda each: len(json.dumps(each)))
+    own = max((child.input for child in children), key=lambda each: len(json.dumps(each)))
     given = {**given, **own} if given else own
-    deepest = max(_depth(child["input"]) for child in children)
+    deepest = max(_depth(child.input) for child in children)
     if deepest > DEEPEST_INPUT:
         return f"the input of a child is {deepest} levels deep, and {DEEPEST_INPUT} is the most"
     if len(json.dumps(given)) < MOST_UNSEEN:
@@ -443,15 +444,16 @@ def make(session: Session) -> None:
     entries = [entry for entry in session.history() if entry.sequence <= spawned.sequence]
     entry = entries[-1]
     spec = next(each.spec for each in reversed(entries) if each.spec)  # as it was when they were planned
-    wanted = {child["id"]: child for child in entry.command["children"]}
-    given = entry.command.get("given")
+    command = SpawnCommand.read(entry.command)
+    wanted = {child.id: child for child in command.children}
     for child_id in missing:
         child = wanted[child_id]
-        own = {**child, "input": {**given, **child["input"]}} if given else child
-        _make(session, spec, spawned, own)
+        if command.given:
+            child = child.model_copy(update={"input": {**command.given, **child.input}})
+        _make(session, spec, spawned, child)
 
 
-def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonObject) -> None:
+def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: PlannedChild) -> None:
     flow = spec.workflow
     step = flow.step(spawned.step) if flow else None
     assert flow is not None
@@ -462,12 +464,12 @@ def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonOb
         alone = step.model_copy(
             update={
                 "step_type": StepType.TASK,
-                "prompt": child["prompt"],
+                "prompt": child.prompt,
                 "rendered": True,
                 "when": None,
                 "confirm": False,
                 "items_path": None,
-                **({"role": child["role"]} if step.has_role_template else {}),
+                **({"role": child.role} if step.has_role_template else {}),
             }
         )
         own = flow.model_copy(
@@ -475,27 +477,25 @@ def _make(session: Session, spec: EffectiveSpec, spawned: Spawned, child: JsonOb
         )
     asked = JobSpec.model_validate(
         {
-            "title": child["title"],
+            "title": child.title,
             "tags": [spawned.tag],
-            "role": child["role"],
+            "role": child.role,
             "approval": "none",
             "review": spec.review,
             "review_mode": review.mode_of(spec),
             "auto_merge": False,
             "review_role": spec.reviewer if spec.reviewer_source == "job" else None,
-            "limits": child["limits"],
-            "shares_limits": child.get(
-                "shares_limits"
-            ),  # an earlier version gave each a part of what was left
+            "limits": child.limits,
+            "shares_limits": child.shares_limits,  # an earlier version gave each a part of what was left
             "rank": spec.rank,
             "workflow": own.name,
-            "input": child["input"],
+            "input": child.input,
             "parent": session.job.id,
         }
     )
     create(
         session.project,
-        child["id"],
+        child.id,
         asked,
         child=ChildOrigin(Path(session.job.git_dir), spawned.checkpoint, own),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from logist.core.machine.steward import next_command
 from logist.core.model import TERMINAL, Status
+from logist.core.model.commands import SpecCommand
 from logist.errors import Refused
 from logist.jobs.base import specs
 from logist.jobs.base.project import Project
@@ -26,7 +27,7 @@ def configure(project: Project, job_id: str, changes: dict[tuple[str, ...], obje
             fix = next_command(session.state, job_id)
             raise Refused(f"the job has ended: {session.state.status}", fix=fix)
         asked = specs.edit(project, session.job, changes, draft=session.state.status is Status.DRAFT)
-        spec, changed = session.changed_spec({"changed": [".".join(path) for path in changes]})
+        spec, changed = session.changed_spec(SpecCommand(changed=[".".join(path) for path in changes]))
         recorded = session.record(*changed) if changed else []
         decides_merge = any(path[0] in DECIDES_MERGE for path in changes)
         warned = specs.merge_warnings(project, asked, session.state, spec.workflow) if decides_merge else ()

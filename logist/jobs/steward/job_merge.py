@@ -18,11 +18,11 @@ from logist.core.model import (
     Actor,
     EffectiveSpec,
     Interaction,
-    JsonObject,
     Kind,
     Status,
     StuckKind,
 )
+from logist.core.model.commands import MergeCommand
 from logist.errors import LogistError, Refused, Stopped, UsageError
 from logist.jobs.base import source_repository, specs
 from logist.jobs.base.project import Project
@@ -218,8 +218,8 @@ def _previous(history: Sequence[Interaction]) -> str | None:
 
 def _commits(history: Sequence[Interaction]) -> Iterator[str]:
     """Those by which work of the job went in, the last one first."""
-    merges = (entry.command for entry in reversed(history) if entry.kind is Kind.MERGE)
-    return (str(told["commit"]) for told in merges if told.get("commit") and not told.get("conflicts"))
+    merges = (MergeCommand.read(entry.command) for entry in reversed(history) if entry.kind is Kind.MERGE)
+    return (merge.commit for merge in merges if merge.commit and not merge.conflicts)
 
 
 def _steward(name: str) -> Person:
@@ -253,26 +253,22 @@ def _record(session: Session, found: Published, *, by_itself: bool) -> list[Inte
     return session.record(entry)
 
 
-def _told(found: Published) -> JsonObject:
+def _told(found: Published) -> MergeCommand:
     """What the history keeps of a merge."""
-    files = [change.path for change in found.files]
-    optional: JsonObject = {
-        "commit": found.commit,
-        "before": found.before,
-        "after": found.after,
-        "files": files[:NAMED],
-        "left_out": list(found.left_out),
-        "conflicts": list(found.conflicts[:NAMED]),
-        "lack": _lack(found) if found.conflicts else None,
-        "revert": found.revert,
-    }
-    return {
-        "merge": found.how,
-        "repository": str(found.place),
-        "into": found.into,
-        "branch": found.branch,
-        **{name: value for name, value in optional.items() if value},
-    }
+    return MergeCommand(
+        merge=found.how,
+        repository=str(found.place),
+        into=found.into,
+        branch=found.branch,
+        commit=found.commit or None,
+        before=found.before or None,
+        after=found.after or None,
+        files=[change.path for change in found.files[:NAMED]] or None,
+        left_out=list(found.left_out) or None,
+        conflicts=list(found.conflicts[:NAMED]) or None,
+        lack=_lack(found) if found.conflicts else None,
+        revert=found.revert or None,
+    )
 
 
 def told(found: Published, *, would: bool = False) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from logist.core.history import fold
 from logist.core.machine import steward
-from logist.core.model import TERMINAL, EffectiveSpec, JsonObject, Kind, State, Status
+from logist.core.model import TERMINAL, EffectiveSpec, Kind, State, Status
+from logist.core.model.commands import RoleCommand
 from logist.jobs.base import specs
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
@@ -69,7 +70,7 @@ def _refuse_ended(session: Session) -> None:
     """Before job.yaml is looked at, which need not be readable any more."""
     state = session.state
     spec = EffectiveSpec(title=state.title)
-    steward.decide(Kind.ROLE, state.place(), {"to": ""}, spec, job=session.job.id)
+    steward.decide(Kind.ROLE, state.place(), RoleCommand(to=""), spec, job=session.job.id)
 
 
 def _unchanged(session: Session, spec: EffectiveSpec, name: str | None) -> CommandResult | None:
@@ -85,15 +86,16 @@ def _unchanged(session: Session, spec: EffectiveSpec, name: str | None) -> Comma
     return CommandResult(job_id, state, (), (said,))
 
 
-def _command(project: Project, state: State, spec: EffectiveSpec, name: str | None) -> JsonObject:
+def _command(project: Project, state: State, spec: EffectiveSpec, name: str | None) -> RoleCommand:
     """What the interaction records: who takes over from whom, and all that listings show of the new role."""
     role = spec.doer if name is None else name
     known = project.roles.by_name.get(role)
-    shown = {key: value for key, value in specs.marks(project, role).items() if value}
-    return {
-        "from": fold.doer(spec, state)[0],
-        "to": role,
-        "source": spec.doer_source if name is None else fold.SWITCH,
-        **shown,
-        **({"sha256": role_hash(known.role)} if known else {}),
-    }
+    shown = specs.marks(project, role)
+    return RoleCommand(
+        from_role=fold.doer(spec, state)[0],
+        to=role,
+        source=spec.doer_source if name is None else fold.SWITCH,
+        badge=shown["badge"] or None,
+        color=shown["color"] or None,
+        sha256=role_hash(known.role) if known else None,
+    )

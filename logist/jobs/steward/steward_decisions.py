@@ -22,6 +22,14 @@ from logist.core.model import (
     StuckKind,
     Usage,
 )
+from logist.core.model.commands import (
+    ApproveCommand,
+    BookingCommand,
+    RecordedCommand,
+    RerunCommand,
+    RestepCommand,
+    ResubmitCommand,
+)
 from logist.core.template import data
 from logist.errors import LogistError, Refused, UsageError
 from logist.jobs.base import family, specs
@@ -43,18 +51,19 @@ def decide(
     kind: Kind,
     *,
     note: str | None = None,
-    command: JsonObject | None = None,
+    command: RecordedCommand | None = None,
     wait: float = 0.0,
     ends_agent: bool = False,
 ) -> CommandResult:
-    """Records a steward's decision.
+    """Records a steward's decision; `command` holds its options, and needs no note.
 
     `ends_agent`: an agent at work on the job is ended first, and what is known of its answer recorded;
     without it, Busy. Raises Refused when the state forbids it, or when an answer that was in flight had
     to be recorded first: nobody decides on what they have not seen.
     """
     note = project.redacted(note) if note else None
-    asked = {**specs.redacted_values(project, command or {}), **({"note": note} if note else {})}
+    options = specs.redacted_values(project, command.write()) if command else {}
+    asked = kinds.read_command(kind, {**options, **({"note": note} if note else {})})
     if ends_agent:
         agent_stop.end_agent(project, job_id)
         wait = max(wait, agent_stop.LEAVE_SECONDS)
@@ -62,22 +71,26 @@ def decide(
         settled = answer_recording.settle_first(
             session, then_refuse=kind not in kinds.STOPS, at_any_price=kind in kinds.STOPS
         )
-        if steward.overrides(kind, asked) and not (note or "").strip():
+        if steward.overrides(asked) and not (note or "").strip():
             raise UsageError("a review is overridden only for a reason", where="--override", fix="say why")
-        if kind is Kind.APPROVE and "output" in asked and session.state.workflow is None:
+        if isinstance(asked, ApproveCommand) and asked.gives_output and session.state.workflow is None:
             fix = "approve without --output"
             raise UsageError("no step comes after this one to read an output", where="--output", fix=fix)
-        if asked.get("doubt") == doubtful_payments.RETRY:
-            asked.update(doubtful_payments.released(session))
+        if isinstance(asked, ResubmitCommand) and asked.doubt == doubtful_payments.RETRY:
+            asked = doubtful_payments.release(session, asked)
         spec, changed = _spec(session, kind)
-        used = gather.used_since(session) if kind in kinds.BOOKS_CHILDREN else gather.ChildrenUsage()
-        asked.update(used.command)
-        if kind is Kind.APPROVE and "output" in asked:
-            asked.update(data.recorded(spec, session.state.step, asked["output"]))
+        used = gather.ChildrenUsage()
+        if isinstance(asked, BookingCommand):
+            used = gather.used_since(session)
+            asked = used.book(asked)
+        if isinstance(asked, ApproveCommand) and asked.gives_output:
+            results = data.in_place_of_children(spec, session.state.step, asked.output)
+            asked = asked.model_copy(update={"results": results})
         routed = steward.routed(kind, session.state, asked, spec)
         plan = session.state.plan
-        if kind is Kind.APPROVE and (carrier := _carrier(session.state, spec, asked, routed)):
-            asked["carried_out_by"] = carrier
+        if isinstance(asked, ApproveCommand):
+            carrier = _carrier(session.state, spec, asked, routed)
+            asked = asked.model_copy(update={"carried_out_by": carrier})
         sent_back = steward.sent_back(session.state)
         after = steward.decide(
             kind, session.state.place(), asked, spec, routed=routed, sent_back=sent_back, job=job_id
@@ -101,9 +114,9 @@ def decide(
     return job_merge.merge_due(project, CommandResult(job_id, session.state, (*settled, *recorded), notes))
 
 
-def _carrier(state: State, spec: EffectiveSpec, asked: JsonObject, routed: Routed | None) -> str | None:
+def _carrier(state: State, spec: EffectiveSpec, asked: ApproveCommand, routed: Routed | None) -> str | None:
     """Who carries out the plan that an approval is of; None if it is of no plan, or another step follows."""
-    if state.awaiting not in plans.AWAITED and not steward.overrides(Kind.APPROVE, asked):
+    if state.awaiting not in plans.AWAITED and not steward.overrides(asked):
         return None
     if routed is not None and (routed.onward.step is not None or routed.onward.fault):
         return None
@@ -181,7 +194,7 @@ def restep(project: Project, job_id: str, to: int, *, note: str | None = None) -
         back = fold.state_before(history, to)
         _require_own_children(session, back, to)
         used = gather.used_since(session)
-        command = {"to": to, **used.command}
+        command = used.book(RestepCommand(to=to))
         request = {"action": "restep", "job_id": job_id, "options": {"resume": to}}
         waited_for = set(session.state.children) - set(back.children)
         commit = fold.find_checkpoint_before(history, to, back.checkpoint)
@@ -214,12 +227,12 @@ def rerun(
     """
     with changing(project, job_id, "job rerun") as session:
         answer_recording.settle_first(session, then_refuse=True)
-        options: JsonObject = {"clean_git": clean, "keep_files": keep_files}
+        options = {"clean_git": clean, "keep_files": keep_files}
         request = {"action": "rerun", "job_id": job_id, "options": options}
         start = session.state.start_checkpoint if clean else None
         waited_for = session.state.children
         used = gather.used_since(session)
-        command = {**options, **used.command}
+        command = used.book(RerunCommand(clean_git=clean, keep_files=keep_files))
         result = _return(session, Kind.RERUN, command, request, start, note, None, used.usage)
     dismiss(project, waited_for, f"{job_id} was started over")
     return result
@@ -228,7 +241,7 @@ def rerun(
 def _return(
     session: Session,
     kind: Kind,
-    command: JsonObject,
+    command: RestepCommand | RerunCommand,
     request: JsonObject,
     commit: str | None,
     note: str | None,
@@ -243,7 +256,7 @@ def _return(
     note = session.project.redacted(note) if note else None
     workspace = session.project.workspace(session.job)
     kept = workspace.checkpoint(f"before {kind}").commit
-    if command.get("keep_files"):
+    if isinstance(command, RerunCommand) and command.keep_files:
         _keep(session)
     if commit:
         session.job.begin_restore(session.state.revision + len(changed) + 1, kept)
@@ -252,7 +265,7 @@ def _return(
         kind,
         after,
         note=note,
-        command={**command, **({"note": note} if note else {})},
+        command=command.model_copy(update={"note": note or None}),
         reason=_why(after, note),
         route=routed.route if routed else [],
         request=Request(command=request),

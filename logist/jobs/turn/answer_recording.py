@@ -9,7 +9,6 @@ from typing import Any
 from logist.agents import sandbox
 from logist.agents.courier import ask_files
 from logist.agents.workplace import RUN
-from logist.core import review
 from logist.core.history import fold
 from logist.core.machine.steward import next_command
 from logist.core.model import (
@@ -23,12 +22,13 @@ from logist.core.model import (
     Phase,
     Reply,
 )
+from logist.core.model.commands import RecoverCommand
 from logist.core.step import step
 from logist.core.template import data
 from logist.errors import LogistError, ProviderError, Refused, Stopped
 from logist.jobs.base import transcript
 from logist.jobs.base.session import Session
-from logist.jobs.turn import agent_calls, check_runs, observation, unfinished_turns
+from logist.jobs.turn import agent_calls, check_runs, doubtful_payments, observation, unfinished_turns
 from logist.jobs.turn.agent_calls import INTERRUPTED
 from logist.jobs.turn.observation import Answered
 from logist.workspace import Checkpoint
@@ -215,11 +215,13 @@ def conclude(
     answered: Answered,
     *,
     simulated: bool = False,
-    command: JsonObject | None = None,
+    releases: bool = False,
     found: str | None = None,
     unchecked: bool = False,
 ) -> Interaction:
     """Judges an answer and records it; the one way in which any answer enters a history.
+
+    `releases`: whoever gives the answer says what it has cost, and so takes back what was booked in doubt.
 
     `unchecked`: the commands of checks are not run, so that they do not hold.
 
@@ -242,8 +244,17 @@ def conclude(
     seen = observation.observe(session, workspace, answered, before, left, undone, checked, touched=touched)
     outcome = step.conclude(answered.spec, session.state, answered.reply, seen, session.project.schema)
     transcript.keep(session, asked)
-    kept_turns = {} if seen.refusals else _kept_turns(session, answered)
     by_hand = simulated and outcome.response.actions == [ExitAction.COMPLETED]
+    output = outcome.response.output
+    results = data.in_place_of_children(answered.spec, asked["step"], output) if by_hand else None
+    command = step.recorded(outcome, results).model_copy(
+        update={
+            "turns_kept": None if seen.refusals else _kept_turns(session, answered),
+            "plan": observation.is_plan(answered, outcome.response) or None,
+        }
+    )
+    if releases:
+        command = doubtful_payments.release(session, command)
     entry = _entry(
         session,
         Kind.ASK,
@@ -253,14 +264,7 @@ def conclude(
         (before, kept.commit),
         simulated=simulated,
         steward=asked.get("steward"),
-        command={
-            **(command or {}),
-            **kept_turns,
-            **step.unsure_recorded(outcome),
-            **({"plan": True} if observation.is_plan(answered, outcome.response) else {}),
-            **review.recorded(outcome.gate),
-            **(data.recorded(answered.spec, asked["step"], outcome.response.output) if by_hand else {}),
-        },
+        command=command,
     )
     recorded = session.record(entry)[0]
     if undone or checked:
@@ -268,15 +272,15 @@ def conclude(
     return recorded
 
 
-def _kept_turns(session: Session, answered: Answered) -> JsonObject:
+def _kept_turns(session: Session, answered: Answered) -> int | None:
     """Keeps the turns before one that brought no answer: a later step may get over that."""
-    return unfinished_turns.keep(session, session.job.exchanges()) if answered.reply.error else {}
+    return unfinished_turns.keep(session, session.job.exchanges()) if answered.reply.error else None
 
 
 def _given_up(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
     """Books what an agent has cost that was ended between two turns, and puts the workspace back."""
     outcome = step.given_up(spec, session.state, asked["role"])
-    booked = {"in_doubt_microcents": 0, "given_up": True}
+    booked = RecoverCommand(in_doubt_microcents=0, given_up=True)
     return _rolled_back(session, Answered(spec, asked, reply), outcome, booked)
 
 
@@ -284,13 +288,15 @@ def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: R
     """Books the worst case, puts the workspace back, and leaves the question to a steward."""
     outcome = step.in_doubt(spec, session.state, asked["role"])
     exchanges = session.job.exchanges()
-    booked = {"in_doubt_microcents": ask_files.reserved(exchanges[-1], asked) or 0}
-    booked |= unfinished_turns.keep(session, exchanges)
+    reserved = ask_files.reserved(exchanges[-1], asked) or 0
+    booked = RecoverCommand(
+        in_doubt_microcents=reserved, turns_kept=unfinished_turns.keep(session, exchanges)
+    )
     return _rolled_back(session, Answered(spec, asked, reply), outcome, booked)
 
 
 def _rolled_back(
-    session: Session, answered: Answered, outcome: step.Outcome, booked: JsonObject
+    session: Session, answered: Answered, outcome: step.Outcome, booked: RecoverCommand
 ) -> Interaction:
     """Records an ask that brought no answer to judge, with the workspace as it was before it."""
     asked = answered.envelope
@@ -320,7 +326,7 @@ def _late(session: Session, answered: Answered) -> Interaction:
     late = replace(
         outcome, response=words, reason="an answer came late: its turn is over, its words are kept"
     )
-    nothing = {"in_doubt_microcents": 0}
+    nothing = RecoverCommand(in_doubt_microcents=0)
     entry = _entry(
         session, Kind.RECOVER, answered, late, seen, (None, None), actor=Actor.SYSTEM, command=nothing
     )

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from logist.core.history import fold
-from logist.core.model import Interaction, JsonObject, Kind, StuckKind
+from logist.core.machine import kinds
+from logist.core.model import Interaction, Kind, StuckKind
+from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
 from logist.jobs.base.session import Session
 
 RETRY = "retry"
 """The steward says that it was not charged."""
 
 
-def released(session: Session) -> JsonObject:
-    """What an interaction records that takes back the booking of what is in doubt now.
+Releasing = TypeVar("Releasing", AskCommand, ResubmitCommand)
 
-    {"released_microcents": n, "released_of": sequence of the `recover`}; {} where nothing is in doubt, or
-    where that booking was taken back before.
+
+def release(session: Session, command: Releasing) -> Releasing:
+    """The command of an interaction that takes back the booking of what is in doubt now.
+
+    The same command where nothing is in doubt, or where that booking was taken back before.
     """
     stuck = session.state.stuck
     if stuck is None or stuck.kind is not StuckKind.IN_DOUBT:
-        return {}
+        return command
     history = session.history()
     booked = _source(history)
-    if booked is None or any(entry.command.get("released_of") == booked.sequence for entry in history):
-        return {}
+    if booked is None or booked.sequence in map(_released_of, history):
+        return command
     if any(entry.kind is Kind.RERUN and entry.sequence > booked.sequence for entry in history):
-        return {}  # it counts no more
-    amount = booked.command.get("in_doubt_microcents", fold.cost(booked.usage))
-    return {"released_microcents": amount, "released_of": booked.sequence}
+        return command  # it counts no more
+    amount = RecoverCommand.read(booked.command).in_doubt_microcents
+    amount = fold.cost(booked.usage) if amount is None else amount
+    return command.model_copy(update={"released_microcents": amount, "released_of": booked.sequence})
+
+
+def _released_of(entry: Interaction) -> int | None:
+    command = kinds.command_of(entry)
+    return command.released_of if isinstance(command, AskCommand | ResubmitCommand) else None
 
 
 def _source(history: list[Interaction]) -> Interaction | None:
@@ -35,7 +47,7 @@ def _source(history: list[Interaction]) -> Interaction | None:
     found_by: dict[int, Interaction | None] = {}
     for entry in history:
         found_by[entry.sequence] = source
-        if entry.kind is Kind.RECOVER and not entry.command.get("given_up"):
+        if entry.kind is Kind.RECOVER and not RecoverCommand.read(entry.command).given_up:
             source = entry
         elif entry.kind is Kind.RESTEP:
             source = found_by.get(fold.restep_target(entry))

@@ -23,6 +23,7 @@ from logist.core.model import (
     Phase,
     Status,
 )
+from logist.core.model.commands import AskCommand
 from logist.core.relevance.words import of_title
 from logist.errors import LogistError
 from logist.jobs.base.project import Project
@@ -90,15 +91,14 @@ def _run(entry: Interaction, *, taken_back: bool) -> str:
     actions = _actions(entry)
     if not actions:
         return f"{who}{back} gave no valid answer: {one_line(entry.reason, LONGEST_SUMMARY)}"
-    verdict = entry.command.get("verdict") if reviewing else None
-    ended = f"{actions[0]}, {verdict}" if isinstance(verdict, str) else actions[0]
+    review = AskCommand.read(entry.command) if reviewing else AskCommand()
+    ended = f"{actions[0]}, {review.verdict}" if review.verdict is not None else actions[0]
     lines = [f"{who}{back} ended with {ended}: {one_line(entry.response.summary_for_supervisor, 1_000)}"]
     lines += [f"  reason: {one_line(entry.response.reason, 1_000)}"] if entry.response.reason else []
-    return "\n".join([*lines, *_findings(entry.command.get("findings") if reviewing else None)])
+    return "\n".join([*lines, *_findings(review.findings or [])])
 
 
-def _findings(findings: object) -> Iterator[str]:
-    found = [each for each in findings if isinstance(each, dict)] if isinstance(findings, list) else []
+def _findings(found: list[JsonObject]) -> Iterator[str]:
     for each in found[:FINDINGS]:
         yield f"  - {one_line(line(each), LONGEST_TITLE + LONGEST_SUMMARY)}"
     if len(found) > FINDINGS:

@@ -17,6 +17,7 @@ from logist.agents.courier.ask_files import Ending
 from logist.agents.protocol import LITELLM
 from logist.core.machine import kinds
 from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Model, Usage
+from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
 from logist.core.step.step import StepPlan
 from logist.jobs.base.session import Session
 from logist.jobs.setup import commands
@@ -40,14 +41,14 @@ class Kept:
     """A checkpoint."""
 
 
-def keep(session: Session, exchanges: list[Exchange]) -> JsonObject:
-    """Keeps the turns that are whole; what the interaction records of it, {} where there are none."""
+def keep(session: Session, exchanges: list[Exchange]) -> int | None:
+    """Keeps the turns that are whole; how many, as the interaction records it, None where there are none."""
     whole = [(each.response, each.tools) for each in exchanges if _is_whole(each)]
     if not whole:
-        return {}
+        return None
     data = {"envelope": exchanges[0].request, "turns": whole}
     session.job.write_log(_name(session.state.revision + 1), json.dumps(data, ensure_ascii=False).encode())
-    return {"turns_kept": len(whole)}
+    return len(whole)
 
 
 def _is_whole(exchange: Exchange) -> bool:
@@ -80,7 +81,7 @@ def _fitting(
     since = [entry for entry in session.history() if entry.sequence >= sequence]
     failed, envelope = since[0], data["envelope"]
     same = (
-        "turns_kept" in failed.command
+        _has_kept_turns(failed)
         and all(map(_changes_nothing, since[1:]))
         and checkpoint == failed.checkpoint_after
         and _unlimited(EffectiveSpec.model_validate(envelope["spec"])) == _unlimited(spec)
@@ -95,6 +96,11 @@ def _fitting(
     return Kept(envelope, [(response, tools) for response, tools in data["turns"]], found)
 
 
+def _has_kept_turns(entry: Interaction) -> bool:
+    command = kinds.command_of(entry)
+    return isinstance(command, AskCommand | RecoverCommand) and command.turns_kept is not None
+
+
 def _unlimited(spec: EffectiveSpec) -> EffectiveSpec:
     return spec.model_copy(update={"limits": Limits()})
 
@@ -102,7 +108,8 @@ def _unlimited(spec: EffectiveSpec) -> EffectiveSpec:
 def _changes_nothing(entry: Interaction) -> bool:
     """Whether it only says what became of a doubt, or takes up a halted job; a note belongs into a new prompt."""
     noted = entry.steward is not None and entry.steward.note
-    moved = entry.command.get("review") or entry.command.get("step")
+    command = kinds.command_of(entry)
+    moved = isinstance(command, ResubmitCommand) and (command.review or command.step)
     return entry.kind in kinds.KEEPS_TURNS and not noted and not moved
 
 

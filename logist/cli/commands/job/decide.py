@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,7 @@ from logist.config.environment import Environment
 from logist.errors import Busy, UsageError
 
 if TYPE_CHECKING:
+    from logist.core.model.commands import RecordedCommand
     from logist.store import JobDir
 
 
@@ -24,7 +25,7 @@ def decided(
     jobs_dir: str | None,
     wait: float,
     note: str | None,
-    command: dict[str, Any] | None = None,
+    command: RecordedCommand | None = None,
     *,
     ends_agent: bool = False,
 ) -> Output:
@@ -101,11 +102,14 @@ def approve(
     role`), the next step carries the plan out; else the job ends with it.
     """
     from logist.cli.given_spec import json_value
+    from logist.core.model.commands import ApproveCommand
 
-    command = {"output": json_value(output, "--output")} if output is not None else {}
+    command = ApproveCommand()
+    if output is not None:
+        command = ApproveCommand(output=json_value(output, "--output"))
     if override is not None:
         note = _reason(override, note)
-        command["override"] = True
+        command = command.model_copy(update={"override": True})
     return decided("approve", environment, job_argument, job_option, jobs_dir, wait, note, command)
 
 

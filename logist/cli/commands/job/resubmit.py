@@ -58,6 +58,7 @@ def resubmit(
     """
     if assume_paid and retry:
         raise UsageError("--assume-paid and --retry contradict each other", fix="give one of them")
+    from logist.core.model.commands import ResubmitCommand
     from logist.core.permissions.tools import TOOLS
 
     unknown = [name for name in allow if name not in TOOLS]
@@ -66,11 +67,11 @@ def resubmit(
             f"there is no tool {unknown[0]!r}", where="--allow", fix=f"tools: {', '.join(TOOLS)}"
         )
     doubt = "assume_paid" if assume_paid else "retry" if retry else None
-    command = {
-        **({"review": True} if review else {}),
-        **({"step": step} if step else {}),
-        **({"doubt": doubt} if doubt else {}),
-        **({"allow": list(allow)} if allow else {}),
-        **({"force": True} if force else {}),
-    }
+    command = ResubmitCommand(
+        review=review or None,
+        step=step or None,
+        doubt=doubt,
+        allow=list(allow) or None,
+        force=force or None,
+    )
     return decided("resubmit", environment, job_argument, job_option, jobs_dir, wait, note, command)

@@ -145,11 +145,15 @@ def replace_chunks(path: Path, chunks: Iterable[bytes], mode: int = 0o600) -> No
         temporary = f".{path.name}.{os.urandom(6).hex()}{TEMPORARY}"
         try:
             _write_new(parent, temporary, path, chunks, mode)
+            # The new content is on disk before the name changes, the name is on disk before we return: after
+            # a power cut there is the old file or the new one, never half of one.
             os.rename(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=parent)
             raise
+        # A rename lives in the directory; without this flush it may be undone by a power cut after we
+        # reported success.
         fsync(parent, path.parent)
 
 

@@ -85,6 +85,7 @@ def after(path: Path, head: Position | None) -> tuple[list[JsonObject], Position
     """
     with opened(path) as file:
         header = read_header(file, path)
+        # state.json may be older than the last rotation: what it has not seen yet lies in segments then.
         older = head is not None and head.sequence < header.first_sequence - 1
         found: list[JsonObject] = []
         if older or head is None:
@@ -113,6 +114,8 @@ def end_of(file: BinaryIO, header: Header, position: Position) -> int | None:
     if not header.size <= offset < file.seek(0, os.SEEK_END):
         return None
     file.seek(offset - 1)
+    # The byte before has to end a line: an offset into the middle of an entry could otherwise hit text that
+    # an agent wrote to look like an entry.
     boundary, line = file.read(1), file.readline(LONGEST)
     good = boundary == b"\n" and checksum_of(content(line, sequence, header.first_sequence) or b"")
     return offset + len(line) if good and good == digest else None

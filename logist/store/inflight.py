@@ -66,6 +66,8 @@ def save_tools(folder: Path, k: int, results: JsonObject) -> None:
 
 def put_back(folder: Path, turns: Iterable[tuple[JsonObject, JsonObject, JsonObject]]) -> None:
     """Makes it as it was after exchanges that are over: request, response, tools of each; all of it or nothing."""
+    # The name that a finished ask is moved to: if we are killed here, the next command removes it as
+    # left-over.
     making = folder.with_name(".inflight-done")
     files.remove_tree(making)
     files.make_directory(making)

@@ -141,6 +141,8 @@ def acquire(
         found = _signers(folder, held=True)
         now = time.monotonic()
         unsigned_since = (unsigned_since or now) if found == (None, None) else None
+        # Between taking the lock and signing it lies a moment in which it looks like a courier that died
+        # unsigned.
         if unsigned_since is not None and now - unsigned_since < _UNSURE_SECONDS:
             time.sleep(POLL_SECONDS)
             continue
@@ -187,6 +189,8 @@ def _try_reserving(folder: Path) -> int | None:
         fd = os.open(folder / SIGNATURES, _SIGNING, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Somebody may have removed the file, and another process made it again: two processes would then
+            # each hold the lock of "the" file.
             if os.path.samestat(os.stat(folder / SIGNATURES), os.fstat(fd)):
                 return fd
         except (BlockingIOError, FileNotFoundError):
@@ -225,6 +229,8 @@ def _try(folder: Path) -> int | None:
             raise _gone(folder) from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The directory may have been moved between open and flock: the lock is then that of a job
+            # elsewhere.
             if not _is_still_at(folder, fd):
                 raise _gone(folder)
         except BlockingIOError:
@@ -338,6 +344,7 @@ def host() -> str:
 
 
 def _slot(role: str, process: LockProcess | None) -> bytes:
+    # A slot has a fixed size; a long command line is cut so that the rest still fits.
     short = process and process._replace(command=process.command[:_LONGEST_COMMAND])
     value = files.dump_json(short and short._asdict())
     opening, ending = _OPENINGS[role], _ENDINGS[role]

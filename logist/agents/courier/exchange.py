@@ -117,6 +117,8 @@ class Errand:
 
     def _converse(self, loaded: LoadedLitellm, deadline: float) -> None:
         """The model's turn, then the tools it called for, until it calls for none."""
+        # An earlier courier of this ask may have been killed after its last answer: then there is nothing to
+        # ask, and its tool calls are carried out first.
         if self.at.reply is None and (self._is_reserved() or self._reserved_again(deadline)):
             self._turn(loaded, deadline)
         while not self.stopped and self._goes_on(deadline) and self._begin_next(deadline):
@@ -191,6 +193,8 @@ class Errand:
         """
         ask, at = self.ask, self.at
         while not self.stopped:
+            # Looking at what is left and writing down what is reserved is one step under the lock of the
+            # whole family, or two jobs would both find room for the last dollar.
             with shared_limits.reserving(self._jobs_dir(), self.job.id, ask.shares_limits_of) as shared:
                 if self._is_dropped():
                     return Ending.SHARED_COST  # its cost would count nowhere
@@ -252,6 +256,8 @@ class Errand:
         message = f"the courier failed: {type(error).__name__}: {error}"
         reply = self.at.reply
         if reply is not None and reply.calls and not (self.at.done and "end" in self.at.done):
+            # Each tool's result is on disk as soon as it is there, so the disk knows more than this object
+            # after a fault.
             done = self.job.exchanges()[-1].tools  # further than what is at hand
             self.job.save_tools(self.at.k, fault(reply.calls, done, self._clean(message)))
         elif not (self.sent or self.over):
@@ -281,10 +287,15 @@ class Errand:
         pieces: list[str] = []
         coming = self.coming
         assert coming is not None  # else it would not have been begun
+        # Durable before the first byte leaves: without this file after a crash, nothing was sent and asking
+        # again is free; with it and without an answer, the call is in doubt and a person or a rule decides.
         self.job.mark_sent(self.at.k)
         self.sent = True
         started = time.monotonic()
         arguments = (loaded, coming.sending, deadline - started)
+        # In a thread, because clients can't be interrupted: this thread keeps the deadline, hears signals,
+        # and is the only one that writes to the disk. An answer after the deadline is dropped with the
+        # thread.
         Thread(target=self._call, args=arguments, daemon=True).start()
         ended = self._until_ended(pieces, deadline)
         if ended is None:
@@ -294,6 +305,8 @@ class Errand:
         return ended.answer.failure
 
     def _call(self, loaded: LoadedLitellm, sending: Sending, left: float) -> None:
+        # A little longer than our own deadline, so that ours is the one that ends it and its words are
+        # recorded.
         seconds = max(left, 1.0) + 5
         answer = litellm.call(loaded.litellm, self.ask, sending, self.api_key, seconds, self.events.put)
         self.events.put(ExchangeEnd(answer))

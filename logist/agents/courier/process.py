@@ -38,6 +38,8 @@ def launch(
     """
     ask_from(envelope)  # what cannot be read back must not be started
     log = _log(job)
+    # Secrets travel by a pipe, written after the start: a command line and an environment can be read by
+    # others in /proc, and a file would have to be removed again.
     reading, writing = os.pipe()
     try:
         process = subprocess.Popen(
@@ -45,9 +47,11 @@ def launch(
             stdin=reading,
             stdout=log,
             stderr=log,
+            # The courier may outlive the directory in which the command was started.
             cwd="/",
             env=with_path(environment),
             pass_fds=(lock.fd,),
+            # Ctrl-C or a closed terminal ends the command, not the paid call.
             start_new_session=True,
         )
     except OSError:
@@ -80,6 +84,7 @@ def _hand_over(pipe: int, private: JsonObject) -> None:
 def main(arguments: list[str]) -> NoReturn:
     """Runs the courier of a job; ends the process without waiting for litellm's threads."""
     directory, descriptor = Path(arguments[0]), int(arguments[1])
+    # Before anything that may fail: from here on the lock is held for as long as this process lives.
     Lock.inherited(descriptor)
     private = json.loads(sys.stdin.buffer.read())
     log = _quiet()

@@ -29,7 +29,10 @@ def start(
         parent=os.getpid(),
         version=launcher.abi(),
     )
+    # We are a subreaper: orphans of the program become our children, among those that we started ourselves.
+    # Who was there before is not the program's.
     others = frozenset(processes.children(os.getpid()))
+    # The writing end closes by itself at exec. So an empty report that ends means: the program runs.
     report, writing = os.pipe()
     command, passed = landlock.command(content, writing)
     try:
@@ -81,6 +84,7 @@ class Bare:
         adopted = {
             each.pid for each in table.values() if each.parent == ours and self._is_adopted(each, table)
         }
+        # Once its exit status is taken, the pid may belong to somebody else.
         roots = {self.process.pid, *adopted} if self.process.returncode is None else adopted
         self._known = processes.descendants(table, roots)
         return set(self._known)
@@ -89,10 +93,15 @@ class Bare:
         """Whether this child of ours is one that the program left: none that we started is in another session."""
         if process.pid == self.process.pid or process.pid in self.others:
             return False
+        # Known from an earlier look as its descendant, or still in the session that it was started in: ours
+        # to end.
         if process.pid in self._known or process.session == self.process.pid:
             return True
         if process.session == os.getsid(0):
             return False
+        # It made a session of its own (setsid). The marker in its environment proves where it came from; one
+        # that has no readable environment at all has exec'd nothing since, or hides it: it is ended too. A
+        # marker of another run means that it belongs to a call that goes on beside this one.
         return bool(processes.with_marker(self.marker, [process.pid])) or not processes.marked(process.pid)
 
     def tell(self, number: int) -> None:

@@ -49,8 +49,12 @@ def start(
     """Starts `argv`; what bubblewrap has to say against it comes as the program's standard error."""
     status, telling = os.pipe()
     waiting, releasing = os.pipe()
+    # The pipe is filled below (`prepare`) so that bubblewrap blocks when it reports the exit status. A small
+    # pipe is quick to fill; the default of 64 KiB would have to be written each time.
     fcntl.fcntl(telling, fcntl.F_SETPIPE_SZ, _SHORT_PIPE)
     flags = bubblewrap.arguments(confinement, executable, bubblewrap.options(bwrap))
+    # --block-fd holds the program back until resource limits are set from outside: set any later, a fork bomb
+    # could be there first.
     extra = ["--json-status-fd", str(telling), "--block-fd", str(waiting)]
     command, passed = bubblewrap.command(bwrap, flags, extra)
     command, more = _scoped([*command, executable, *argv[1:]], confinement, marker)
@@ -108,6 +112,8 @@ class Boxed:
         with suppress(OSError):  # else it ended already
             launcher.limit(wanted, self.init)
             launcher.let_others_go_first(self.init)
+        # We only hold the reading end. Opening it again through /proc gives a writing end of the same pipe,
+        # with which it can be filled; nothing but bubblewrap and this function ever writes to it.
         filling = os.open(f"/proc/self/fd/{self.status}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with suppress(BlockingIOError):
             os.write(filling, b" " * fcntl.fcntl(filling, fcntl.F_GETPIPE_SZ))
@@ -119,15 +125,22 @@ class Boxed:
         return self._over
 
     def _is_over(self) -> bool:
+        # Three processes: bubblewrap outside (`process`), the first process of the new pid namespace
+        # (`init`), and the program, which has number 2 inside. The program has ended when it is no longer a
+        # living child of init; the outer bubblewrap can't say so, because its report is held back by the full
+        # pipe.
         if self.process.poll() is not None or not _runs(self.init, self.process.pid):
             return True
         if self._main is not None:
             return not _runs(self._main, self.init)
+        # The program's pid out here is not known beforehand: it is the child of init that is number 2 inside.
         numbers = {processes.number_inside(pid): pid for pid in processes.children(self.init)}
         self._main = numbers.get(_FIRST_INSIDE)
         if self._main is not None:
             self.group()
             self._main_end = processes.open_descriptor(self._main)
+        # init has children, but number 2 is not among them: the program ended before the first look, and left
+        # others. Without any child it may just not have begun.
         return self._main is None and any(numbers)
 
     def wakes(self) -> tuple[int, ...]:
@@ -138,6 +151,7 @@ class Boxed:
 
     def group(self) -> int | None:
         found = processes.look(self._main) if self._main is not None else None
+        # A pid can be used again. It is still the program only while its parent is init.
         if found and found.parent == self.init:
             self._group = found.group
         return self._group
@@ -153,6 +167,8 @@ class Boxed:
     def kill(self) -> None:
         with suppress(ProcessLookupError):
             if self._init_end is not None:
+                # A pidfd can't hit another process that got the same pid. Killing init ends its whole
+                # namespace: the kernel kills every process in it, so nothing can fork away.
                 signal.pidfd_send_signal(self._init_end, signal.SIGKILL)
             elif _runs(self.init, self.process.pid):
                 os.kill(self.init, signal.SIGKILL)
@@ -162,6 +178,7 @@ class Boxed:
         self.close()
         if b"exit-code" not in told:
             return None, signal.SIGKILL if killed else None
+        # The first report was the child's pid, then come the blanks that filled the pipe, then the status.
         status = int(json.loads(told.strip().splitlines()[-1])["exit-code"])
         return (None, status - 128) if status in _SHELL_SIGNALS else (status, None)
 

@@ -31,6 +31,7 @@ def end_all(
         table = processes.table()
         found = members(table) - {os.getpid()}
         living = {pid for pid in found if table[pid].lives}
+        # A group first: the kernel signals all of it in one go, so a member can't fork a copy in between.
         for group in _whole_groups(table, living):
             processes.signal_group(group, signal.SIGKILL)
         processes.signal_all(living, signal.SIGKILL)

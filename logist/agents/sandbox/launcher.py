@@ -158,6 +158,7 @@ def _carry_out(plan: Mapping[str, Any]) -> None:
         let_others_go_first()
     os.chdir(plan["cwd"])
     if plan["confined"]:
+        # Root may pass over file permissions, and Landlock rules alone would leave it mount and ptrace.
         if plan["files"]:
             _drop_capabilities()
         _checked("prctl", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -165,6 +166,8 @@ def _carry_out(plan: Mapping[str, Any]) -> None:
             confine(plan["rules"], version=plan["version"], files=plan["files"], tcp=plan["tcp"])
         if plan["filter"]:
             _filter(bytes.fromhex(plan["filter"]))
+    # Python ignores both; ignored signals stay ignored across exec, and programs such as `yes | head` rely on
+    # them.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     environment = {os.fsencode(name): os.fsencode(value) for name, value in plan["environment"].items()}

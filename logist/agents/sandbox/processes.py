@@ -70,6 +70,7 @@ def _read_stat(path: str) -> list[bytes] | None:
             text = file.read()
     except OSError:
         return None
+    # The name is in brackets and may itself hold brackets and blanks: only the last one ends it.
     return text[text.rindex(b")") + 2 :].split()
 
 
@@ -147,6 +148,7 @@ def has_exited(child: int) -> bool:
     `Popen.poll` takes that for its end.
     """
     try:
+        # WNOWAIT leaves the exit status for `Popen.wait`, which would otherwise report 0.
         change = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return True

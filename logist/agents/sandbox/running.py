@@ -148,6 +148,8 @@ class _ProgramRun:
             turn = min(turn * 2, _LONGEST_TURN)
             self._judge()
         strays = self._end_strays()
+        # The order matters: strays hold the ends of the pipes open, so the pipes are only drained, without
+        # waiting, when all of them are gone. Reading until the end of the file could wait for ever.
         status, number = self._finished()
         self.streams.drain()
         self.over = True
@@ -206,6 +208,8 @@ class _ProgramRun:
             self.how, self.reason = "limit", breach
             self._tell(signal.SIGKILL)
         if self.how is not None and self.killed_at is None:
+            # SIGTERM twice: a program may take the first as a request to finish its turn, and the second as
+            # the end. The list is taken from its end, so the earliest signal is last.
             second, last = now + GRACE, now + GRACE + LAST_GRACE
             self.asking = [(last, signal.SIGKILL), (second, signal.SIGTERM), (now, signal.SIGTERM)]
 
@@ -228,6 +232,7 @@ class _ProgramRun:
         if self.how is not None:
             self._wait_for_group()
         found = ending.living(self.started.members)
+        # Under bubblewrap the namespace takes them along at `finish`, all at once.
         if self.started.kind != "bubblewrap":
             found |= ending.end_all(self.started.members)
         return len(found)
@@ -243,6 +248,7 @@ class _ProgramRun:
             self.started.close()
             return None, signal.SIGKILL
         status, number = self.started.finish()
+        # We ended it before bubblewrap could report a status: it was our kill.
         if status is None and number is None and self.how is not None:
             return None, signal.SIGKILL
         return status, number

@@ -91,6 +91,8 @@ def popen(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=tuple(passed),
+            # A session of its own: a Ctrl-C at the terminal reaches Logist only, which then ends the program
+            # in order, and signals to the program's group never reach us.
             start_new_session=True,
         )
     finally:

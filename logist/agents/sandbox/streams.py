@@ -66,6 +66,7 @@ class Streams:
         assert process.stdout is not None
         assert process.stderr is not None
         for pipe, file in zip((process.stdout, process.stderr), self.files, strict=True):
+            # A stray that keeps the pipe open must not make a read wait.
             os.set_blocking(pipe.fileno(), False)
             self._pipes.append(pipe)
             self._outputs[pipe.fileno()] = file
@@ -147,6 +148,7 @@ def read_pipe(number: int, seconds: float, *, line: bool = False) -> tuple[bytes
     until = time.monotonic() + seconds
     data = b""
     while wait_readable(number, until - time.monotonic()):
+        # Byte by byte for a line: what comes after it in this pipe is for a later reader.
         piece = os.read(number, 1 if line else PIECE)
         data += piece
         if not piece or (line and piece == b"\n"):

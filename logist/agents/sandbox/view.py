@@ -111,6 +111,8 @@ def pin_program(argv: Sequence[str], confinement: Confinement, path: str) -> tup
     program = shutil.which(argv[0], path=places)
     if program is None:
         raise InvalidFile("no such program", where=argv[0], fix="install it, or name it by its absolute path")
+    # A script is run by what its first line names. `#!/usr/bin/env node` would look in PATH again, where the
+    # agent may have put a `node`: so the interpreter is pinned as well.
     pinned = [program, *argv[1:]]
     words = _shebang(os.path.realpath(program))
     wanted = words[2:] if words[1:2] == ["-S"] else words[1:]

@@ -38,6 +38,8 @@ class Watch:
 
     def breach(self) -> str | None:
         """Which limit is exceeded, in words; None if none is, or it was not time to look."""
+        # Two numbers of the whole machine cost microseconds; a look at every process in /proc costs
+        # milliseconds. So every process is looked at only when the cheap numbers move much, or now and then.
         threads, available = processes.threads(), processes.available_memory()
         sudden = (
             threads > self._threads + _SUDDEN_THREADS

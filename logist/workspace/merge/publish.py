@@ -156,9 +156,14 @@ def _publish(work: JobWork, target: Target, mode: str, *, patch: bool) -> Publis
             return found
         require_idle(target)
         with worktree.at_work(target, work.job_id, index=target.top is not None):
+            # Looked at again under the lock: everything above was judged without it, and a commit by the user
+            # in between must stop the merge rather than be left out of it.
             _require_unmoved(target)
             ready = staging.stage(_move(target, made, found), target.git.git_dir) if target.top else None
             with _branches(work, target, made, found) as move:
+                # Files first, then the branches. Killed in between, the work tree is ahead of the branch,
+                # which the next command finishes; the other way round, git would show the work as deleted by
+                # the user.
                 if ready is not None:
                     worktree.apply(ready)
                 move()
@@ -315,6 +320,7 @@ def _branches(work: JobWork, target: Target, made: Scratch, found: Published) ->
     moved += [Update(refs.HEAD, found.after, target.head)] if found.after else []
     refs.require_free(target, moved)
     wanted = [found.commit, *([found.after] if found.after else [])]
+    # Only what the target lacks is sent, in one pack: loose objects one by one would be flushed one by one.
     held = [name for name in (target.head, work.base, work.previous) if name and target.has(name)]
     revisions = "\n".join([*wanted, "--not", *held, ""]).encode("ascii")
     _send(made.git, target.git, revisions)

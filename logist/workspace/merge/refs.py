@@ -47,6 +47,8 @@ def prepared(
     try:
         with git.streaming("update-ref", "-m", reason, "--stdin", stdin=subprocess.PIPE) as process:
             asked = process
+            # git's two-phase commit of references: after `prepare` it holds all their locks, and `commit` can
+            # hardly fail. In between, the files of the work tree are moved.
             ready = _say(process, ["start", *lines, "prepare"], "prepare: ok")
             if ready:
                 try:

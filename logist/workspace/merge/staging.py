@@ -78,6 +78,8 @@ def stage(move: Move, folder: Path) -> Staged:
     _require_checked_out(move, git)
     held = [path for path in move.touched if path in move.before]
     _check_out(move, git, [path for path in held if path in _indexed(git)], staged.old)
+    # git itself writes the new files, into a directory beside the work tree: its rules for line ends, modes
+    # and links are the user's, and are not done over here.
     git.run("read-tree", "-m", move.head, move.commit)
     _check_out(move, git, [path for path in move.touched if path in move.after], staged.new)
     return replace(staged, judged=_judged(staged))

@@ -110,6 +110,8 @@ class Swaps:
             store: int | None = self.gone
             kept = b"%d" % len(self.done)
             try:
+                # Moved away, not deleted: if the user saved the file between our look and this rename, what
+                # we took is not what was judged, and it goes back.
                 rename(parent, name, self.gone, kept, NOREPLACE)
             except OSError as error:
                 if error.errno != errno.EXDEV:
@@ -159,6 +161,9 @@ class Swaps:
         name = path.rpartition(b"/")[2]
         placed = seen_at(folder, kept)
         try:
+            # One system call exchanges the two names, so there is no moment without a file, and what was
+            # there before can still be compared. Looking first and replacing then would lose what is saved in
+            # between.
             rename(folder, kept, parent, name, NOREPLACE if judged is None else EXCHANGE)
         except (FileExistsError, FileNotFoundError):
             if beside:
@@ -247,9 +252,13 @@ def rename(source: int, old: bytes, folder: int, new: bytes, flag: int) -> None:
     if number not in _UNKNOWN:
         raise OSError(number, os.strerror(number), os.fsdecode(new))
     if flag == NOREPLACE:
+        # File systems without renameat2's flags (some network and FUSE ones): a hard link fails if the name
+        # exists, which is NOREPLACE.
         os.link(old, new, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
         os.unlink(old, dir_fd=source)
         return
+    # An exchange in three renames. Between the first two the name is missing for a moment, but nothing is
+    # lost: both files keep a name at every point.
     other = _unique()
     os.rename(new, other, src_dir_fd=folder, dst_dir_fd=source)
     rename(source, old, folder, new, NOREPLACE)

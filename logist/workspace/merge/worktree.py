@@ -69,6 +69,8 @@ def at_work(target: Target, job_id: str, *, index: bool) -> Iterator[None]:
         with open(os.open(folder / MARKER, _OPEN, 0o600), "w", encoding="ascii") as file:
             file.write(f"logist job merge --job {job_id}\n")
         if index:
+            # A hard link makes git's own lock recognizable as ours: the same inode as the marker. A lock file
+            # with another inode belongs to somebody else's git and is never removed.
             os.link(folder / MARKER, folder / "index.lock")
     except FileExistsError:
         _clean(folder)

@@ -115,7 +115,7 @@ def _step(session: Session, choice: Choice, tries: int = 1) -> CommandResult:
     family.require_wanted(session.project, session.state, session.job.id)
     if session.state.status is Status.WAITING:
         return _gather(session)
-    if session.state.spawns and session.state.status is Status.PENDING:
+    if session.state.place.spawns and session.state.status is Status.PENDING:
         return _give_away(session, choice, tries)
     waits, phase = step.idle(session.state), step.turn(session.state)
     if waits or phase is None:
@@ -197,7 +197,7 @@ def _ask(session: Session, prepared: PreparedCall) -> Interaction:
 
 def _halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interaction:
     command = halt.recorded()
-    after = steward.decide(Kind.HALT, session.state.place(), command, spec)
+    after = steward.decide(Kind.HALT, session.state.place, command, spec)
     entry = session.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=halt.reason, command=command)
     return session.record(entry)[0]
 

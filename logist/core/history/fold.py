@@ -114,7 +114,7 @@ def restep_target(entry: Interaction) -> int:
 
 def apply(state: State | None, entry: Interaction, back: State | None = None) -> State:
     """The state after one more interaction; `back` is the state a restep returns to."""
-    base = state or State(status=entry.after.status, created_at=entry.timestamp)
+    base = state or State(place=entry.after, created_at=entry.timestamp)
     version = max(base.version, entry.version)
     if entry.kind is Kind.RESTEP and back is not None:
         base = _returned(base, back)
@@ -128,7 +128,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "reason": base.reason if entry.kind in kinds.STAYS else entry.reason,
         # What a rerun books of children counts for the jobs above (`ever_used`): the job itself starts with nothing.
         "usage": base.usage if entry.kind is Kind.RERUN else used_after(base.usage, entry),
-        **_placed(entry.after),
+        "place": _without_unknown(entry.after),
         **_noted(base, entry),
         **_forked(entry),
     }
@@ -152,17 +152,11 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
     return workflow_state.apply(base, after, entry) if after.workflow is not None else after
 
 
-def _placed(place: Place) -> dict[str, Any]:
-    return {
-        "status": place.status,
-        "awaiting": place.awaiting,
-        "stuck": place.stuck,
-        "step": place.step,
-        "attempts": place.attempts,
-        "before": place.before,
-        "halted_at": place.halted_at,
-        "spawns": place.spawns,
-    }
+def _without_unknown(place: Place) -> Place:
+    """The place without the fields of a newer Logist: in state.json they would be fields of the state."""
+    return (
+        Place(**{name: getattr(place, name) for name in Place.model_fields}) if place.model_extra else place
+    )
 
 
 def _noted(base: State, entry: Interaction) -> dict[str, Any]:
@@ -364,7 +358,7 @@ def _returned(base: State, back: State) -> State:
 
 def _restarted(base: State) -> State:
     """The job as it was created, with today's spec and role, and nothing used."""
-    fresh = State(status=Status.PENDING)
+    fresh = State(place=Place(status=Status.PENDING))
     kept = (*_AS_ASKED, "created_at", "start_checkpoint")
     return fresh.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
 

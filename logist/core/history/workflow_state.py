@@ -40,7 +40,7 @@ def apply(before: State, after: State, entry: Interaction) -> State:
         changes["asked_at"] = {**counts, here: counts.get(here, 0) + 1}
     if entry.kind is Kind.ASK:
         changes |= _answered(after, entry)
-    elif entry.kind is Kind.APPROVE and (before.awaiting == "manual" or "output" in entry.command):
+    elif entry.kind is Kind.APPROVE and (before.place.awaiting == "manual" or "output" in entry.command):
         changes |= _approved(after, before, entry)
     elif entry.kind is Kind.RESUBMIT:
         changes |= {"forced": True if entry.command.get("force") else None}
@@ -58,7 +58,7 @@ def apply(before: State, after: State, entry: Interaction) -> State:
 def _anew(after: State) -> dict[str, Any]:
     """Where a step is given away once more, its items are still those of the step before it."""
     spawned = after.spawned
-    if spawned is None or not after.spawns or not after.output_of == spawned.step == after.step:
+    if spawned is None or not after.place.spawns or not after.output_of == spawned.step == after.step:
         return {}
     return {"output_of": spawned.output_of}
 
@@ -97,7 +97,7 @@ def _approved(after: State, before: State, entry: Interaction) -> dict[str, Any]
     """What a steward gives with an approval."""
     given = entry.command.get("output")
     changes = {**_given(after, before.step, given), **_in_place_of_children(entry)}
-    if before.awaiting != "manual":
+    if before.place.awaiting != "manual":
         last = before.last and before.last.model_copy(update={"output": given})
         return {**changes, "last": last}
     name, note = (entry.steward.name, entry.steward.note) if entry.steward else ("a steward", None)

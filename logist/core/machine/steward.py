@@ -87,7 +87,7 @@ def overrides(kind: Kind, command: JsonObject) -> bool:
 
 def sent_back(state: State | None) -> bool:
     """Whether the job stands where the last review sent it back to."""
-    return state is not None and state.attempts > 0 and review.sent_back(state)
+    return state is not None and state.place.attempts > 0 and review.sent_back(state)
 
 
 def routed(
@@ -103,7 +103,7 @@ def routed(
         return None
     if kind is Kind.RESUBMIT:
         return _put(flow, state, command, spec, rules)
-    if overrides(kind, command) or (kind is Kind.APPROVE and state.awaiting in ("review", "manual")):
+    if overrides(kind, command) or (kind is Kind.APPROVE and state.place.awaiting in ("review", "manual")):
         return _after(flow, state, spec, rules, given(state, command))
     nothing_to_give = kind is Kind.SPAWN and not command.get("children") and not command.get("fault")
     if nothing_to_give or (kind is Kind.COLLECT and command.get("gathered") == "reached"):
@@ -117,7 +117,7 @@ def given(state: State, command: JsonObject) -> Any:
     """The output that a steward gives with an approval; that of the step stands where there is none."""
     if "output" in command:
         return command["output"]
-    return None if state.awaiting == "manual" else data.UNCHANGED
+    return None if state.place.awaiting == "manual" else data.UNCHANGED
 
 
 def gathered(command: JsonObject) -> list[Any]:
@@ -155,7 +155,7 @@ def _put(
     """Where a resubmit puts the job: to the step that got stuck, or to the one it names."""
     if command.get("review"):
         return None
-    lost = state.stuck is not None and state.stuck.kind is StuckKind.NO_BRANCH
+    lost = state.place.stuck is not None and state.place.stuck.kind is StuckKind.NO_BRANCH
     step_id = command.get("step") or state.step
     if flow.step(step_id) is None:
         step_id = flow.start if lost else step_id

@@ -204,11 +204,11 @@ def judge(
         outcome = (step.given_up if entry.command.get("given_up") else step.in_doubt)(spec, state, role)
         return Judged(outcome.place, outcome.response)
     if entry.kind is Kind.HALT and state is not None and not _limit_stands(spec, state, entry):
-        return Judged(state.place(), Response())
+        return Judged(state.place, Response())
     if entry.kind in kinds.ACTIONS or entry.kind in kinds.NOT_JUDGED:
-        here = state.place() if state else None
+        here = state.place if state else None
         routed = steward.routed(entry.kind, state, entry.command, spec, rules)
-        earlier = back.place() if back else None
+        earlier = back.place if back else None
         sent_back = steward.sent_back(state)
         place = steward.decide(entry.kind, here, entry.command, spec, earlier, routed, sent_back=sent_back)
         return Judged(place, Response(), routed.route if routed else [])

@@ -202,7 +202,7 @@ def _entry(
     """The `fork` interaction. Of a child it says anew what is asked: the new job does no part of another."""
     state, spec, last = beginning.state, beginning.spec, beginning.last
     command: JsonObject = {"from": origin.id, "at": last.sequence, "head": last.checksum}
-    after = steward.decide(Kind.FORK, state.place(), command, spec)
+    after = steward.decide(Kind.FORK, state.place, command, spec)
     return Interaction(
         sequence=last.sequence + 1,
         timestamp=project.clock.timestamp(),

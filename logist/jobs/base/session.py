@@ -110,9 +110,7 @@ class Session:
             return spec, []
         made_with = next((entry.spec.workflow for entry in self.history() if entry.spec), None)
         specs.require_frozen(self.job, spec.workflow, made_with)
-        entry = self.entry(
-            Kind.SPEC, self.state.place(), actor=Actor.SYSTEM, spec=spec, command=command or {}
-        )
+        entry = self.entry(Kind.SPEC, self.state.place, actor=Actor.SYSTEM, spec=spec, command=command or {})
         return spec, [entry]
 
     def unfinished_restore(self) -> str | None:
@@ -249,7 +247,7 @@ def _checked(model: type[Value], data: JsonObject, what: str) -> Value:
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
+        field = ".".join(str(part) for part in first["loc"]).removeprefix("place.")  # a state's, see there
         raise Damaged(
             f"{what} does not read: {field}: {first['msg']}", fix="restore jobHistory.json from a backup"
         ) from error

@@ -16,7 +16,7 @@ def released(session: Session) -> JsonObject:
     {"released_microcents": n, "released_of": sequence of the `recover`}; {} where nothing is in doubt, or
     where that booking was taken back before.
     """
-    stuck = session.state.stuck
+    stuck = session.state.place.stuck
     if stuck is None or stuck.kind is not StuckKind.IN_DOUBT:
         return {}
     history = session.history()

@@ -50,17 +50,18 @@ def role(
     `logist role list` has the names.
     """
     from logist.cli.commands.job.decide import confirmed
-    from logist.cli.context import open_job, project
+    from logist.cli.context import project
     from logist.cli.show.view import result_output
     from logist.jobs.steward.role_switch import needless, switch
 
     named, name = _parsed(words, reset)
-    surroundings = project(environment, jobs_dir)
-    job = open_job(environment, job_id(environment, named, job_option), None, jobs_dir)
-    if same := needless(surroundings, job.id, name):
+    surroundings, chosen = project(environment, jobs_dir), job_id(environment, named, job_option)
+    if same := needless(surroundings, chosen, name):
         return result_output(same)
-    ends_agent = confirmed(environment, job, "role", yes=yes, waits=wait > 0, words=f" {name or '--reset'}")
-    return result_output(switch(surroundings, job.id, name, note=note, wait=wait, ends_agent=ends_agent))
+    ends_agent = confirmed(
+        surroundings, chosen, "role", yes=yes, waits=wait > 0, words=f" {name or '--reset'}"
+    )
+    return result_output(switch(surroundings, chosen, name, note=note, wait=wait, ends_agent=ends_agent))
 
 
 def _parsed(words: tuple[str, ...], reset: bool) -> tuple[str | None, str | None]:

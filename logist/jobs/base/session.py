@@ -24,6 +24,7 @@ from logist.core.model import (
     Status,
     Steward,
 )
+from logist.core.text.field_problems import describe_first
 from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs.base import hooks, specs
 from logist.jobs.base.project import Project
@@ -246,11 +247,9 @@ def _checked(model: type[Value], data: JsonObject, what: str) -> Value:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]).removeprefix("place.")  # a state's, see there
-        raise Damaged(
-            f"{what} does not read: {field}: {first['msg']}", fix="restore jobHistory.json from a backup"
-        ) from error
+        problem = describe_first(error.errors()).removeprefix("place.")  # of a state, whose place has no name
+        fix = "restore jobHistory.json from a backup"
+        raise Damaged(f"{what} does not read: {problem}", fix=fix) from error
 
 
 def dump(entry: Interaction) -> JsonObject:

@@ -27,6 +27,7 @@ from logist.core.model import (
     Step,
     Workflow,
 )
+from logist.core.text.field_problems import describe_first
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base.project import Project
 from logist.regular_files import read_regular
@@ -102,9 +103,7 @@ def frozen(job: JobDir) -> Workflow | None:
     try:
         return Workflow.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise _bad_workflow(job, f"{where}: {first['msg']}") from error
+        raise _bad_workflow(job, describe_first(error.errors())) from error
 
 
 def require_frozen(job: JobDir, flow: Workflow | None, made_with: Workflow | None) -> None:

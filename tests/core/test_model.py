@@ -191,6 +191,13 @@ class TestRoundTrip:
         assert Interaction.model_validate(dumped).response.output is None
 
 
+def test_a_test_of_a_person_reads_the_place_as_fields_of_the_state() -> None:
+    state: Any = State(place=stuck(attempts=2))
+    assert {name: getattr(state, name) for name in Place.model_fields} == dict(state.place)
+    with pytest.raises(AttributeError, match="'State' object has no attribute 'lane'"):
+        _ = state.lane
+
+
 def test_the_json_of_a_state_has_the_fields_of_its_place() -> None:
     for place in (
         stuck(),

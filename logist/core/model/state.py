@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -174,6 +174,12 @@ class State(Recorded):
     @property
     def step(self) -> str:
         return self.place.step
+
+    if not TYPE_CHECKING:  # code of Logist names the place
+
+        def __getattr__(self, name: str) -> Any:
+            """A test of a person reads `job.state.stuck`, as state.json has it."""
+            return getattr(self.place, name) if name in Place.model_fields else super().__getattr__(name)
 
     @model_validator(mode="before")
     @classmethod

@@ -26,7 +26,7 @@ from logist.core.model import (
 )
 from logist.core.step import step
 from logist.core.step.step import Idle, StepPlan
-from logist.errors import Busy, Refused
+from logist.errors import Busy, ProviderError, Refused
 from logist.jobs.base import family
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
@@ -46,7 +46,6 @@ from logist.jobs.turn import (
 from logist.jobs.turn.next_request import Choice
 from logist.jobs.turn.observation import Answered as Judged
 
-PROVIDER = 6
 MOST_TRIES = 3
 """How often a step looks again at limits that were changed while it looked."""
 AT_A_LIMIT = exit_code(Status.HALTED_COST)
@@ -302,7 +301,7 @@ def _result(session: Session, entries: list[Interaction], notes: tuple[str, ...]
         code = family.exit_code(session.project, state)
     error = entries[-1].response.error if entries else None
     if code == 0 and error is not None:
-        code = AT_A_LIMIT if error.kind is ErrorKind.SHARED_LIMIT else PROVIDER
+        code = AT_A_LIMIT if error.kind is ErrorKind.SHARED_LIMIT else ProviderError.exit_code
     return CommandResult(session.job.id, state, tuple(entries), notes, tuple(warnings), code)
 
 

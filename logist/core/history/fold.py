@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from logist.core.answer import findings
@@ -46,17 +47,35 @@ _AS_ASKED = (
 def fold(interactions: Iterable[Interaction]) -> State:
     """The state after all `interactions`, its head left out (only the store knows the offset)."""
     entries = list(interactions)
-    targets = {restep_target(entry) for entry in entries if entry.kind is Kind.RESTEP}
-    kept: dict[int, State] = {}
-    state: State | None = None
+    folding = Folding({restep_target(entry) for entry in entries if entry.kind is Kind.RESTEP})
     for entry in entries:
-        if entry.sequence in targets and state is not None:
-            kept[entry.sequence] = state
-        back = kept.get(restep_target(entry)) if entry.kind is Kind.RESTEP else None
-        state = apply(state, entry, back)
-    if state is None:
+        folding.take(entry)
+    if folding.state is None:
         raise ValueError("a history without interactions has no state")
-    return state
+    return folding.state
+
+
+@dataclass
+class Folding:
+    """The fold an interaction at a time: where a job stands after what was taken so far.
+
+    `targets` are the interactions that a restep goes back before; of no others the states are kept.
+    """
+
+    targets: Collection[int]
+    state: State | None = None
+    _kept: dict[int, State] = field(default_factory=dict)
+
+    def back(self, entry: Interaction) -> State | None:
+        """The state that the next interaction goes back to; None where it is no restep, or nobody kept it."""
+        if self.state is not None and entry.sequence in self.targets:
+            self._kept[entry.sequence] = self.state
+        return self._kept.get(restep_target(entry)) if entry.kind is Kind.RESTEP else None
+
+    def take(self, entry: Interaction) -> State:
+        """The state after the next interaction."""
+        self.state = apply(self.state, entry, self.back(entry))
+        return self.state
 
 
 def is_switched(state: State) -> bool:
@@ -110,6 +129,14 @@ def restep_target(entry: Interaction) -> int:
     """The interaction that a restep goes back before; 0, which is none, if it does not say."""
     to = entry.command.get("to")
     return to if isinstance(to, int) else 0
+
+
+def restep_to(entry: JsonObject) -> Iterator[int]:
+    """The interaction that one goes back before, if it is a restep: a target, told without reading it whole."""
+    command = entry.get("command")
+    to = command.get("to") if isinstance(command, dict) else None
+    if entry.get("kind") == Kind.RESTEP and isinstance(to, int):
+        yield to
 
 
 def apply(state: State | None, entry: Interaction, back: State | None = None) -> State:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, overload
 
 from logist.core import review
 from logist.core.history import fold, newer_versions
-from logist.core.history.incremental_fold import Folding
+from logist.core.history.fold import Folding
 from logist.core.machine import kinds, limits, steward
 from logist.core.machine.rules import TODAY, Rules, recorded_under, responsible
 from logist.core.model import (

@@ -8,7 +8,7 @@ from itertools import islice
 
 from logist import documents
 from logist.core.history import fold, newer_versions
-from logist.core.history.incremental_fold import Folding, restep_to
+from logist.core.history.fold import Folding, restep_to
 from logist.core.machine import steward
 from logist.core.machine.rules import LATEST
 from logist.core.model import (

@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from logist.config.settings import merges_alone
-from logist.core.history import merge_policy as waiting
+from logist.core.history import merge_policy
 from logist.core.machine import machine, steward
 from logist.core.model import (
     Actor,
@@ -91,8 +91,8 @@ def merge_due(project: Project, result: CommandResult) -> CommandResult:
 
     Work that would be merged by itself, but was not accepted as a whole, is left to a person.
     """
-    if result.entries and waiting.held(result.state):
-        warning = waiting.HELD.format(job=result.job_id)
+    if result.entries and merge_policy.held(result.state):
+        warning = merge_policy.HELD.format(job=result.job_id)
         return replace(result, warnings=(*result.warnings, warning))
     if result.state.merge != "due" or result.state.status is not Status.SUCCESS:
         return result

@@ -105,17 +105,16 @@ def new_jobs_dir_option(command: F) -> F:
     return _jobs_dir(_note_jobs_dir)(command)
 
 
+def job_option(command: F) -> F:
+    """--job: the job, for commands whose arguments may begin with one."""
+    text = "The job (instead of the argument)."
+    return click.option("--job", "job_option", metavar="ID", help=text, shell_complete=complete_job)(command)
+
+
 def job_named(command: F) -> F:
     """The job as argument or --job, and --jobs-dir."""
     argument = click.argument("job_argument", metavar="[JOB]", required=False, shell_complete=complete_job)
-    option = click.option(
-        "--job",
-        "job_option",
-        metavar="ID",
-        help="The job (instead of the argument).",
-        shell_complete=complete_job,
-    )
-    return argument(option(jobs_dir_option(command)))
+    return argument(job_option(jobs_dir_option(command)))
 
 
 def job_options(command: F) -> F:

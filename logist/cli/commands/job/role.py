@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import job_id, jobs_dir_option, json_option, note_option, wait_option
+from logist.cli.options import job_id, job_option, jobs_dir_option, json_option, note_option, wait_option
 from logist.cli.shell_values import complete_job, complete_role
 from logist.cli.show.output import Output
 from logist.config.environment import Environment
@@ -21,13 +21,7 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
 @click.argument("words", nargs=-1, metavar="[JOB] NAME", shell_complete=complete_words)
 @click.option("--reset", is_flag=True, help="Take the switch back: the role that the job itself says.")
 @click.option("--yes", is_flag=True, help="End an agent that is at work, without asking.")
-@click.option(
-    "--job",
-    "job_option",
-    metavar="ID",
-    help="The job (instead of the argument).",
-    shell_complete=complete_job,
-)
+@job_option
 @wait_option
 @note_option(read=False)
 @jobs_dir_option

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PROMPTS = ("fail", "warn", "accept")
 RECORD = ("none", "rewrite")
 HISTORY = "jobHistory.json"
+"""As logist.store has it, which is not to be loaded with every pytest."""
 _ASKED = pytest.StashKey[bool]()
 """Set where histories are looked for; else none of the hooks below imports anything."""
 

@@ -20,10 +20,8 @@ from logist.core.answer.exit_command import clean
 from logist.core.model import ErrorKind, Frozen, JsonObject, Reply, TransportError, Usage
 from logist.core.replay.old_entry import answer_of, log_entry
 from logist.errors import Damaged, InvalidFile, Refused
-from logist.store import history, segments
+from logist.store import HISTORY, history, segments
 from logist.store.entries import read_header
-
-HISTORY = "jobHistory.json"
 
 
 class ScriptedFailure(Frozen):

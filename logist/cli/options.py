@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from logist.cli.current_job import find_selected_job, get_current_directory
 from logist.cli.shell_values import complete_agent, complete_directory, complete_job
 from logist.config.environment import Environment
-from logist.errors import InvalidFile, UsageError
+from logist.errors import InvalidFile, Refused, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,17 +105,16 @@ def new_jobs_dir_option(command: F) -> F:
     return _jobs_dir(_note_jobs_dir)(command)
 
 
+def job_option(command: F) -> F:
+    """--job: the job, for commands whose arguments may begin with one."""
+    text = "The job (instead of the argument)."
+    return click.option("--job", "job_option", metavar="ID", help=text, shell_complete=complete_job)(command)
+
+
 def job_named(command: F) -> F:
     """The job as argument or --job, and --jobs-dir."""
     argument = click.argument("job_argument", metavar="[JOB]", required=False, shell_complete=complete_job)
-    option = click.option(
-        "--job",
-        "job_option",
-        metavar="ID",
-        help="The job (instead of the argument).",
-        shell_complete=complete_job,
-    )
-    return argument(option(jobs_dir_option(command)))
+    return argument(job_option(jobs_dir_option(command)))
 
 
 def job_options(command: F) -> F:
@@ -175,3 +177,13 @@ def yaml_value(text: str) -> Any:
         return text
     plain = isinstance(value, str) and text[:1] not in ("'", '"')
     return text if plain else value
+
+
+def require_free(path: Path, *, force: bool) -> None:
+    """Refused if the place of a new file is taken, and --force does not say to replace it."""
+    if not os.path.lexists(path):
+        return
+    if path.exists() and not path.is_file():
+        raise Refused("is no regular file", where=str(path), fix="name another")
+    if not force:
+        raise Refused("there is such a file", where=str(path), fix="--force replaces it")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from logist.cli.current_job import find_selected_job, get_current_directory
 from logist.config.environment import Environment, beside
 from logist.regular_files import read_regular
+from logist.store import HISTORY
 from logist.store.listing import glances, job_ids
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ def _interactions(
     from click.shell_completion import CompletionItem
 
     try:
-        history = _job_file(ctx, "jobHistory.json")
+        history = _job_file(ctx, HISTORY)
     except OSError:
         return []
     entries = [(number.decode(), kind.decode()) for number, kind in _ENTRY.findall(history)]

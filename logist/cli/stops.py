@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from functools import partial
-from typing import NoReturn
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, NoReturn, TypeVar, cast
 
 import click
 
@@ -27,12 +28,24 @@ def stopping() -> int:
     return _stop.code
 
 
-def stop_on_signals() -> None:
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def stop_on_signals(command: Command) -> Command:
     """Ctrl-C or SIGTERM lets the work in hand reach a place where it can stop; a second one ends at once.
 
-    To be called before the work is loaded: an exception in the middle of an import is nobody's friend.
+    It wraps all else that a command does: an exception in the middle of an import is nobody's friend.
     """
 
+    @wraps(command)
+    def stoppable(*args: Any, **kwargs: Any) -> Any:
+        _handle_signals()
+        return command(*args, **kwargs)
+
+    return cast("Command", stoppable)
+
+
+def _handle_signals() -> None:
     def stop(number: int, frame: object) -> None:
         if _stop.code:
             _leave(stop_code(number))

@@ -11,38 +11,14 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from logist.core.text.field_problems import Path, describe_misfit, find_real_path, join_alternatives
 from logist.documents.reading import Document, joined
 from logist.errors import InvalidFile
 
 Checked = TypeVar("Checked", bound=BaseModel)
-Path = tuple[str | int, ...]
 
 _SLIP = 0.8
 """How alike two words are that differ by a letter or two."""
-
-_KINDS = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "enum": "one of {expected}",
-    "literal_error": "one of {expected}",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-    "string_too_short": "text of at least {min_length} character(s)",
-    "string_too_long": "text of at most {max_length} characters",
-    "too_short": "a list of at least {min_length}",
-    "string_pattern_mismatch": "text that matches {pattern}",
-}
 
 
 def checked(model: type[Checked], document: Document) -> Checked:
@@ -78,14 +54,14 @@ def faults(model: type[BaseModel], document: Document) -> dict[str, InvalidFile]
     """All that `checked` would refuse the document for, by the path of the field; {} for a sound one."""
     by_path: dict[Path, list[dict[str, Any]]] = {}
     for problem in _problems(model, document):
-        by_path.setdefault(_real_path(document.data, problem), []).append(problem)
+        by_path.setdefault(find_real_path(document.data, problem), []).append(problem)
     return {_shown_path(path): _invalid(model, document, found) for path, found in by_path.items()}
 
 
 def unknown_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
     """The keys that the model does not have, by path, each with what `checked` would say of it."""
     unknown = [each for each in _problems(model, document) if each["type"] == "extra_forbidden"]
-    return {_real_path(document.data, one): _invalid(model, document, [one]) for one in unknown}
+    return {find_real_path(document.data, one): _invalid(model, document, [one]) for one in unknown}
 
 
 def misspelled_keys(model: type[BaseModel], document: Document) -> dict[Path, InvalidFile]:
@@ -114,7 +90,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     lower = {name.lower(): name for name in reversed(names)}
     close = [lower[name] for name in _close(word, lower)]
     if close:
-        return f"did you mean {_either([f'`{name}`' for name in close])}?"
+        return f"did you mean {join_alternatives([f'`{name}`' for name in close])}?"
     return f"known: {', '.join(names)}" if names else None
 
 
@@ -170,7 +146,7 @@ def nearest_key(model: type[BaseModel], key: str) -> str | None:
 
 def _invalid(model: type[BaseModel], document: Document, problems: list[dict[str, Any]]) -> InvalidFile:
     first = _misspelled(problems) or problems[0]
-    path = _real_path(document.data, first)
+    path = find_real_path(document.data, first)
     where = f"{document.path}:{_line(document, path)}"
     field = _shown_path(path)
     if first["type"] == "missing":
@@ -178,8 +154,8 @@ def _invalid(model: type[BaseModel], document: Document, problems: list[dict[str
     if first["type"] == "extra_forbidden":
         advice = nearest(str(path[-1]), _known_keys(model, path[:-1]))
         return InvalidFile(f"unknown key `{field}`", where=where, fix=advice)
-    wanted = _wanted(problem for problem in problems if _real_path(document.data, problem) == path)
-    return InvalidFile(f"`{field}` {wanted}, not {_shown(first['input'])}", where=where)
+    misfit = describe_misfit(one for one in problems if find_real_path(document.data, one) == path)
+    return InvalidFile(f"`{field}` {misfit}", where=where)
 
 
 def _misspelled(problems: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -199,24 +175,6 @@ def _close(word: str, names: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(word.lower(), [name.lower() for name in names], n=3, cutoff=0.6)
 
 
-def _real_path(data: Any, problem: dict[str, Any]) -> Path:
-    """pydantic's location without the names of union members it tried on the way."""
-    path: list[str | int] = []
-    for part in problem["loc"]:
-        if _holds(data, part):
-            data = data[part]
-            path.append(part)
-    if problem["type"] == "missing":
-        path.append(problem["loc"][-1])
-    return tuple(path)
-
-
-def _holds(data: Any, part: str | int) -> bool:
-    if isinstance(data, dict):
-        return part in data
-    return isinstance(data, list) and isinstance(part, int) and part < len(data)
-
-
 def _line(document: Document, path: Path) -> int:
     """The line of the field or, if it isn't there, of the nearest one around it."""
     for end in range(len(path), -1, -1):
@@ -230,34 +188,6 @@ def _shown_path(path: Path) -> str:
     for part in path:
         shown = joined(shown, part)
     return shown
-
-
-def _wanted(problems: Iterator[dict[str, Any]]) -> str:
-    kinds: list[str] = []
-    for problem in problems:
-        pattern = _KINDS.get(problem["type"])
-        if pattern is None:
-            return str(problem["msg"]).removeprefix("Value error, ")
-        limits = {name: f"{v:g}" if isinstance(v, float) else v for name, v in problem.get("ctx", {}).items()}
-        kind = pattern.format(**limits)
-        if kind not in kinds:
-            kinds.append(kind)
-    return f"must be {_either(kinds)}"
-
-
-def _either(words: list[str]) -> str:
-    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    if value is None:
-        return "empty"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _known_keys(model: type[BaseModel], path: Path) -> set[str]:

@@ -26,7 +26,7 @@ from logist.core.model import (
 )
 from logist.core.step import step
 from logist.core.step.step import Idle, StepPlan
-from logist.errors import Busy, Refused
+from logist.errors import Busy, ProviderError, Refused
 from logist.jobs.base import family
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
@@ -45,7 +45,6 @@ from logist.jobs.turn import (
 from logist.jobs.turn.next_request import Choice
 from logist.jobs.turn.observation import Answered as Judged
 
-PROVIDER = 6
 MOST_TRIES = 3
 """How often a step looks again at limits that were changed while it looked."""
 AT_A_LIMIT = exit_code(Status.HALTED_COST)
@@ -114,7 +113,7 @@ def _step(session: Session, choice: Choice, tries: int = 1) -> CommandResult:
     family.require_wanted(session.project, session.state, session.job.id)
     if session.state.status is Status.WAITING:
         return _gather(session)
-    if session.state.spawns and session.state.status is Status.PENDING:
+    if session.state.place.spawns and session.state.status is Status.PENDING:
         return _give_away(session, choice, tries)
     waits, phase = step.idle(session.state), step.turn(session.state)
     if waits or phase is None:
@@ -196,7 +195,7 @@ def _ask(session: Session, prepared: PreparedCall) -> Interaction:
 
 def _halt(session: Session, spec: EffectiveSpec, halt: Halt) -> Interaction:
     command = halt.recorded()
-    after = steward.decide(Kind.HALT, session.state.place(), command, spec)
+    after = steward.decide(Kind.HALT, session.state.place, command, spec)
     entry = session.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=halt.reason, command=command)
     return session.record(entry)[0]
 
@@ -300,7 +299,7 @@ def _result(session: Session, entries: list[Interaction], notes: tuple[str, ...]
         code = family.exit_code(session.project, state)
     error = entries[-1].response.error if entries else None
     if code == 0 and error is not None:
-        code = AT_A_LIMIT if error.kind is ErrorKind.SHARED_LIMIT else PROVIDER
+        code = AT_A_LIMIT if error.kind is ErrorKind.SHARED_LIMIT else ProviderError.exit_code
     return CommandResult(session.job.id, state, tuple(entries), notes, tuple(warnings), code)
 
 

@@ -224,14 +224,14 @@ def _stands_behind(state: State) -> bool:
     """Whether the step that the state names is done, and the job stands after it."""
     return (
         state.status is Status.SUCCESS
-        or state.awaiting == "end"
-        or (state.stuck is not None and state.stuck.kind is StuckKind.NO_BRANCH)
+        or state.place.awaiting == "end"
+        or (state.place.stuck is not None and state.place.stuck.kind is StuckKind.NO_BRANCH)
     )
 
 
 def lost_at(state: State, way: Way) -> str | None:
     """The decision of which no branch holds."""
-    if state.stuck is None or state.stuck.kind is not StuckKind.NO_BRANCH:
+    if state.place.stuck is None or state.place.stuck.kind is not StuckKind.NO_BRANCH:
         return None
     return next((name for name, said in way.decisions.items() if said.get("branch") is None), None)
 
@@ -240,17 +240,19 @@ def _present(step: Step, state: State, way: Way, children: Sequence[SeenChild], 
     """The step at which the job stands."""
     below = tuple(map(child_mark, children))
     standing, text = _standing(state, running)
-    if state.awaiting == "manual" and step.role:
+    if state.place.awaiting == "manual" and step.role:
         text = f"for {step.role}"
     return Mark(standing, _short(text), children=below)
 
 
 def _standing(state: State, running: bool) -> tuple[Standing, str]:
-    attempts = f"attempt {state.attempts + 1} of {state.limits.max_attempts}" if state.attempts else ""
+    attempts = (
+        f"attempt {state.place.attempts + 1} of {state.limits.max_attempts}" if state.place.attempts else ""
+    )
     if running:
         return "running", "review" if state.status is Status.REVIEW_REQUIRED else attempts
     if state.status is Status.STUCK:
-        return "stuck", state.stuck.kind.value if state.stuck else ""
+        return "stuck", state.place.stuck.kind.value if state.place.stuck else ""
     if state.status is Status.PENDING:
         return "next", attempts
     if state.status is Status.REVIEW_REQUIRED:
@@ -258,7 +260,7 @@ def _standing(state: State, running: bool) -> tuple[Standing, str]:
     if state.status is Status.WAITING:
         return "waiting", ""
     if state.status is Status.APPROVAL_REQUIRED:
-        return "waiting", "for a person" if state.awaiting == "manual" else "for approval"
+        return "waiting", "for a person" if state.place.awaiting == "manual" else "for approval"
     if state.status in TERMINAL:
         return "failed", "" if state.status is Status.FAILED else state.status.value
     return "waiting", state.status.value

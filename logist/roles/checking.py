@@ -8,16 +8,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from logist.core import template
 from logist.core.answer.output_schema import schema_fault
 from logist.core.model import Permission, Role
+from logist.core.prompt import role_template
+from logist.core.template import data
 from logist.documents import Document, checked, faults, nearest
 from logist.errors import InvalidFile
 from logist.resources import schema
 from logist.roles.files import RoleEntry
 from logist.roles.loaded import FALLBACK, INTERNAL, LoadedRole, Origin, RoleProblem
 from logist.roles.markdown import AGENT_PROMPT
-from logist.roles.templates import template_problems
 
+TEMPLATE_NAMES = frozenset(
+    {*role_template.NAMES, *data.FIELDS, "input", "output", "steps", "parentId", "aggregatedResults"}
+)
+"""The names that a role's template may begin with."""
 MANDATORY = ("name", "description", "instructions", "llm_model")
 KEYS = (*Role.model_fields, "base")
 """Of a role file."""
@@ -230,7 +236,7 @@ def _template(entry: RoleEntry, text: object) -> Iterator[RoleProblem]:
     if not isinstance(text, str):
         return
     first = _first_line(entry)
-    for found in template_problems(text):
+    for found in template.problems(text, TEMPLATE_NAMES):
         inside = found.line or 1
         line = first + inside - 1 if first else entry.line("prompt_template")
         where = "" if first else f" (its line {inside})"

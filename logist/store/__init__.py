@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from logist.store.jobdir import IN_THE_MAKING, JobDir, LoadedJob, list_jobs
     from logist.store.lock import Holder, Lock, LockProcess
 
+HISTORY = "jobHistory.json"
+"""The name of the file; a fixture and an archive have it too."""
+
 __all__ = [
+    "HISTORY",
     "IN_THE_MAKING",
     "REPLACE_BELOW",
     "Appended",

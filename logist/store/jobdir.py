@@ -15,7 +15,7 @@ from logist.core.text.ids import JOB_ID_PATTERN, is_job_id
 from logist.core.text.json_object import JsonObject
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.regular_files import MOST
-from logist.store import files, flushing, history, inflight, restore_record, verification
+from logist.store import HISTORY, files, flushing, history, inflight, restore_record, verification
 from logist.store import lock as locks
 from logist.store.entries import Position, restore
 from logist.store.filesystem import require_local
@@ -59,7 +59,7 @@ class JobDir:
         self.spec_file = path / "job.yaml"
         self.workflow_file = path / "workflow.json"
         self.state_file = path / "state.json"
-        self.history_file = path / "jobHistory.json"
+        self.history_file = path / HISTORY
         self.lock_file = path / locks.SIGNATURES
         self.workspace = path / "workspace"
         self.git_dir = path / "git"

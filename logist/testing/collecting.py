@@ -12,7 +12,8 @@ import pytest
 
 from logist.errors import UsageError
 from logist.jobs.archive import recorded_jobs
-from logist.jobs.archive.recorded_jobs import HISTORY, Archive
+from logist.jobs.archive.recorded_jobs import Archive
+from logist.store import HISTORY
 from logist.testing.replayed import Replay, prompts
 
 

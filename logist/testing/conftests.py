@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-HISTORY = "jobHistory.json"
-"""As in logist.jobs.archive.recorded_jobs, which takes longer to load than this."""
+from logist.store import HISTORY
+
 CONFTEST = "conftest.py"
 
 

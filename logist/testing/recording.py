@@ -21,7 +21,7 @@ from logist.core.model.commands import CreateCommand, RerunCommand, RestepComman
 from logist.core.money.amounts import counted, dollars
 from logist.errors import LogistError
 from logist.jobs.archive import fixture_export, job_fixture
-from logist.jobs.archive.recorded_jobs import HISTORY, Archive
+from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.base.create import ChildOrigin, create
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
@@ -30,7 +30,7 @@ from logist.jobs.doctor import repairs
 from logist.jobs.step_job import GivenAnswer, do_step, poststep
 from logist.jobs.steward import job_edits, role_switch, steward_decisions
 from logist.jobs.turn.next_request import Choice
-from logist.store import files
+from logist.store import HISTORY, files
 from logist.testing.replayed import DiffersError, Replay
 from logist.workspace import Workspace
 

@@ -34,7 +34,7 @@ from logist.workspace.checkpoint.snapshot import Snapshot, SnapshotReading
 from logist.workspace.files import agent_files, file_copy, file_names, safe_open
 from logist.workspace.git import GIT_PATH, Git
 from logist.workspace.listing import Listing
-from logist.workspace.merge import children as merging
+from logist.workspace.merge import children as merge_children
 
 OFFENCES = 100
 """Of what an agent changed and may not: the rest is counted, and undone as well."""
@@ -107,7 +107,9 @@ class Workspace:
         """The same from a checkpoint of another job, whose repository is `parent`."""
         with self.in_the_making():
             repository.make(self.git.git_dir, bare=True, long_names=len(commit) == 64)
-            merging.fetch_commit(self.git, parent, commit, objects.BRANCH, "--depth=1", "--update-head-ok")
+            merge_children.fetch_commit(
+                self.git, parent, commit, objects.BRANCH, "--depth=1", "--update-head-ok"
+            )
             return self._begin()
 
     @contextmanager
@@ -121,11 +123,11 @@ class Workspace:
         finally:
             self.git = flushing
 
-    def merge(self, ours: str, children: Sequence[merging.Theirs]) -> merging.MergedChildren:
+    def merge(self, ours: str, children: Sequence[merge_children.Theirs]) -> merge_children.MergedChildren:
         """The work of children on top of a checkpoint; the workspace itself stays as it is (see `restore`)."""
         with self._storage():
             _require(self.git.git_dir, _NO_GIT)
-            return merging.merge(self.git, ours, children)
+            return merge_children.merge(self.git, ours, children)
 
     def _begin(self) -> str:
         """The workspace as the only checkpoint of a new repository has it; an empty one where there is none yet."""

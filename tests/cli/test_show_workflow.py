@@ -10,7 +10,7 @@ import pytest
 from logist.cli.show import workflow_standing
 from logist.cli.show.workflow_lines import Followed
 from logist.core.machine import advice
-from logist.core.model import Edge, EffectiveSpec, State, Status, Step, Workflow
+from logist.core.model import Edge, EffectiveSpec, Place, State, Status, Step, Workflow
 from logist.jobs.workflow_progress import ProgressRecord, Way
 from logist.store import JobDir
 from tests.cli.desk import Desk, answer, command
@@ -200,7 +200,7 @@ def test_a_step_whose_id_no_diagram_can_have_gets_its_class_under_another() -> N
     steps = (Step(id="a b", name="A"), Step(id="1.2", name="B"), Step(id="c", name="C"))
     flow = Workflow(name="f", start="a b", steps=steps, edges=(Edge(source="a b", target="1.2"),))
     told = ProgressRecord(EffectiveSpec(title="T", workflow=flow), Way(times={"a b": 1}))
-    found = Followed("j1", flow, State(status=Status.PENDING, step="1.2"), told, ())
+    found = Followed("j1", flow, State(place=Place(status=Status.PENDING, step="1.2")), told, ())
     text = workflow_standing.mermaid(found)
     assert "class step1 logist_done\n" in text
     assert "class step2 logist_next\n" in text

@@ -302,7 +302,7 @@ def test_limits_of_items_are_checked_and_kept(desk: Desk) -> None:
     (desk.place / "items.yaml").write_text(wrong, "utf-8")
     ran = desk("workflow", "validate", "items.yaml")
     assert ran.code == 5
-    assert "`steps[0].itemLimits.max_runs` is no field that Logist knows here" in ran.out
+    assert "unknown key `steps[0].itemLimits.max_runs`" in ran.out
     (desk.place / "items.yaml").write_text(ITEMS.replace("foreach", "task"), "utf-8")
     assert "`steps[0].itemLimits` belongs to a foreach" in desk("workflow", "validate", "items.yaml").out
     (desk.place / "items.yaml").write_text(ITEMS, "utf-8")

@@ -194,7 +194,7 @@ def test_the_folder_may_be_a_file(desk: Desk) -> None:
 
 
 def test_w3_a_comment_ends_at_whatever_ends_a_line() -> None:
-    from logist.cli.show.plain_diagram import without_comments
+    from logist.cli.show.graph import without_comments
 
     for end in ("\n", "\r\n", "\r"):
         diagram = end.join(["graph TD", "A --> B", '%% @A: {"agentRole": "secret words"}', "B --> C", ""])

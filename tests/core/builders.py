@@ -47,7 +47,7 @@ def spec(**fields: Any) -> EffectiveSpec:
 
 
 def state(status: Status = Status.PENDING, **fields: Any) -> State:
-    return State(status=status, **fields)
+    return State.model_validate({"status": status, **fields})
 
 
 def stuck(
@@ -113,9 +113,9 @@ class Recorder:
         """What a person, or for `halt` the system, does."""
         asked = {**options, **({"note": note} if note else {})}
         back = fold.state_before(self.entries, options["to"]) if kind is Kind.RESTEP else None
-        here = self.state.place()
+        here = self.state.place
         after = steward.decide(
-            kind, here, kinds.read_command(kind, asked), self.spec, back.place() if back else None
+            kind, here, kinds.read_command(kind, asked), self.spec, back.place if back else None
         )
         who = Actor.SYSTEM if kind is Kind.HALT else Actor.STEWARD
         person = Steward(name="pat", note=note) if who is Actor.STEWARD else None
@@ -134,7 +134,7 @@ class Recorder:
     def change(self, **fields: Any) -> None:
         """Another spec, recorded as the product does it."""
         self.spec = self.spec.model_copy(update=fields)
-        self._record(Kind.SPEC, self.state.place(), actor=Actor.SYSTEM, spec=self.spec)
+        self._record(Kind.SPEC, self.state.place, actor=Actor.SYSTEM, spec=self.spec)
 
     def lose(self) -> Outcome:
         """An exchange that was sent and of which nothing came back."""

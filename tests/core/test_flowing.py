@@ -113,7 +113,7 @@ def test_visits_of_decisions_are_counted_and_skipped_steps_are_not() -> None:
 
 
 def test_what_a_steward_gives_is_the_output_of_a_manual_step() -> None:
-    state = begun(status=Status.APPROVAL_REQUIRED, awaiting="manual")
+    state = begun(place=at("a", Status.APPROVAL_REQUIRED, awaiting="manual"))
     said: JsonObject = {"command": {"output": {"ok": 1}}, "steward": Steward(name="ada", note="Fine.")}
     after = fold.apply(state, entry(Kind.APPROVE, at("b"), **said))
     assert (after.outputs, after.output_of, after.summaries) == ({"a": {"ok": 1}}, "a", {"a": "Fine."})

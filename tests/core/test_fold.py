@@ -48,7 +48,7 @@ class TestCreate:
         job = Recorder(title="T", rank=3, tags=("a",), doer="Actor", doer_source="job", cost_threshold=5)
         assert job.state == State(
             revision=1,
-            status=Status.PENDING,
+            place=Place(status=Status.PENDING),
             agent_role="Actor",
             agent_role_source="job",
             limits=Limits(cost_threshold=5),
@@ -73,7 +73,7 @@ class TestWhole:
         job = whole_history()
         for count, entry in enumerate(job.entries, 1):
             state = fold.fold(job.entries[:count])
-            assert state.place() == entry.after
+            assert state.place == entry.after
             assert (state.revision, state.updated_at, state.reason) == (count, entry.timestamp, entry.reason)
             assert state.created_at == job.entries[0].timestamp
             assert state.head is None
@@ -114,7 +114,7 @@ class TestTotals:
 
     @given(costs)
     def test_no_fraction_of_a_cent_is_lost(self, costs: list[tuple[int, int]]) -> None:
-        state = State(status=Status.PENDING)
+        state = State(place=Place(status=Status.PENDING))
         for cents, micro in costs:
             state = fold.apply(state, entry_of(Usage(cost_cents=cents, cost_microcents=micro)))
         total = sum(cents * 1_000_000 + micro for cents, micro in costs)
@@ -122,16 +122,16 @@ class TestTotals:
         assert state.usage.current_action_count == len(costs)
 
     def test_time_and_tokens_add_up(self) -> None:
-        state = State(status=Status.PENDING)
+        state = State(place=Place(status=Status.PENDING))
         for _ in range(10):
             state = fold.apply(state, entry_of(Usage(seconds=0.1, input_tokens=7, output_tokens=3)))
         assert state.usage.cumulative_time_seconds == 1.0
         assert (state.usage.input_tokens, state.usage.output_tokens) == (70, 30)
 
     def test_what_is_simulated_is_not_a_run_but_a_charge_is_money(self) -> None:
-        state = State(status=Status.PENDING)
+        state = State(place=Place(status=Status.PENDING))
         state = fold.apply(state, entry_of(Usage(), simulated=True))
-        assert state.usage == State(status=Status.PENDING).usage
+        assert state.usage == State(place=Place(status=Status.PENDING)).usage
         state = fold.apply(state, entry_of(Usage(cost_cents=12, source="steward"), simulated=True))
         assert (money_used(state), state.usage.current_action_count) == ((12, 0), 0)
 
@@ -141,7 +141,7 @@ class TestTotals:
         assert (money_used(job.state), job.state.usage.current_action_count) == ((5, 0), 1)
 
     def test_what_a_steward_takes_back_is_not_money_spent(self) -> None:
-        state = State(status=Status.PENDING)
+        state = State(place=Place(status=Status.PENDING))
         state = fold.apply(state, entry_of(Usage(cost_cents=7, cost_microcents=5), Kind.RECOVER))
         back = entry_of(Usage(), Kind.RESUBMIT).model_copy(
             update={"command": {"released_microcents": 5_000_000}}
@@ -152,8 +152,8 @@ class TestTotals:
 
     @pytest.mark.parametrize("kind", sorted(set(Kind) - {"ask", "recover", "rerun", "restep", "spawn"}))
     def test_what_people_do_is_no_run(self, kind: Kind) -> None:
-        state = fold.apply(State(status=Status.PENDING), entry_of(Usage(), kind))
-        assert state.usage == State(status=Status.PENDING).usage
+        state = fold.apply(State(place=Place(status=Status.PENDING)), entry_of(Usage(), kind))
+        assert state.usage == State(place=Place(status=Status.PENDING)).usage
 
     def test_failed_and_invalid_runs_count(self) -> None:
         job = Recorder()
@@ -272,7 +272,7 @@ class TestSpec:
         assert (after.title, after.rank, after.tags, after.limits.max_attempts) == ("New", -1, ["x"], 7)
         assert (after.agent_role, after.badge) == ("Planner", "🔍")
         assert after.spec_hash != before.spec_hash
-        assert after.place() == before.place()
+        assert after.place == before.place
         assert after.usage == before.usage
 
     def test_the_hash_is_of_what_the_spec_says(self) -> None:
@@ -374,7 +374,7 @@ class TestRestep:
         assert (state.usage.current_action_count, state.asked) == (3, 3)
         same = {"revision", "updated_at", "usage", "asked", "reason"}
         assert state.model_dump(exclude=same) == earlier.model_dump(exclude=same)
-        assert (state.artefacts, state.outputs, state.attempts) == (["a"], {}, 1)
+        assert (state.artefacts, state.outputs, state.place.attempts) == (["a"], {}, 1)
         assert (state.checkpoint, state.revision) == ("c2", 5)
 
     def test_what_was_asked_for_since_stays(self) -> None:
@@ -402,7 +402,7 @@ class TestRestep:
         job.answer(command("STUCK", "z"))
         job.decide(Kind.RESTEP, to=5)
         state = job.state
-        assert state.place() == before_first.place()
+        assert state.place == before_first.place
         assert (state.artefacts, state.last) == (before_first.artefacts, before_first.last)
         assert state.usage.current_action_count == 4
 
@@ -413,7 +413,7 @@ class TestRestep:
         middle = job.state
         job.answer(command("STUCK"))
         job.decide(Kind.RESTEP, to=7)
-        assert (job.state.place(), job.state.artefacts) == (middle.place(), ["a", "y"])
+        assert (job.state.place, job.state.artefacts) == (middle.place, ["a", "y"])
         assert fold.fold(read_back(job)) == job.state
 
     def test_back_into_and_out_of_what_has_ended(self) -> None:
@@ -430,7 +430,7 @@ class TestRestep:
         job.decide(Kind.RESTEP, to=3)
         broken = job.entries[-1].model_copy(update={"command": {"to": to} if to is not None else {}})
         state = fold.fold([*job.entries[:-1], broken])
-        assert state.place() == broken.after
+        assert state.place == broken.after
 
 
 class TestRerun:
@@ -441,7 +441,7 @@ class TestRerun:
         job.decide(Kind.RERUN, note="Again.")
         state = job.state
         expected = State(
-            status=Status.PENDING,
+            place=Place(status=Status.PENDING),
             revision=6,
             created_at=now.created_at,
             updated_at=job.entries[-1].timestamp,

@@ -225,9 +225,9 @@ class TestFold:
         here = Recorder().state
         found = read(after={**after, "stuck": stuck}, usage=usage, checkpoint_after="c9", reason="as I say")
         state = fold.apply(here, found)
-        assert (state.revision, state.status, state.step, state.attempts) == (2, "STUCK", "other", 2)
-        assert state.stuck is not None
-        assert (state.stuck.kind, state.reason, state.checkpoint) == ("agent", "as I say", "c9")
+        assert (state.revision, state.status, state.step, state.place.attempts) == (2, "STUCK", "other", 2)
+        assert state.place.stuck is not None
+        assert (state.place.stuck.kind, state.reason, state.checkpoint) == ("agent", "as I say", "c9")
         assert (state.usage.cumulative_cost, state.usage.cumulative_cost_microcents) == (5, 3)
         assert (state.usage.cumulative_time_seconds, state.usage.input_tokens) == (2.0, 1)
         assert (state.usage.current_action_count, state.last, state.asked) == (0, here.last, 0)

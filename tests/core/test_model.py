@@ -191,12 +191,22 @@ class TestRoundTrip:
         assert Interaction.model_validate(dumped).response.output is None
 
 
-def test_a_state_knows_its_place() -> None:
+def test_a_test_of_a_person_reads_the_place_as_fields_of_the_state() -> None:
+    state: Any = State(place=stuck(attempts=2))
+    assert {name: getattr(state, name) for name in Place.model_fields} == dict(state.place)
+    with pytest.raises(AttributeError, match="'State' object has no attribute 'lane'"):
+        _ = state.lane
+
+
+def test_the_json_of_a_state_has_the_fields_of_its_place() -> None:
     for place in (
         stuck(),
         Place(status=Status.SUSPENDED, before=stuck(), attempts=2),
         Place(status=Status.HALTED_TIME, before=Place(status=Status.PENDING), halted_at=60.0),
         Place(status=Status.APPROVAL_REQUIRED, awaiting="review", step="other"),
     ):
-        fields = {name: getattr(place, name) for name in Place.model_fields}
-        assert State(**fields).place() == place
+        state = State(place=place)
+        dumped = state.model_dump(mode="json")
+        assert place.model_dump(mode="json").items() <= dumped.items()
+        assert "place" not in dumped
+        assert State.model_validate(dumped) == State.model_validate_json(state.model_dump_json()) == state

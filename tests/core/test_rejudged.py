@@ -123,7 +123,7 @@ def test_what_a_person_gives_in_place_of_other_jobs() -> None:
     only = Step(id="each", name="Each", step_type=StepType.FOREACH, items_path="input.parts")
     job = Recorded(approval="none", review=False, workflow=Workflow(name="w", steps=(only,), start="each"))
     job.gather(Kind.SPAWN, fault="nobody may do it")
-    assert job.state.stuck is not None
+    assert job.state.place.stuck is not None
     job.answer(command(output=["by hand"]), simulated=True)
     assert found(last(job, command={"results": ["by hand"]})) == []
     wrong = found(last(job, command={"results": ["another"]}))

@@ -24,6 +24,7 @@ from logist.core.model import (
     Limits,
     Observed,
     Phase,
+    Place,
     Reply,
     State,
     Status,
@@ -50,7 +51,7 @@ def spec(mode: str | None = None, *, approval: str = "end", **more: Any) -> Effe
 
 
 def state(*, attempts: int = 0, **more: Any) -> State:
-    return State(status=Status.REVIEW_REQUIRED, attempts=attempts, **more)
+    return State(place=Place(status=Status.REVIEW_REQUIRED, attempts=attempts), **more)
 
 
 def judged(
@@ -472,7 +473,7 @@ def sent_back(action: str = "COMPLETED", verdict: str | None = "FAIL", **more: A
     last = Last(
         sequence=3, phase=Phase.REVIEWER, role="S", action=ExitAction(action), summary="", verdict=verdict
     )
-    return State(**{"status": Status.PENDING, "attempts": 1, "last": last, **more})
+    return State.model_validate({"status": Status.PENDING, "attempts": 1, "last": last, **more})
 
 
 @pytest.mark.parametrize(
@@ -482,16 +483,16 @@ def sent_back(action: str = "COMPLETED", verdict: str | None = "FAIL", **more: A
         (sent_back("RETRY", None), True),
         (sent_back("COMPLETED", "PASS"), False),
         (sent_back(attempts=0), False),
-        (State(status=Status.PENDING, attempts=1), False),
-        (State(status=Status.REVIEW_REQUIRED), True),
-        (State(status=Status.DRAFT), False),
+        (State(place=Place(status=Status.PENDING, attempts=1)), False),
+        (State(place=Place(status=Status.REVIEW_REQUIRED)), True),
+        (State(place=Place(status=Status.DRAFT)), False),
     ],
 )
 def test_what_can_be_overridden(here: State, taken: bool) -> None:
     def decide() -> Status:
         override = ApproveCommand(override=True, note="It is fine.")
         back = steward.sent_back(here)
-        return steward.decide(Kind.APPROVE, here.place(), override, spec(), sent_back=back).status
+        return steward.decide(Kind.APPROVE, here.place, override, spec(), sent_back=back).status
 
     if taken:
         assert decide() is Status.SUCCESS

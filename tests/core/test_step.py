@@ -55,8 +55,7 @@ REPLIES = sorted((ROOT / "fixtures" / "replies").glob("*/*.txt"))
 
 
 def stuck_state(kind: StuckKind = StuckKind.AGENT, phase: Phase = Phase.DOER, attempts: int = 0) -> State:
-    place = stuck(kind, phase, attempts=attempts)
-    return State(status=place.status, stuck=place.stuck, attempts=attempts)
+    return State(place=stuck(kind, phase, attempts=attempts))
 
 
 class TestTurns:
@@ -375,14 +374,14 @@ class TestConclude:
         assert response.error.kind is kind
         if kind is ErrorKind.LIMIT:
             assert outcome.reason == "cost limit: it said 500"
-            assert (outcome.place.status, outcome.place.before) == (Status.HALTED_COST, here.place())
+            assert (outcome.place.status, outcome.place.before) == (Status.HALTED_COST, here.place)
             return
         what = "shared cost limit" if kind is ErrorKind.SHARED_LIMIT else "no answer"
         assert outcome.reason == f"{what}: it said 500"
         if kind not in (ErrorKind.TRANSIENT, ErrorKind.TIMEOUT):
-            assert outcome.place == here.place()
+            assert outcome.place == here.place
         elif attempts == 0:
-            assert outcome.place == here.place().model_copy(update={"attempts": 1})
+            assert outcome.place == here.place.model_copy(update={"attempts": 1})
         else:
             assert outcome.place.attempts == 3
             assert outcome.place.stuck is not None
@@ -587,7 +586,7 @@ def test_no_answer_raises_and_each_moves_along_the_table(
         actions = [(Who.SYSTEM, Action.HALT)]
     reachable = [
         next_place(
-            here.place(), Event(actor, action, role=seen.role, reason=outcome.reason, limit=HALTED_COST), one
+            here.place, Event(actor, action, role=seen.role, reason=outcome.reason, limit=HALTED_COST), one
         )
         for actor, action in actions
     ]

@@ -67,7 +67,7 @@ class Recorded(Recorder):
         """What the system does with the children of a step."""
         asked = kinds.read_command(kind, command)
         routed = steward.routed(kind, self.state, asked, self.spec)
-        place = steward.decide(kind, self.state.place(), asked, self.spec, routed=routed)
+        place = steward.decide(kind, self.state.place, asked, self.spec, routed=routed)
         route = routed.route if routed else []
         self._record(kind, place, actor=Actor.SYSTEM, command=command, route=route, usage=Usage(cost_cents=7))
 
@@ -227,7 +227,7 @@ def test_a_changed_rule(
 def test_rules_that_change_nothing_change_nothing(count: int) -> None:
     found = tried(HISTORY[:count])
     assert (found.same_end, found.differs_at, found.reason, found.notes) == (True, None, "", ())
-    assert found.ended == fold.fold(HISTORY[:count]).place() == found.recorded_end
+    assert found.ended == fold.fold(HISTORY[:count]).place == found.recorded_end
     assert found.saved == found.open == type(found.saved)()
     assert (found.needs, found.spared) == ((), 0)
 
@@ -724,7 +724,7 @@ def test_the_same_rules_lead_to_the_same_end(
 ) -> None:
     job = played(moves, approval=approval, review=with_review, max_attempts=attempts)
     found = tried(job.entries)
-    assert (found.ended, found.differs_at, found.notes) == (job.state.place(), None, ())
+    assert (found.ended, found.differs_at, found.notes) == (job.state.place, None, ())
     assert (found.saved.calls, found.open.calls, found.needs, found.spared) == (0, 0, (), 0)
 
 

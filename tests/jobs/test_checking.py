@@ -86,7 +86,7 @@ def test_a_check_sees_the_work_and_a_failure_is_in_both_prompts(bench: MakeBench
     assert "- ours (error): the check failed (exit status 1)" in told
     assert "made\n.\n" in told
     state = b.state()
-    assert (state.status, state.attempts, state.reason) == (Status.PENDING, 1, "blocked by ours")
+    assert (state.status, state.place.attempts, state.reason) == (Status.PENDING, 1, "blocked by ours")
     assert state.last is not None
     assert state.last.verdict == "FAIL"
     again = b.step().entries[0].request.prompt
@@ -311,7 +311,7 @@ def test_in_a_workflow_the_steps_are_checked_that_are_reviewed(bench: MakeBench,
     b.step()
     b.step()
     state = b.state()
-    assert (state.status, state.step, state.attempts) == (Status.PENDING, "two", 1)
+    assert (state.status, state.step, state.place.attempts) == (Status.PENDING, "two", 1)
     assert state.output_of == "two"
     assert b.run().state.status is Status.SUCCESS
     assert [found["outcome"] for found in b.state().checks or []] == ["passed"]

@@ -231,7 +231,9 @@ def test_a_workflow_is_no_path(written: Bench, monkeypatch: pytest.MonkeyPatch, 
         assert spec is not None
         assert spec.workflow is not None
         spec = spec.model_copy(update={"workflow": spec.workflow.model_copy(update={"name": name})})
-        state = written.state().model_copy(update={"step": "send", "last": None})
+        written_state = written.state()
+        place = written_state.place.model_copy(update={"step": "send"})
+        state = written_state.model_copy(update={"place": place, "last": None})
         assert "workflow_step" not in {drift.source for drift in asks(spec, state, entries[-1])}
 
 

@@ -240,7 +240,7 @@ def test_it_can_not_wait_for_the_children_of_another(bench: MakeBench) -> None:
     with pytest.raises(Refused, match="waits for jobs of its own: j--3-1, j--3-2") as refused:
         fork(b.project, "j")
     assert refused.value.fix == "fork before they were made: --at 2, or after their work was gathered"
-    assert forked(b, at=2).state.spawns
+    assert forked(b, at=2).state.place.spawns
     b.step("j-fork-1")
     assert b.children("j-fork-1") == ["j-fork-1--4-1", "j-fork-1--4-2"]
     work(b, *children)
@@ -252,7 +252,7 @@ def test_it_can_not_wait_for_the_children_of_another(bench: MakeBench) -> None:
         f"to have them made anew for this job: logist job restep --job {gathered.job.id} --to 3"
     )
     anew = steward_decisions.restep(b.project, gathered.job.id, 3)
-    assert (anew.state.spawns, anew.state.children) == (True, [])
+    assert (anew.state.place.spawns, anew.state.children) == (True, [])
     assert {b.state(child).status for child in children} == {Status.SUCCESS}
 
 

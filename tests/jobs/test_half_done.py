@@ -162,8 +162,8 @@ def test_a_breach_is_found_again_after_a_crash(
         with pytest.raises(KeyboardInterrupt):
             b.step()
         result = b.step()
-    assert result.state.stuck is not None
-    assert result.state.stuck.kind is StuckKind.PERMISSION
+    assert result.state.place.stuck is not None
+    assert result.state.place.stuck.kind is StuckKind.PERMISSION
     assert not os.path.lexists(b.project.job("j").workspace / "p")
 
 
@@ -220,5 +220,5 @@ def test_what_a_steward_allowed_ends_with_the_step(bench: MakeBench) -> None:
         decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(allow=["execute_command"]))
         assert b.step().state.status is Status.REVIEW_REQUIRED
         reviewed = b.step()
-    assert reviewed.state.stuck is not None
-    assert "needs a steward's approval" in reviewed.state.stuck.reason
+    assert reviewed.state.place.stuck is not None
+    assert "needs a steward's approval" in reviewed.state.place.stuck.reason

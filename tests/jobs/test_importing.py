@@ -330,7 +330,7 @@ def test_an_import_does_not_take_up_the_children_of_another(bench: MakeBench) ->
     with pytest.raises(Refused, match="before interaction 4 it was another job that waited"):
         steward_decisions.restep(b.project, "other", 4)
     assert b.step("other").state.status is Status.SUCCESS
-    assert steward_decisions.restep(b.project, "other", 3).state.spawns
+    assert steward_decisions.restep(b.project, "other", 3).state.place.spawns
     assert b.step("other").state.children == ["other--7-1", "other--7-2"]
 
 

@@ -98,7 +98,9 @@ def way(*more: Json) -> Way:
 
 def at(step: str, status: Status = Status.PENDING, kind: StuckKind | None = None, **fields: Any) -> State:
     stuck = Stuck(kind=kind, step=step, role="Worker", phase=Phase.DOER, reason="why") if kind else None
-    return State(status=status, step=step, stuck=stuck, workflow="flow", **fields)
+    return State.model_validate(
+        {"status": status, "step": step, "stuck": stuck, "workflow": "flow", **fields}
+    )
 
 
 STUCK = Status.STUCK

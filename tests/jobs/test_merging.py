@@ -157,9 +157,9 @@ def test_a_conflict_makes_it_stuck_and_a_later_merge_heals_it(tmp_path: Path) ->
     before = support.tree(tmp_path / "repo")
     result = steward_decisions.decide(desk.project, "j", Kind.APPROVE)
     assert (result.state.status, result.exit_code) == (Status.STUCK, 3)
-    assert result.state.stuck is not None
-    assert result.state.stuck.kind is StuckKind.MERGE
-    assert "src/app.py" in result.state.stuck.reason
+    assert result.state.place.stuck is not None
+    assert result.state.place.stuck.kind is StuckKind.MERGE
+    assert "src/app.py" in result.state.place.stuck.reason
     assert "logist job merge --job j" in result.next_command
     assert support.tree(tmp_path / "repo") == before
     with pytest.raises(Refused, match=r"does not fit to main in: src/app\.py"):

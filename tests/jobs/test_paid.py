@@ -94,7 +94,7 @@ def test_a_refused_key_ends_at_once_and_uses_no_attempt(bench: MakeBench) -> Non
         b.create()
         result = b.step()
     assert len(server.requests) == 1
-    assert (result.exit_code, result.state.status, result.state.attempts) == (6, Status.PENDING, 0)
+    assert (result.exit_code, result.state.status, result.state.place.attempts) == (6, Status.PENDING, 0)
     error = b.history()[1].response.error
     assert error is not None
     assert (error.kind, error.http_status) == (ErrorKind.AUTH, 401)

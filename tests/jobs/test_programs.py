@@ -139,7 +139,7 @@ def test_a_rejected_command_line_takes_no_attempt_and_costs_nothing(bench: MakeB
     for _ in range(4):
         result = b.step()
         assert result.exit_code == 6
-    assert (result.state.status, result.state.attempts) == (Status.PENDING, 0)
+    assert (result.state.status, result.state.place.attempts) == (Status.PENDING, 0)
     assert result.state.usage.cumulative_cost == result.state.usage.cumulative_cost_microcents == 0
     assert result.state.reason == "no answer: it rejects its command line: error: unknown option --model"
 
@@ -157,7 +157,7 @@ def test_a_program_that_is_not_installed(bench: MakeBench) -> None:
     result = b.step()
     error = b.history()[-1].response.error
     assert error is not None
-    assert (error.kind, result.exit_code, result.state.attempts) == (ErrorKind.BAD_REQUEST, 6, 0)
+    assert (error.kind, result.exit_code, result.state.place.attempts) == (ErrorKind.BAD_REQUEST, 6, 0)
     assert "no-such-program-anywhere" in error.message
     assert b.history()[-1].usage.cost_cents == 0
 
@@ -179,8 +179,8 @@ def test_what_a_program_may_not_change_is_undone(bench: MakeBench, may: Permissi
     left = {path.name for path in workspace.iterdir() if path.name != ".git"}
     assert left == {"kept.txt"}
     if may.can_execute_commands:  # the workspace could be written to, and was
-        assert result.state.stuck is not None
-        assert result.state.stuck.kind is StuckKind.PERMISSION
+        assert result.state.place.stuck is not None
+        assert result.state.place.stuck.kind is StuckKind.PERMISSION
     argv = json.loads(next(b.project.job("j").logs.glob("*.turns.jsonl")).read_text())["argv"]
     assert ("--read-only" in argv) is (may is READ_ONLY)
 
@@ -226,8 +226,8 @@ def test_a_killed_courier_leaves_a_doubt_and_no_process(bench: MakeBench) -> Non
         stepper.wait()
         b.step()
     state = b.state()
-    assert state.stuck is not None
-    assert state.stuck.kind is StuckKind.IN_DOUBT
+    assert state.place.stuck is not None
+    assert state.place.stuck.kind is StuckKind.IN_DOUBT
     assert not (workspace / "made.txt").exists()
     script = str(b.project.home.parent / "agent.py")
     assert not [line for line in processes() if script in line]

@@ -121,8 +121,8 @@ def test_a_job_can_be_ended_whatever_is_in_flight(bench: MakeBench) -> None:
     in_flight(b, command())
     result = steward_decisions.decide(b.project, "j", Kind.SUSPEND)
     assert [entry.kind for entry in result.entries] == [Kind.ASK, Kind.SUSPEND]
-    assert result.state.before is not None
-    assert result.state.before.status is Status.REVIEW_REQUIRED
+    assert result.state.place.before is not None
+    assert result.state.place.before.status is Status.REVIEW_REQUIRED
     assert any("recorded what was in flight" in line for line in b.said)
 
 
@@ -166,8 +166,8 @@ def test_sent_without_an_answer_is_in_doubt(bench: MakeBench) -> None:
     (b.workspace() / "half-made.txt").write_text("?", "utf-8")
     result = b.step()
     assert (result.exit_code, result.state.status) == (3, Status.STUCK)
-    assert result.state.stuck is not None
-    assert result.state.stuck.kind is StuckKind.IN_DOUBT
+    assert result.state.place.stuck is not None
+    assert result.state.place.stuck.kind is StuckKind.IN_DOUBT
     assert (result.state.usage.cumulative_cost, result.state.usage.cumulative_cost_microcents) == (1, 500_000)
     assert result.entries[0].kind is Kind.RECOVER
     assert not (b.workspace() / "half-made.txt").exists()
@@ -333,7 +333,7 @@ def test_on_doubt_retry_uses_an_attempt(bench: MakeBench) -> None:
     job, _ = left_in_flight(b)
     job.mark_sent(1)
     result = b.step()
-    assert (result.state.status, result.state.attempts) == (Status.PENDING, 1)
+    assert (result.state.status, result.state.place.attempts) == (Status.PENDING, 1)
 
 
 def test_an_exchange_that_is_already_recorded_is_only_swept(bench: MakeBench) -> None:

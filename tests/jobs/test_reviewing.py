@@ -52,7 +52,7 @@ def test_review_rework_review_approve(bench: MakeBench) -> None:
     assert "- [ ] security (error)" in told
     assert "+one\n+two" in told
     state = b.state()
-    assert (state.status, state.attempts, state.reason) == (
+    assert (state.status, state.place.attempts, state.reason) == (
         Status.PENDING,
         1,
         "Not yet. (blocked by security)",
@@ -82,7 +82,7 @@ def test_what_the_preview_shows_is_what_the_reviewer_gets(bench: MakeBench) -> N
 def test_a_reviewer_that_never_agrees_runs_out_of_attempts(bench: MakeBench) -> None:
     b = made(bench, *[WORK, FAIL] * 3, limits={"max_attempts": 3})
     result = b.run()
-    stuck = result.state.stuck
+    stuck = result.state.place.stuck
     assert stuck is not None
     assert (result.state.status, stuck.kind, result.exit_code) == (Status.STUCK, StuckKind.ATTEMPTS, 3)
     assert result.state.findings == [ISSUE]

@@ -449,7 +449,7 @@ def test_a_model_that_finds_no_room_for_its_next_turn_goes_on_from_there(bench: 
         asked = b.history(child)[-1]
         assert (asked.response.error and asked.response.error.kind) == ErrorKind.SHARED_LIMIT
         assert "j and its jobs have left" in asked.reason
-        assert (b.state(child).status, b.state(child).attempts) == (Status.PENDING, 0)
+        assert (b.state(child).status, b.state(child).place.attempts) == (Status.PENDING, 0)
         assert (ended[child].exit_code, b.state().status) == (7, Status.HALTED_COST)
         raised(b, "cost_threshold", 100)
         b.run(child)
@@ -565,7 +565,7 @@ def test_turns_are_not_gone_on_with_once_the_parent_is_ended(bench: MakeBench, k
         begun(b, child, 0)
         with changing(b.project, "j", f"job {kind}") as session:
             after = steward.decide(
-                kind, session.state.place(), kinds.read_command(kind, {}), session.changed_spec()[0]
+                kind, session.state.place, kinds.read_command(kind, {}), session.changed_spec()[0]
             )
             session.record(session.entry(kind, after))
         with pytest.raises(Refused, match="its parent j"):
@@ -598,7 +598,7 @@ def test_who_waits_for_calls_asks_nobody_once_the_parent_is_ended(bench: MakeBen
         assert waiting.wait(60)
         with changing(b.project, "j", f"job {kind}") as session:
             after = steward.decide(
-                kind, session.state.place(), kinds.read_command(kind, {}), session.changed_spec()[0]
+                kind, session.state.place, kinds.read_command(kind, {}), session.changed_spec()[0]
             )
             session.record(session.entry(kind, after))
         job.end_exchanges()

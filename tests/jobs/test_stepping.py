@@ -26,7 +26,7 @@ def test_worker_then_supervisor_then_approval(bench: MakeBench) -> None:
     first = b.step()
     assert (first.state.status, first.exit_code) == (Status.REVIEW_REQUIRED, 0)
     second = b.step()
-    assert (second.state.status, second.state.awaiting, second.exit_code) == (
+    assert (second.state.status, second.state.place.awaiting, second.exit_code) == (
         Status.APPROVAL_REQUIRED,
         "end",
         11,
@@ -127,7 +127,7 @@ def test_an_invalid_answer_is_stuck_and_kept(bench: MakeBench, text: str, reason
     b.create()
     result = b.step()
     assert result.exit_code == 3
-    stuck = result.state.stuck
+    stuck = result.state.place.stuck
     assert stuck is not None
     assert (stuck.kind, stuck.role, stuck.phase) == (StuckKind.AGENT, "Worker", Phase.DOER)
     assert reason in stuck.reason
@@ -177,7 +177,7 @@ def test_retry_is_bounded(bench: MakeBench) -> None:
     b = bench([answer(command("RETRY", summary=f"Failed {n}.")) for n in range(3)])
     b.create()
     assert [b.step().state.status for _ in range(3)] == [Status.PENDING, Status.PENDING, Status.STUCK]
-    stuck = b.state().stuck
+    stuck = b.state().place.stuck
     assert stuck is not None
     assert stuck.kind is StuckKind.ATTEMPTS
     third = b.history()[3].request.prompt
@@ -333,9 +333,9 @@ def test_no_answer_uses_an_attempt_only_when_another_may_help(bench: MakeBench) 
     )
     b.create()
     first = b.step()
-    assert (first.exit_code, first.state.status, first.state.attempts) == (6, Status.PENDING, 0)
+    assert (first.exit_code, first.state.status, first.state.place.attempts) == (6, Status.PENDING, 0)
     second = b.step()
-    assert (second.exit_code, second.state.attempts) == (6, 1)
+    assert (second.exit_code, second.state.place.attempts) == (6, 1)
     assert b.step().state.status is Status.REVIEW_REQUIRED
 
 

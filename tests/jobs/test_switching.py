@@ -67,7 +67,7 @@ def test_p33_p34_p36_a_switch_is_recorded_and_moves_nothing(bench: MakeBench) ->
         "sha256": role_hash(b.project.roles.get("Planner")),
     }
     assert doer(done.state) == doer(b.state()) == PLANNER
-    assert done.state.place() == before.place()
+    assert done.state.place == before.place
     assert done.state.note is None
 
 
@@ -212,7 +212,7 @@ def test_in_every_state_that_rests(
     switch(b.project, "j", "Planner", note="Because.")
     after = b.state()
     assert doer(after) == PLANNER
-    assert (after.status, after.reason, after.before) == (status, before.reason, before.before)
+    assert (after.status, after.reason, after.place.before) == (status, before.reason, before.place.before)
 
 
 @pytest.mark.parametrize("kind", [Kind.CANCEL, Kind.FAIL])
@@ -406,7 +406,7 @@ def test_the_phase_of_the_doer_is_all_that_is_switched(bench: MakeBench) -> None
     b.create()
     b.step()
     b.step()
-    stuck_one = b.state().stuck
+    stuck_one = b.state().place.stuck
     assert stuck_one is not None
     assert (stuck_one.role, stuck_one.phase) == ("Supervisor", Phase.REVIEWER)
     switch(b.project, "j", "Planner")
@@ -505,7 +505,7 @@ def test_a_review_that_is_overridden_leaves_the_plan_to_the_other_role(bench: Ma
     result = steward_decisions.decide(
         b.project, "j", Kind.APPROVE, note="It will do.", command=ApproveCommand(override=True)
     )
-    assert (result.state.status, result.state.attempts) == (Status.PENDING, 0)
+    assert (result.state.status, result.state.place.attempts) == (Status.PENDING, 0)
     assert result.state.findings is None
     assert "## What the review found" not in planned(b).request.prompt
 

@@ -127,8 +127,8 @@ def test_a_reviewer_that_never_agrees_hands_it_to_a_person(bench: MakeBench, tmp
     again = (MENDS, judged("FAIL", issue("error", "I don't like it.")))
     b = hired(bench, tmp_path, *again * 2, settings={"limits": {"max_attempts": 2}})
     result = b.run()
-    assert result.state.stuck is not None
-    assert (result.state.stuck.kind, result.exit_code) == (StuckKind.ATTEMPTS, 3)
+    assert result.state.place.stuck is not None
+    assert (result.state.place.stuck.kind, result.exit_code) == (StuckKind.ATTEMPTS, 3)
     with pytest.raises(Refused, match="can't merge: the job is STUCK"):
         job_merge.merge(b.project, "j")
     with pytest.raises(UsageError, match="only for a reason"):

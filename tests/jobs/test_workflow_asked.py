@@ -223,7 +223,7 @@ def test_each_step_has_its_role_and_its_reviewer(bench: MakeBench) -> None:
     ]
     assert b.state().badge
     state = b.state()
-    assert (state.status, state.awaiting) == (Status.APPROVAL_REQUIRED, "review")
+    assert (state.status, state.place.awaiting) == (Status.APPROVAL_REQUIRED, "review")
     decide(b.project, "j", Kind.APPROVE)
     assert b.run().state.status is Status.SUCCESS
     assert roles_asked(b) == ["Planner", "Actor", "Tester", "Actor", "Actor"]
@@ -261,7 +261,7 @@ def test_a_review_that_asks_for_more_is_rework_of_the_same_step(bench: MakeBench
     )
     for _ in range(3):
         b.step()
-    assert (b.state().status, b.state().step, b.state().attempts) == (Status.PENDING, "do", 1)
+    assert (b.state().status, b.state().step, b.state().place.attempts) == (Status.PENDING, "do", 1)
     b.step()
     b.step()
     assert b.state().step == "ask"
@@ -428,7 +428,7 @@ def test_an_agent_that_is_not_sure_asks_for_a_steward(bench: MakeBench, sure: fl
         steps={"sort": [in_sections(output={"kind": "wish"}, confidence=sure)], "wish": [gave()]},
     )
     state = b.step().state
-    assert (state.status is Status.APPROVAL_REQUIRED, state.awaiting == "review") == (asks, asks)
+    assert (state.status is Status.APPROVAL_REQUIRED, state.place.awaiting == "review") == (asks, asks)
     if asks:
         assert (state.step, b.history()[1].route) == ("sort", [])
         decide(b.project, "j", Kind.APPROVE)
@@ -474,7 +474,7 @@ def test_a_confidence_that_is_missing_or_no_number_waits_for_approval(
     b = bench()
     gated(b, tmp_path, metadata)
     state = b.step().state
-    assert (state.status, state.awaiting) == (Status.APPROVAL_REQUIRED, "review")
+    assert (state.status, state.place.awaiting) == (Status.APPROVAL_REQUIRED, "review")
     assert why in state.reason
     decide(b.project, "j", Kind.APPROVE)
     assert b.run().state.status is Status.SUCCESS
@@ -534,7 +534,7 @@ def test_a_state_from_before_workflows_verifies(bench: MakeBench) -> None:
 def test_an_answer_for_another_step_is_kept_and_not_used(bench: MakeBench) -> None:
     b = bench()
     b.follow("roles.yaml", steps={"plan": [gave(PLAN)], "do": [gave()]})
-    assert b.state().stuck is None
+    assert b.state().place.stuck is None
     from tests.jobs.test_recovery import left_in_flight, response
 
     job, _ = left_in_flight(b)
@@ -544,8 +544,8 @@ def test_an_answer_for_another_step_is_kept_and_not_used(bench: MakeBench) -> No
     asked = json.loads(request.read_text())
     request.write_text(json.dumps({**asked, "step": "last"}))
     result = b.step()
-    assert result.state.stuck is not None
-    assert (result.state.stuck.kind, result.state.step) == (StuckKind.IN_DOUBT, "plan")
+    assert result.state.place.stuck is not None
+    assert (result.state.place.stuck.kind, result.state.step) == (StuckKind.IN_DOUBT, "plan")
     assert "came late" in result.state.reason
     assert "Of the plan." in b.history()[-1].response.raw_response
 

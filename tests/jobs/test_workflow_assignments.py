@@ -267,7 +267,7 @@ def test_a_name_is_bound_by_the_role_that_wrote_it_however_it_was_handed_on(
     b.follow(tmp_path / "w.json", steps=steps, review=False, input={"given": given})
     b.run()
     family = [b.state(one) for one in ("j", *b.children())]
-    reasons = [one.stuck.reason for one in family if one.stuck]
+    reasons = [one.place.stuck.reason for one in family if one.place.stuck]
     if role == "Actor":
         assert (reasons, b.state().status) == ([], Status.SUCCESS)
     else:

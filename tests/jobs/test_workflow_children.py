@@ -367,7 +367,10 @@ def test_work_that_does_not_fit_together_is_stuck_and_named(bench: MakeBench) ->
     b = bench()
     children = same_file(b)
     result = b.step()
-    assert (result.exit_code, result.state.stuck and result.state.stuck.kind) == (3, StuckKind.CONFLICT)
+    assert (result.exit_code, result.state.place.stuck and result.state.place.stuck.kind) == (
+        3,
+        StuckKind.CONFLICT,
+    )
     assert f"{children[1]}: same.txt" in result.state.reason
     assert list(b.workspace().glob("*.txt")) == []
     assert b.history()[-1].command["left_out"] == {children[1]: ["same.txt"]}
@@ -402,7 +405,10 @@ def test_too_few_of_them_are_stuck(bench: MakeBench) -> None:
     b = bench()
     children = given_away(b, "a", "b", each={2: fails(retry=True)})
     result = b.run()
-    assert (result.exit_code, result.state.stuck and result.state.stuck.kind) == (3, StuckKind.SHARE)
+    assert (result.exit_code, result.state.place.stuck and result.state.place.stuck.kind) == (
+        3,
+        StuckKind.SHARE,
+    )
     assert f"1 of 2 succeeded, and 100 % have to: {children[1]} (STUCK)" in result.state.reason
     with pytest.raises(Refused, match="can't"):
         b.give(command())
@@ -458,7 +464,7 @@ def test_a_child_that_got_no_answer_until_its_attempts_ran_out_is_not_waited_for
     without_answer = {"error": {"kind": "transient", "message": "gone"}}
     b.script({"each": [without_answer] * 3})
     b.run()
-    stuck = b.state(children[0]).stuck
+    stuck = b.state(children[0]).place.stuck
     assert stuck is not None
     assert stuck.kind is StuckKind.ATTEMPTS
     assert b.state().status is Status.STUCK
@@ -469,7 +475,7 @@ def test_a_child_in_doubt_is_waited_for(bench: MakeBench) -> None:
     children = given_away(b, "a", "b", each={1: [gave(), gave("after all")]})
     left_in_flight(b, children[0])[0].mark_sent(1)
     result = b.run()
-    stuck = b.state(children[0]).stuck
+    stuck = b.state(children[0]).place.stuck
     assert stuck is not None
     assert stuck.kind is StuckKind.IN_DOUBT
     assert (result.state.status, result.exit_code) == (Status.WAITING, 3)

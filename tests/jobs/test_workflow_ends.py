@@ -130,7 +130,7 @@ def test_a_step_for_others_is_given_away_again_after_a_given_retry(bench: MakeBe
     b.run()
     assert b.state().status is Status.STUCK
     b.give(command("RETRY"))
-    assert (b.state().status, b.state().spawns) == (Status.PENDING, True)
+    assert (b.state().status, b.state().place.spawns) == (Status.PENDING, True)
 
 
 def test_work_that_was_not_gathered_is_not_reviewed(bench: MakeBench) -> None:
@@ -279,9 +279,9 @@ def test_a_job_put_back_to_when_it_waited_for_jobs_that_are_canceled_makes_new_o
     decide(b.project, "j", Kind.CANCEL)
     restep(b.project, "j", 4)
     stuck = b.step()
-    assert stuck.state.stuck is not None
-    assert stuck.state.stuck.kind is StuckKind.SHARE
+    assert stuck.state.place.stuck is not None
+    assert stuck.state.place.stuck.kind is StuckKind.SHARE
     assert "--to STEP for new jobs" in stuck.next_command
-    assert decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="each")).state.spawns
+    assert decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="each")).state.place.spawns
     assert b.run().state.status is Status.SUCCESS
     assert b.children() == ["j--3-1", "j--8-1"]

@@ -405,8 +405,8 @@ def test_a_subflow_that_fails_is_stuck(bench: MakeBench, tmp_path: Path) -> None
     b.step()
     decide(b.project, b.children()[0], Kind.FAIL, note="no")
     result = b.step()
-    assert result.state.stuck is not None
-    assert result.state.stuck.kind is StuckKind.SHARE
+    assert result.state.place.stuck is not None
+    assert result.state.place.stuck.kind is StuckKind.SHARE
     decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(force=True))
     assert b.run().state.status is Status.SUCCESS
     assert b.state().outputs == {"s": []}

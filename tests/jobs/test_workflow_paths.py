@@ -80,7 +80,7 @@ def test_a_fair_pull_request_waits_for_a_person(bench: MakeBench) -> None:
     b = bench()
     assert pull_request(b, review(50)) is Status.APPROVAL_REQUIRED
     state = b.state()
-    assert (state.awaiting, state.step, b.run().exit_code) == ("manual", "G", 11)
+    assert (state.place.awaiting, state.step, b.run().exit_code) == ("manual", "G", 11)
     decide(
         b.project,
         "j",
@@ -100,14 +100,14 @@ def test_a_person_who_rejects_a_step_resolves_it_later(bench: MakeBench) -> None
     b = bench()
     pull_request(b, review(50))
     rejected = decide(b.project, "j", Kind.REJECT, note="The tests are missing.").state
-    assert rejected.stuck is not None
-    assert (rejected.status, rejected.stuck.kind, rejected.stuck.reason) == (
+    assert rejected.place.stuck is not None
+    assert (rejected.status, rejected.place.stuck.kind, rejected.place.stuck.reason) == (
         Status.STUCK,
         StuckKind.AGENT,
         "The tests are missing.",
     )
     again = decide(b.project, "j", Kind.RESUBMIT).state
-    assert (again.status, again.awaiting, again.step) == (Status.APPROVAL_REQUIRED, "manual", "G")
+    assert (again.status, again.place.awaiting, again.step) == (Status.APPROVAL_REQUIRED, "manual", "G")
     decide(b.project, "j", Kind.APPROVE)
     assert b.run().state.status is Status.SUCCESS
 
@@ -179,11 +179,11 @@ def test_no_branch_is_stuck_with_what_it_saw_and_a_person_leads_on(bench: MakeBe
     b.follow("decisions.mmd", steps={"A": [gave({"sound": True, "size": "large"})], "S": [gave()]})
     stuck = b.run()
     assert (stuck.exit_code, stuck.state.step) == (3, "A")
-    assert stuck.state.stuck is not None
-    assert stuck.state.stuck.kind is StuckKind.NO_BRANCH
+    assert stuck.state.place.stuck is not None
+    assert stuck.state.place.stuck.kind is StuckKind.NO_BRANCH
     for word in ("'C'", "output.size = 'large'"):
-        assert word in stuck.state.stuck.reason
-    assert stuck.state.reason == stuck.state.stuck.reason
+        assert word in stuck.state.place.stuck.reason
+    assert stuck.state.reason == stuck.state.place.stuck.reason
     put = decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(step="S")).state
     assert (put.status, put.step) == (Status.PENDING, "S")
     assert b.run().state.status is Status.SUCCESS
@@ -228,8 +228,8 @@ def test_a_job_whose_first_decision_has_no_branch_can_be_led_on(bench: MakeBench
         "- {id: a, prompt: Do a.}\n"
     )
     state = b.follow(place, input={"x": 0})
-    assert state.stuck is not None
-    assert (state.status, state.stuck.kind) == (Status.STUCK, StuckKind.NO_BRANCH)
+    assert state.place.stuck is not None
+    assert (state.status, state.place.stuck.kind) == (Status.STUCK, StuckKind.NO_BRANCH)
     assert "input.x = 0" in state.reason
     again = decide(b.project, "j", Kind.RESUBMIT).state
     assert again.status is Status.STUCK

@@ -178,7 +178,7 @@ def test_a_role_is_offered_only_what_it_may_use_and_a_made_up_call_is_refused(be
     assert [tool["function"]["name"] for tool in server.requests[0].body["tools"]] == [
         *("read_file", "list_directory", "search"),
     ]
-    stuck = result.state.stuck
+    stuck = result.state.place.stuck
     assert stuck is not None
     assert (result.exit_code, stuck.kind) == (3, StuckKind.PERMISSION)
     for word in ("create_file", "Worker", "create_files"):
@@ -220,8 +220,8 @@ def test_a_model_that_keeps_calling_unknown_tools_is_stuck(
         b.create()
         result = b.step()
     assert len(server.requests) == requests
-    assert result.state.stuck is not None
-    assert (result.exit_code, result.state.stuck.kind) == (3, StuckKind.AGENT)
+    assert result.state.place.stuck is not None
+    assert (result.exit_code, result.state.place.stuck.kind) == (3, StuckKind.AGENT)
     assert result.state.reason.endswith("the agent kept calling tools that do not exist")
     assert b.history()[-1].usage.input_tokens == 100 * requests
 
@@ -237,8 +237,8 @@ def test_what_a_shell_changes_is_undone_and_stops_the_job(bench: MakeBench) -> N
             (workspace / name).write_text(f"{name}\n")
         result = b.step()
         entry = b.history()[-1]
-    assert result.state.stuck is not None
-    assert result.state.stuck.kind is StuckKind.PERMISSION
+    assert result.state.place.stuck is not None
+    assert result.state.place.stuck.kind is StuckKind.PERMISSION
     assert {p.name: p.read_text() for p in workspace.iterdir() if p.name != ".git"} == {
         name: f"{name}\n" for name in ("kept.txt", "gone.txt", "mode.sh")
     }
@@ -264,8 +264,8 @@ def test_the_last_turn_has_no_tools_and_calls_in_it_stop_the_job(bench: MakeBenc
     assert len(server.requests) == 3
     assert [r.body["tool_choice"] for r in server.requests] == ["auto", "auto", "none"]
     assert "last time" in server.requests[2].body["messages"][-1]["content"]
-    assert result.state.stuck is not None
-    assert result.state.stuck.kind is StuckKind.AGENT
+    assert result.state.place.stuck is not None
+    assert result.state.place.stuck.kind is StuckKind.AGENT
     assert "last turn" in result.state.reason
     assert b.history()[-1].usage.input_tokens == 300
 
@@ -306,9 +306,10 @@ def test_a_tool_that_needs_approval_waits_for_the_steward(bench: MakeBench) -> N
         b = quickly_paid(bench(), server.url, tools={"require_approval": ["execute_command"]})
         b.create()
         refused = b.step()
-        assert refused.state.stuck is not None
+        assert refused.state.place.stuck is not None
         assert (
-            "needs a steward's approval (job resubmit --allow execute_command)" in refused.state.stuck.reason
+            "needs a steward's approval (job resubmit --allow execute_command)"
+            in refused.state.place.stuck.reason
         )
         assert not (b.project.job("j").workspace / "made.txt").exists()
         decide(b.project, "j", Kind.RESUBMIT, command=ResubmitCommand(allow=["execute_command"]))
@@ -429,7 +430,7 @@ def test_turns_before_a_failure_of_the_provider_are_kept(bench: MakeBench) -> No
         b = quickly_paid(bench(), server.url)
         b.create()
         failed = b.step()
-        assert (failed.exit_code, failed.state.attempts) == (6, 1)
+        assert (failed.exit_code, failed.state.place.attempts) == (6, 1)
         result = b.step()
     assert len(server.requests) == 6
     assert result.state.status is Status.REVIEW_REQUIRED
@@ -472,7 +473,7 @@ def stuck_in_turn_three(b: Bench, server: Loopback) -> Bench:
     os.kill(holder.courier.pid, signal.SIGKILL)
     stepper.wait()
     b.step()
-    stuck = b.state().stuck
+    stuck = b.state().place.stuck
     assert stuck is not None
     assert stuck.kind is StuckKind.IN_DOUBT
     assert not (b.project.job("j").workspace / "made.txt").exists()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from logist.config.environment import Environment
-from logist.core.model import Check, Kind, Status
+from logist.core.model import Check, Kind, Place, Status
 from logist.errors import InvalidFile, SetupFailed, Stopped
 from logist.jobs.archive.job_fork import fork
 from logist.jobs.base.session import changing
@@ -350,7 +350,7 @@ def test_who_makes_it_run_again(
     b.step()
     (b.workspace() / "requirements.txt").write_text("two", "utf-8")
     with changing(b.project, "j", "test") as session:
-        session.state = session.state.model_copy(update={"status": Status.PENDING})
+        session.state = session.state.model_copy(update={"place": Place(status=Status.PENDING)})
         prepared = workspace_setup.prepare_for_step(session, network=network)
     assert (site.ran() == 2, bool(prepared.note)) == (runs, not runs)
 
@@ -393,7 +393,7 @@ def test_what_an_agent_began_and_can_not_be_set_up_goes_back_to_it(bench: MakeBe
     assert outcome(b)["outcome"] == "not_run"
     b.step()
     b.step()
-    assert (outcome(b)["outcome"], b.state().attempts) == ("passed", 1)
+    assert (outcome(b)["outcome"], b.state().place.attempts) == ("passed", 1)
 
 
 @pytest.mark.deep
@@ -409,7 +409,7 @@ def test_a_lock_file_that_an_agent_broke_goes_back_to_it(bench: MakeBench, tmp_p
     assert found["reason"] == "the setup of the workspace failed: ! grep bad requirements.txt: exit status 1"
     assert found["output"] == "bad"
     b.step()
-    assert (b.state().status, b.state().attempts) == (Status.PENDING, 1)
+    assert (b.state().status, b.state().place.attempts) == (Status.PENDING, 1)
     entry = b.step().entries[0]
     assert found["reason"] in entry.request.prompt
     assert (outcome(b)["outcome"], outcome(b)["output"]) == ("passed", "the tool of ., with one")

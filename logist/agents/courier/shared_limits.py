@@ -53,7 +53,7 @@ class _Account:
     @property
     def settled(self) -> bool:
         """Whether nothing more will come of the job by itself."""
-        stuck = self.state.stuck
+        stuck = self.state.place.stuck
         return self.state.status in TERMINAL or (stuck is not None and stuck.kind is StuckKind.ATTEMPTS)
 
 

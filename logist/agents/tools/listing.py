@@ -10,8 +10,7 @@ from typing import NamedTuple
 from logist.agents.tools import paths, text
 from logist.agents.tools.context import Arguments, Context
 from logist.workspace.checkpoint.scan import SPECIAL
-from logist.workspace.files import file_names as names
-from logist.workspace.files import safe_open
+from logist.workspace.files import file_names, safe_open
 
 MAX_ENTRIES = 2000
 """Of the directory that was asked for."""
@@ -90,7 +89,7 @@ def _lines(descriptor: int, prefix: bytes, found: Entries, depth: int, context: 
         if depth > 1 and stat.S_ISDIR(status.st_mode) and not is_cache(name, context):
             yield from _below(descriptor, prefix, name, depth - 1, context)
     if found.omitted:
-        yield f"... {found.omitted:,} more in {text.name(names.shown(prefix) or '.')}"
+        yield f"... {found.omitted:,} more in {text.name(file_names.shown(prefix) or '.')}"
 
 
 def _below(parent: int, prefix: bytes, name: bytes, depth: int, context: Context) -> Iterator[str]:
@@ -115,16 +114,16 @@ def _entry(directory: int, prefix: bytes, name: bytes, status: os.stat_result, c
     path = prefix + name
     if stat.S_ISDIR(status.st_mode):
         note = "  (a cache, not shown)" if is_cache(name, context) else ""
-        return f"dir   {text.name(names.shown(path) + '/')}{note}"
+        return f"dir   {text.name(file_names.shown(path) + '/')}{note}"
     if stat.S_ISREG(status.st_mode):
-        return f"file  {text.name(names.shown(path))}  {status.st_size:,} bytes"
+        return f"file  {text.name(file_names.shown(path))}  {status.st_size:,} bytes"
     if stat.S_ISLNK(status.st_mode):
-        return f"link  {text.name(names.shown(path))} -> {_target(directory, name)}"
-    return f"{SPECIAL.get(stat.S_IFMT(status.st_mode), 'special'):5} {text.name(names.shown(path))}"
+        return f"link  {text.name(file_names.shown(path))} -> {_target(directory, name)}"
+    return f"{SPECIAL.get(stat.S_IFMT(status.st_mode), 'special'):5} {text.name(file_names.shown(path))}"
 
 
 def _target(directory: int, name: bytes) -> str:
     try:
-        return text.name(names.shown(safe_open.link_target(directory, name)))
+        return text.name(file_names.shown(safe_open.link_target(directory, name)))
     except OSError:
         return "?"

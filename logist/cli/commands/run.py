@@ -29,6 +29,7 @@ LEFT_ROUNDS, LEFT_SECONDS = 12, 3600.0
 
 
 @click.command("run")
+@stop_on_signals
 @click.option(
     "--parallel",
     type=click.IntRange(min=1),
@@ -59,7 +60,6 @@ def run(
     A job that waits for a person counts too, also one that was not run: 10 (damaged), 3 (STUCK), 7 (limit),
     11 (approval).
     """
-    stop_on_signals()
     from logist.cli import context
     from logist.jobs.job_queue import exit_code, held_up, is_left_behind
 

@@ -1,7 +1,8 @@
-"""A graph of steps as the lines of a drawing, in the colours of the terminal."""
+"""A graph of steps as people see it: drawn in the colours of the terminal, or as a bare diagram."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,15 @@ STYLES = {
     "next": "cyan bold",
 }
 """How each kind of segment looks; a name is plain."""
+
+
+_COMMENT = re.compile(r"(?:\A|(?<=[\r\n]))[ \t]*%%(?!\{)[^\r\n]*(?:\r\n|[\r\n]|\Z)")
+"""Lines that mermaid passes over; `%%{init: ...}%%` is none."""
+
+
+def without_comments(diagram: str) -> str:
+    """The diagram without its config block and all other comments; it draws the same picture."""
+    return _COMMENT.sub("", diagram).rstrip() + "\n"
 
 
 def graph_lines(workflow: Workflow, marks: Mapping[str, Mark] | None = None) -> list[Line]:

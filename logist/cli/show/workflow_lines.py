@@ -51,7 +51,7 @@ class Followed:
 
     @property
     def stuck_kind(self) -> StuckKind | None:
-        return self.state.stuck.kind if self.state.stuck else None
+        return self.state.place.stuck.kind if self.state.place.stuck else None
 
     @property
     def marks(self) -> dict[str, Mark]:
@@ -63,7 +63,9 @@ class Followed:
     def asked(self) -> Asked | None:
         """What the person is asked who does the step."""
         return (
-            workflow_progress.asked(self.told.spec, self.state) if self.state.awaiting == "manual" else None
+            workflow_progress.asked(self.told.spec, self.state)
+            if self.state.place.awaiting == "manual"
+            else None
         )
 
 
@@ -152,7 +154,7 @@ def next_command(found: Followed, advised: str) -> str:
 def commands(found: Followed) -> list[tuple[str, str]]:
     """What a person may do here, and what each means."""
     job, here = found.job_id, found.state.step
-    if found.state.awaiting == "manual":
+    if found.state.place.awaiting == "manual":
         return [
             (
                 f"logist job approve --job {job} --output '{{...}}'",
@@ -195,7 +197,11 @@ def _targets(found: Followed) -> str:
 
 def onward(found: Followed) -> list[Edge]:
     """Between what the output of the person decides."""
-    return workflow_progress.onward(found.flow, found.state.step) if found.state.awaiting == "manual" else []
+    return (
+        workflow_progress.onward(found.flow, found.state.step)
+        if found.state.place.awaiting == "manual"
+        else []
+    )
 
 
 def _edge(edge: Edge) -> dict[str, Any]:

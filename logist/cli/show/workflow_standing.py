@@ -32,7 +32,7 @@ def drawing(found: Followed) -> list[Line]:
 
 def mermaid(found: Followed, *, spoken: bool = False) -> str:
     """The diagram with classes of state; `spoken` leaves out the config block, with what only agents read."""
-    from logist.cli.show.plain_diagram import without_comments
+    from logist.cli.show.graph import without_comments
     from logist.core import mermaid as language
     from logist.core.drawing import mermaid_with_state
     from logist.core.workflow.drawing import source

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from logist.core.answer import findings
@@ -38,6 +39,7 @@ from logist.core.model.commands import (
     RoleCommand,
 )
 from logist.core.money import money
+from logist.core.text.json_object import JsonObject
 
 BADGES = {"Planner": "🔍", "Actor": "⚡"}
 """Of roles of these names where the spec does not say, as those do not that an earlier Logist recorded."""
@@ -54,17 +56,35 @@ _AS_ASKED = (
 def fold(interactions: Iterable[Interaction]) -> State:
     """The state after all `interactions`, its head left out (only the store knows the offset)."""
     entries = list(interactions)
-    targets = {restep_target(entry) for entry in entries if entry.kind is Kind.RESTEP}
-    kept: dict[int, State] = {}
-    state: State | None = None
+    folding = Folding({restep_target(entry) for entry in entries if entry.kind is Kind.RESTEP})
     for entry in entries:
-        if entry.sequence in targets and state is not None:
-            kept[entry.sequence] = state
-        back = kept.get(restep_target(entry)) if entry.kind is Kind.RESTEP else None
-        state = apply(state, entry, back)
-    if state is None:
+        folding.take(entry)
+    if folding.state is None:
         raise ValueError("a history without interactions has no state")
-    return state
+    return folding.state
+
+
+@dataclass
+class Folding:
+    """The fold an interaction at a time: where a job stands after what was taken so far.
+
+    `targets` are the interactions that a restep goes back before; of no others the states are kept.
+    """
+
+    targets: Collection[int]
+    state: State | None = None
+    _kept: dict[int, State] = field(default_factory=dict)
+
+    def back(self, entry: Interaction) -> State | None:
+        """The state that the next interaction goes back to; None where it is no restep, or nobody kept it."""
+        if self.state is not None and entry.sequence in self.targets:
+            self._kept[entry.sequence] = self.state
+        return self._kept.get(restep_target(entry)) if entry.kind is Kind.RESTEP else None
+
+    def take(self, entry: Interaction) -> State:
+        """The state after the next interaction."""
+        self.state = apply(self.state, entry, self.back(entry))
+        return self.state
 
 
 def is_switched(state: State) -> bool:
@@ -120,10 +140,18 @@ def restep_target(entry: Interaction) -> int:
     return (command.to or 0) if isinstance(command, RestepCommand) else 0
 
 
+def restep_to(entry: JsonObject) -> Iterator[int]:
+    """The interaction that one goes back before, if it is a restep: a target, told without reading it whole."""
+    command = entry.get("command")
+    to = command.get("to") if isinstance(command, dict) else None
+    if entry.get("kind") == Kind.RESTEP and isinstance(to, int):
+        yield to
+
+
 def apply(state: State | None, entry: Interaction, back: State | None = None) -> State:
     """The state after one more interaction; `back` is the state a restep returns to."""
     command = kinds.command_of(entry)
-    base = state or State(status=entry.after.status, created_at=entry.timestamp)
+    base = state or State(place=entry.after, created_at=entry.timestamp)
     version = max(base.version, entry.version)
     if entry.kind is Kind.RESTEP and back is not None:
         base = _returned(base, back)
@@ -137,7 +165,7 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
         "reason": base.reason if entry.kind in kinds.STAYS else entry.reason,
         # What a rerun books of children counts for the jobs above (`ever_used`): the job itself starts with nothing.
         "usage": base.usage if entry.kind is Kind.RERUN else used_after(base.usage, entry),
-        **_placed(entry.after),
+        "place": _without_unknown(entry.after),
         **_noted(base, entry),
         **_forked(command),
     }
@@ -161,17 +189,11 @@ def apply(state: State | None, entry: Interaction, back: State | None = None) ->
     return workflow_state.apply(base, after, entry, command) if after.workflow is not None else after
 
 
-def _placed(place: Place) -> dict[str, Any]:
-    return {
-        "status": place.status,
-        "awaiting": place.awaiting,
-        "stuck": place.stuck,
-        "step": place.step,
-        "attempts": place.attempts,
-        "before": place.before,
-        "halted_at": place.halted_at,
-        "spawns": place.spawns,
-    }
+def _without_unknown(place: Place) -> Place:
+    """The place without the fields of a newer Logist: in state.json they would be fields of the state."""
+    return (
+        Place(**{name: getattr(place, name) for name in Place.model_fields}) if place.model_extra else place
+    )
 
 
 def _noted(base: State, entry: Interaction) -> dict[str, Any]:
@@ -371,7 +393,7 @@ def _returned(base: State, back: State) -> State:
 
 def _restarted(base: State) -> State:
     """The job as it was created, with today's spec and role, and nothing used."""
-    fresh = State(status=Status.PENDING)
+    fresh = State(place=Place(status=Status.PENDING))
     kept = (*_AS_ASKED, "created_at", "start_checkpoint")
     return fresh.model_copy(update={**_unknown(base), **{name: getattr(base, name) for name in kept}})
 

@@ -54,6 +54,6 @@ def _accepted(base: State, entry: Interaction) -> bool:
     After a step that nobody reviews, or work that other jobs did, nobody has judged what is there now.
     """
     if entry.kind is Kind.APPROVE:
-        return base.awaiting != "manual"
+        return base.place.awaiting != "manual"
     seen = entry.observed
     return seen is not None and seen.phase is Phase.REVIEWER and not seen.partial

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from logist.core.model import FORMAT, ErrorKind, Interaction, JsonObject, Kind, Place, State
+from logist.core.model.state import STATE_FIELDS
 from logist.core.model.words import Word
 from logist.errors import Refused
 
@@ -87,7 +88,7 @@ def warnings(entries: Iterable[Interaction]) -> Iterator[str]:
 
 def kept(recorded: JsonObject, folded: State) -> JsonObject:
     """What of a recorded state a fold can't give: the fields of a newer Logist, and its format."""
-    known = {*State.model_fields, "checksum"}
+    known = {*STATE_FIELDS, "checksum"}
     unknown = {name: value for name, value in recorded.items() if name not in known}
     version = recorded.get("version")
     if is_newer(recorded):
@@ -100,7 +101,7 @@ def refuse_to_move(state: State) -> None:
     if state.version > FORMAT:
         message = f"the job has format {state.version}, and this Logist writes {FORMAT}"
         raise Refused(message, fix=FIX)
-    words = [f"{name} {word}" for name, word in _place_words(state.place()) if not _known(word)]
+    words = [f"{name} {word}" for name, word in _place_words(state.place) if not _known(word)]
     if words:
         raise Refused(f"this Logist does not know where the job stands ({', '.join(words)})", fix=FIX)
 

@@ -49,7 +49,7 @@ def apply(before: State, after: State, entry: Interaction, command: RecordedComm
     match command:
         case AskCommand():
             changes |= _answered(after, entry, command)
-        case ApproveCommand() if before.awaiting == "manual" or command.gives_output:
+        case ApproveCommand() if before.place.awaiting == "manual" or command.gives_output:
             changes |= _approved(after, before, entry, command)
         case ResubmitCommand():
             changes |= {"forced": command.force or None}
@@ -67,7 +67,7 @@ def apply(before: State, after: State, entry: Interaction, command: RecordedComm
 def _anew(after: State) -> dict[str, Any]:
     """Where a step is given away once more, its items are still those of the step before it."""
     spawned = after.spawned
-    if spawned is None or not after.spawns or not after.output_of == spawned.step == after.step:
+    if spawned is None or not after.place.spawns or not after.output_of == spawned.step == after.step:
         return {}
     return {"output_of": spawned.output_of}
 
@@ -104,7 +104,7 @@ def _approved(after: State, before: State, entry: Interaction, command: ApproveC
     """What a steward gives with an approval."""
     given = command.output
     changes = {**_given(after, before.step, given), **_in_place_of_children(command)}
-    if before.awaiting != "manual":
+    if before.place.awaiting != "manual":
         last = before.last and before.last.model_copy(update={"output": given})
         return {**changes, "last": last}
     name, note = (entry.steward.name, entry.steward.note) if entry.steward else ("a steward", None)

@@ -112,7 +112,7 @@ def overrides(command: RecordedCommand) -> bool:
 
 def sent_back(state: State | None) -> bool:
     """Whether the job stands where the last review sent it back to."""
-    return state is not None and state.attempts > 0 and review.sent_back(state)
+    return state is not None and state.place.attempts > 0 and review.sent_back(state)
 
 
 def routed(
@@ -129,7 +129,7 @@ def routed(
     match command:
         case ResubmitCommand():
             return _put(flow, state, command, spec, rules)
-        case ApproveCommand() if overrides(command) or state.awaiting in ("review", "manual"):
+        case ApproveCommand() if overrides(command) or state.place.awaiting in ("review", "manual"):
             return _after(flow, state, spec, rules, given(state, command))
         case SpawnCommand() if gives_nothing(command):
             return _after(flow, state, spec, rules, [], [], [])
@@ -144,7 +144,7 @@ def given(state: State, command: ApproveCommand) -> Any:
     """The output that a steward gives with an approval; that of the step stands where there is none."""
     if command.gives_output:
         return command.output
-    return None if state.awaiting == "manual" else data.UNCHANGED
+    return None if state.place.awaiting == "manual" else data.UNCHANGED
 
 
 def gives_nothing(command: SpawnCommand) -> bool:
@@ -186,7 +186,7 @@ def _put(
     """Where a resubmit puts the job: to the step that got stuck, or to the one it names."""
     if command.review:
         return None
-    lost = state.stuck is not None and state.stuck.kind is StuckKind.NO_BRANCH
+    lost = state.place.stuck is not None and state.place.stuck.kind is StuckKind.NO_BRANCH
     step_id = command.step or state.step
     if flow.step(step_id) is None:
         step_id = flow.start if lost else step_id

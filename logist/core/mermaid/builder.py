@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partialmethod
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from lark import Token, Tree
 from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from logist.core.mermaid import attributes
-from logist.core.mermaid.arrows import Stroke, ends
 from logist.core.mermaid.error import MermaidError
-from logist.core.mermaid.graph import Graph, Group, Link, Node, Shape
-from logist.core.mermaid.shapes import SHAPES
+from logist.core.mermaid.graph import SHAPES, Graph, Group, Link, Node, Shape
 from logist.core.mermaid.source import BLANKS, DiagramSource
 from logist.core.mermaid.text import shown
 
@@ -22,6 +20,11 @@ MAX_LINKS = 20_000
 """A diagram with more edges is not read: `A & B & ... --> C & D & ...` grows by multiplication."""
 
 _SIGNED = {"<": "RL", "^": "BT", ">": "LR", "v": "TB", "TD": "TB"}
+
+Stroke = Literal["normal", "thick", "dotted", "invisible"]
+
+_STROKES: dict[str, Stroke] = {"=": "thick", "~": "invisible"}
+_HEADS = {">": "arrow", "<": "arrow", "o": "circle", "x": "cross"}
 
 
 class _Name(NamedTuple):
@@ -263,7 +266,7 @@ class _DiagramBuilder(Transformer_NonRecursive[Token, Any]):
         tokens = {part.type: part for part in parts if isinstance(part, Token)}
         end, start, edge_id = tokens["LINK"], tokens.get("LINK_START"), tokens.get("EDGE_ID")
         label = _label(next((part for part in parts if not isinstance(part, Token)), ""))
-        stroke, heads = ends(end.strip(BLANKS), start.strip(BLANKS) if start else "")
+        stroke, heads = _read_arrow(end.strip(BLANKS), start.strip(BLANKS) if start else "")
         first = start or end
         offset = (first.start_pos or 0) + len(first) - len(first.lstrip(BLANKS))
         return _Arrow(stroke, heads, offset, label, edge_id.replace("@", "", 1) if edge_id else "")
@@ -342,3 +345,25 @@ def _written(value: attributes.Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _read_arrow(end: str, start: str) -> tuple[Stroke, tuple[str, str]]:
+    """Stroke and heads of an arrow; of `-- text -->`, `start` is what stands before the text.
+
+    Where the two sides do not agree, as in `x-- text ==>`, mermaid draws a plain arrow.
+    """
+    head = _HEADS.get(end[-1], "") if end[-1] != "<" else ""
+    tail = head if head and end[0] == ("<" if end[-1] == ">" else end[-1]) else ""
+    stroke = _read_stroke(end[1:-1] if tail else end[:-1])
+    if not start:
+        return stroke, (tail, head)
+    before = _HEADS.get(start[0], "")
+    if _read_stroke(start[1:] if before else start) != stroke or (before and (tail or before != head)):
+        return "normal", ("", "arrow")
+    return stroke, (before or tail, head)
+
+
+def _read_stroke(line: str) -> Stroke:
+    if "." in line:
+        return "dotted"
+    return _STROKES.get(line[:1], "normal")

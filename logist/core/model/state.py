@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from logist.core.model.base import FORMAT, Open, Recorded
 from logist.core.model.limits import Limits
-from logist.core.model.record import Place, Stuck, Totals
+from logist.core.model.record import Place, Totals
 from logist.core.model.spec import Doer
 from logist.core.model.words import ExitAction, Phase, Status
 from logist.core.text.json_object import JsonObject
@@ -91,13 +91,7 @@ class State(Recorded):
     """The newest of the formats of the interactions it has seen, and its own."""
     revision: int = 0
     head: Head | None = None
-    status: Status
-    awaiting: Open[Literal["manual", "end", "review"]] | None = None
-    stuck: Stuck | None = None
-    step: str = "task"
-    attempts: int = 0
-    before: Place | None = None
-    halted_at: float | None = None
+    place: Place
     agent_role: str = "Worker"
     """Who does the next work."""
     agent_role_source: str = "default"
@@ -169,20 +163,39 @@ class State(Recorded):
     """The repository that it began from; an absolute path."""
     merges: bool | None = None
     """Its work goes there by itself as soon as it has succeeded."""
-    spawns: bool | None = None
     checkpoint: str | None = None
     start_checkpoint: str | None = None
     spec_hash: str = ""
 
-    def place(self) -> Place:
-        """Where the job stands, as the state machine sees it."""
-        return Place(
-            status=self.status,
-            awaiting=self.awaiting,
-            stuck=self.stuck,
-            step=self.step,
-            attempts=self.attempts,
-            before=self.before,
-            halted_at=self.halted_at,
-            spawns=self.spawns,
-        )
+    @property
+    def status(self) -> Status:
+        return self.place.status
+
+    @property
+    def step(self) -> str:
+        return self.place.step
+
+    if not TYPE_CHECKING:  # code of Logist names the place
+
+        def __getattr__(self, name: str) -> Any:
+            """A test of a person reads `job.state.stuck`, as state.json has it."""
+            return getattr(self.place, name) if name in Place.model_fields else super().__getattr__(name)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_place(cls, data: Any) -> Any:
+        """state.json has the fields of the place among its own."""
+        if not isinstance(data, dict) or isinstance(data.get("place"), Place):
+            return data
+        place = {name: data[name] for name in Place.model_fields if name in data}
+        return {name: value for name, value in data.items() if name not in place} | {"place": place}
+
+    @model_serializer(mode="wrap")
+    def _spread_place(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = dump(self)
+        place: dict[str, Any] = dumped.pop("place", {})
+        return place | dumped
+
+
+STATE_FIELDS = frozenset({*State.model_fields, *Place.model_fields} - {"place"})
+"""The names in state.json."""

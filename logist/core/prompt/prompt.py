@@ -163,7 +163,7 @@ def user_pieces(
             "choices", "rule", _choices(spec, state, sections=sections) if phase is Phase.DOER else ""
         ),
         UnplacedPart(
-            "limits", "rule", f"This is attempt {state.attempts + 1} of {spec.limits.max_attempts}."
+            "limits", "rule", f"This is attempt {state.place.attempts + 1} of {spec.limits.max_attempts}."
         ),
         UnplacedPart("steps", "given", _steps(spec, state)),
         *_before(state, phase),

@@ -356,7 +356,7 @@ class _Teller:
     def _after(self, entry: OldEntry, following: OldEntry | None, today: step.Outcome | None) -> Place:
         """Where the job stood after it: as recorded; else as the next entry found it; else as today."""
         assert self.state is not None
-        here = today.place if today else self.state.place()
+        here = today.place if today else self.state.place
         told = entry.after
         if told is None and following is not None and following.before not in (None, here.status):
             told = None if _bridge(here.status, following.before) else following.before
@@ -407,7 +407,7 @@ class _Teller:
         back = self.earlier.get(there) if kind is Kind.RESTEP and there else None
         try:
             after = steward.decide(
-                kind, self.state.place(), command, self.spec, back.state.place() if back else None
+                kind, self.state.place, command, self.spec, back.state.place if back else None
             )
         except LogistError:
             return  # then it is a difference, and the replay says so
@@ -472,9 +472,9 @@ def _place(status: Status, state: State, entry: OldEntry) -> Place:
     if status is Status.STUCK:
         why = text(entry.response.get("summary_for_supervisor"))
         stuck = Stuck(kind=StuckKind.AGENT, step=state.step, role=entry.role, phase=entry.phase, reason=why)
-        return Place(status=status, stuck=stuck, step=state.step, attempts=state.attempts)
+        return Place(status=status, stuck=stuck, step=state.step, attempts=state.place.attempts)
     awaiting = "end" if status is Status.APPROVAL_REQUIRED else None
-    before = state.place() if status in HALTED or status is Status.SUSPENDED else None
+    before = state.place if status in HALTED or status is Status.SUSPENDED else None
     return Place(status=status, awaiting=awaiting, step=state.step, before=before)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 from logist.core.history import fold, newer_versions
-from logist.core.history.incremental_fold import Folding
+from logist.core.history.fold import Folding
 from logist.core.machine import kinds, limits, steward
 from logist.core.machine.rules import TODAY, Rules, recorded_under, responsible
 from logist.core.model import (
@@ -205,12 +205,12 @@ def judge(
         outcome = (step.given_up if given_up else step.in_doubt)(spec, state, role)
         return Judged(outcome.place, outcome.response)
     if entry.kind is Kind.HALT and state is not None and not _limit_stands(spec, state, entry):
-        return Judged(state.place(), Response())
+        return Judged(state.place, Response())
     if entry.kind in kinds.ACTIONS or entry.kind in kinds.NOT_JUDGED:
-        here = state.place() if state else None
+        here = state.place if state else None
         command = kinds.command_of(entry)
         routed = steward.routed(entry.kind, state, command, spec, rules)
-        earlier = back.place() if back else None
+        earlier = back.place if back else None
         sent_back = steward.sent_back(state)
         place = steward.decide(entry.kind, here, command, spec, earlier, routed, sent_back=sent_back)
         return Judged(place, Response(), routed.route if routed else [])

@@ -79,7 +79,7 @@ def _who(spec: EffectiveSpec, state: State, entry: Interaction) -> Found:
     An earlier Logist did not say either, nor of which version it was.
     """
     told = entry.request.metadata
-    if entry.observed is None or "logist" not in told or CHOSEN in told or state.stuck is not None:
+    if entry.observed is None or "logist" not in told or CHOSEN in told or state.place.stuck is not None:
         return
     phase = entry.observed.phase
     today = (fold.doer if phase is Phase.DOER else fold.reviewer)(spec, state)[0]

@@ -114,7 +114,7 @@ def plan(
         role=role,
         model=model,
         request=request,
-        attempt=state.attempts + 1,
+        attempt=state.place.attempts + 1,
         max_output_tokens=most,
         reserved_microcents=reserved,
         tools=tuple(tools),

@@ -104,19 +104,19 @@ PHASES = {Status.PENDING: Phase.DOER, Status.REVIEW_REQUIRED: Phase.REVIEWER}
 
 def turn(state: State) -> Phase | None:
     """Whose turn it is: the doer's, the reviewer's, or no agent's."""
-    return None if state.spawns else PHASES.get(state.status)
+    return None if state.place.spawns else PHASES.get(state.status)
 
 
 def owed_by(state: State) -> Phase | None:
     """Who owes the answer that `poststep` gives: as `turn`, and in STUCK the one that got stuck."""
-    return state.stuck.phase if state.stuck else turn(state)
+    return state.place.stuck.phase if state.place.stuck else turn(state)
 
 
 def idle(state: State) -> Idle | None:
     """Why no agent is asked now, or None when one is."""
     if turn(state):
         return None
-    if state.spawns and state.status is Status.PENDING:
+    if state.place.spawns and state.status is Status.PENDING:
         return Idle(state.status, "the next step gives this part of the work to other jobs")
     return Idle(state.status, state.reason or "nothing to ask an agent")
 
@@ -168,7 +168,7 @@ def standing(spec: EffectiveSpec, state: State, job: str = ANY_JOB) -> Place:
 
     Raises Refused where a person's answer does not help, with a command for `job`.
     """
-    here = state.place()
+    here = state.place
     if here.status is Status.STUCK:
         return next_place(here, Event(Who.STEWARD, Action.SUPPLY, job=job), spec)
     return here
@@ -360,11 +360,11 @@ def in_doubt(spec: EffectiveSpec, state: State, role: str) -> Outcome:
     """What an exchange means that was sent and of which nothing came back."""
     reason = "in doubt: the request was sent, and whether it was answered and charged is not known"
     event = Event(Who.SYSTEM, Action.IN_DOUBT, role=role, reason=reason)
-    return Outcome(Response(status="ERROR"), next_place(state.place(), event, spec), reason)
+    return Outcome(Response(status="ERROR"), next_place(state.place, event, spec), reason)
 
 
 def given_up(spec: EffectiveSpec, state: State, role: str) -> Outcome:
     """What it means that an agent was ended between two turns: the job stands where it stood."""
     reason = "the agent was ended before it had answered; what it cost is booked"
     event = Event(Who.SYSTEM, Action.UNANSWERED, role=role, reason=reason)
-    return Outcome(Response(status="ERROR"), next_place(state.place(), event, spec), reason)
+    return Outcome(Response(status="ERROR"), next_place(state.place, event, spec), reason)

@@ -35,17 +35,17 @@ def fits(own: State, then: State, entry: Interaction) -> bool:
     if entry.kind is Kind.ROLE or entry.kind in kinds.ENDS:
         return own.status not in TERMINAL
     if entry.kind is Kind.HALT:
-        return waits_for_call(own) or alike(own.place(), then.place())
+        return waits_for_call(own) or alike(own.place, then.place)
     if entry.kind is Kind.SPAWN:
-        return bool(own.spawns) and own.status is Status.PENDING and own.step == then.step
+        return bool(own.place.spawns) and own.status is Status.PENDING and own.step == then.step
     if entry.kind is Kind.MERGE:
         return _merges(own, then, entry)
-    return alike(own.place(), then.place())
+    return alike(own.place, then.place)
 
 
 def waits_for_call(own: State) -> bool:
     """Whether an agent is asked next, of this job or of those that a step is given to."""
-    return step.turn(own) is not None or (bool(own.spawns) and own.status is Status.PENDING)
+    return step.turn(own) is not None or (bool(own.place.spawns) and own.status is Status.PENDING)
 
 
 def _answers(own: State, then: State, entry: Interaction) -> bool:
@@ -57,7 +57,7 @@ def _answers(own: State, then: State, entry: Interaction) -> bool:
 def _merges(own: State, then: State, entry: Interaction) -> bool:
     if entry.actor is Actor.SYSTEM and then.merge == "due" and own.merge != "due":
         return False
-    stuck = own.stuck is not None and own.stuck.kind is StuckKind.MERGE
+    stuck = own.place.stuck is not None and own.place.stuck.kind is StuckKind.MERGE
     return own.status is Status.SUCCESS or stuck
 
 
@@ -69,5 +69,5 @@ def is_moved(entry: Interaction) -> bool:
 def ends_there(own: State) -> bool:
     """Whether nothing more would have been spent there until a person decides otherwise."""
     if own.status is Status.APPROVAL_REQUIRED:
-        return own.awaiting == "end"
+        return own.place.awaiting == "end"
     return own.status in TERMINAL or own.status in HALTED or own.status in (Status.STUCK, Status.SUSPENDED)

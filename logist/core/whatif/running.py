@@ -111,7 +111,7 @@ class _SideBySide:
         self._count_call(entry)
         self._go_on(self.own, self.then, entry, back)
         self.then = fold.apply(self.then, entry, back_then)
-        if self.differs_at is None and not alike(self.own.place(), self.then.place()):
+        if self.differs_at is None and not alike(self.own.place, self.then.place):
             self._differs(entry, otherwise(entry, self.own, self.then))
 
     def _begin(self, entry: Interaction) -> None:
@@ -123,7 +123,7 @@ class _SideBySide:
         assert judged is not None
         told = entry.model_copy(update={"spec": self.spec, **_placed(judged)})
         self.own = fold.apply(None, told)
-        if not alike(self.own.place(), self.then.place()):
+        if not alike(self.own.place, self.then.place):
             self._differs(entry, otherwise(entry, self.own, self.then))
 
     def _go_on(self, own: State, then: State, entry: Interaction, back: State | None) -> None:
@@ -200,7 +200,7 @@ class _SideBySide:
         empty = entry.response.model_copy(update={"actions": [], "status": "ERROR"})
         return {
             "state_after": own.status,
-            "after": own.place(),
+            "after": own.place,
             "response": empty,
             "reason": reason,
             "observed": found.observed,
@@ -219,7 +219,7 @@ class _SideBySide:
             if halt is None or limits.halted(self.recorded_spec, then.usage, needed, runs) is not None:
                 continue
             command = HaltCommand(limit=halt.limit.value, needed=halt.needed)
-            place = steward.decide(Kind.HALT, own.place(), command, self.spec)
+            place = steward.decide(Kind.HALT, own.place, command, self.spec)
             told = Interaction(
                 sequence=entry.sequence,
                 timestamp=entry.timestamp,
@@ -297,7 +297,7 @@ class _SideBySide:
         """What it came to."""
         if self.own is None or self.then is None:
             raise Damaged("the history is empty")
-        own, then = self.own.place(), self.then.place()
+        own, then = self.own.place, self.then.place
         same = alike(own, then) and not self.ended
         if self.own.merge == "due" and self.then.merge is None:
             self.notes["it would be merged by itself; whether the work fits there is not recorded"] = None
@@ -327,8 +327,8 @@ class _SideBySide:
         if same or self.differs_at is None:
             return self.first
         phase = step.turn(own)
-        if own.stuck is not None or fitting.ends_there(own):
-            return (own.stuck.reason if own.stuck else own.reason) or self.first
+        if own.place.stuck is not None or fitting.ends_there(own):
+            return (own.place.stuck.reason if own.place.stuck else own.reason) or self.first
         if phase is not None:
             who = "reviewer" if phase is Phase.REVIEWER else "doer"
             return f"{self.first}; there is no recorded answer of the {who}{_at(own)}"

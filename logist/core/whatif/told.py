@@ -120,6 +120,6 @@ def what(entry: Interaction) -> str:
 
 def otherwise(entry: Interaction, own: State, then: State) -> str:
     """Where the job would stand after an interaction instead of where it stood, and why."""
-    instead = f"{named(own.place())} instead of {named(then.place())}"
-    said = own.stuck.reason if own.stuck else own.reason if entry.kind is Kind.ASK else ""
+    instead = f"{named(own.place)} instead of {named(then.place)}"
+    said = own.place.stuck.reason if own.place.stuck else own.reason if entry.kind is Kind.ASK else ""
     return f"{instead}: {said}" if said else instead

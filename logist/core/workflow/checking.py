@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from logist.core import template
 from logist.core.condition import ROOTS, ConditionError, compile_condition
 from logist.core.model import Step, StepType, Workflow
 from logist.core.text import paths
@@ -17,7 +18,6 @@ from logist.core.workflow.delegating import Delegates, delegation_problems
 from logist.core.workflow.limit_checks import Allowance, limit_problems
 from logist.core.workflow.nesting import Find, Nested, named, nested
 from logist.core.workflow.places import Place, Places, meant, problem
-from logist.core.workflow.template_checks import template_problems
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _own(workflow: Workflow, around: Around, places: Places) -> Iterator[Workflo
         for field, form in (("when", step.when), ("confirm", step.confirm)):
             if form is not None:
                 yield from _condition(form, names, places.of(step.id, field), step.id)
-        yield from template_problems(step, names, places, lenient=workflow.foreign)
+        yield from _template_problems(step, names, places, lenient=workflow.foreign)
         yield from _mapping(step, names, places)
     for number, edge in enumerate(workflow.edges):
         if edge.condition is not None:
@@ -253,3 +253,19 @@ def _leading(workflow: Workflow, inside: Nested) -> dict[str, Step]:
                 leads[name] = step
                 waiting.extend(str(child.subflow) for child in named(inside.subflows[name]))
     return leads
+
+
+def _template_problems(
+    step: Step, names: Collection[str], places: Places, *, lenient: bool
+) -> Iterator[WorkflowProblem]:
+    """What is wrong with its prompt, the role of each item, and the tag that a join waits for; the line is the field's, the place inside stands in the message.
+
+    `lenient` is for prompts that were not written for our templates: nothing in them is an error.
+    """
+    role = step.role if step.has_role_template else None
+    for field, text in (("prompt", step.prompt), ("role", role or ""), ("awaitTag", step.await_tag or "")):
+        path, line = places.of(step.id, field)
+        for found in template.problems(text, names) if "{{" in text else ():
+            message = f"{field} of `{step.id}`, line {found.line}, column {found.column}: {found.message}"
+            severity = "warning" if lenient else found.severity
+            yield replace(found, severity=severity, message=message, path=path, line=line, column=None)

@@ -10,8 +10,8 @@ from logist.core.condition import Condition, ConditionError, compile_condition, 
 from logist.core.model import END, MAX_DEPTH, JsonObject, Step, StepType, Workflow
 from logist.core.template import data
 from logist.core.text import paths
+from logist.core.text.layers import step_layer
 from logist.core.workflow import roots
-from logist.core.workflow.composing import composed
 from logist.core.workflow.places import meant
 from logist.errors import InvalidFile, Refused, UsageError
 
@@ -32,7 +32,11 @@ def following(workflow: Workflow, completed: Iterable[str], context: Mapping[str
     step = _GuidanceWalk(known, done).next_of(workflow)
     if step is None:
         return {"step": None, "guidance": {"prompt": COMPLETE}, "isComplete": True}
-    return {"step": _shown(step), "guidance": {"prompt": composed(step)}, "isComplete": False}
+    return {
+        "step": _shown(step),
+        "guidance": {"prompt": step_layer(step.agent_role, step.guidance, step.prompt)},
+        "isComplete": False,
+    }
 
 
 def _shown(step: Step) -> JsonObject:

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from logist.core.model import END, JsonObject, Step, Workflow
+from logist.core.text.field_problems import show_value
 from logist.core.workflow.assembly import Assembly
-from logist.core.workflow.faults import shown
 from logist.core.workflow.foreign_words import (
     confirmation,
     is_name,
@@ -262,7 +262,7 @@ class _ForeignReader:
             return default
         if is_name(name) or (key, name) == ("indexVar", "index"):
             return str(name)
-        self._note(raw, f"`{key}` can't be {shown(name)} here: the variable is called `{default}`")
+        self._note(raw, f"`{key}` can't be {show_value(name)} here: the variable is called `{default}`")
         return default
 
     def warn_of_unset_variables(self) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from logist.core.model import END, JsonObject, StepType
+from logist.core.text.field_problems import show_value
 from logist.core.text.problem import WorkflowProblem
 from logist.core.workflow import foreign
 from logist.core.workflow.assembly import Assembly
-from logist.core.workflow.faults import formed, shown
+from logist.core.workflow.faults import formed
 from logist.core.workflow.form import MAX_STEPS, HeadForm, StepForm
 from logist.core.workflow.places import Place, Read, problem
 from logist.core.workflow.shapes import DEFAULT, is_default_word
@@ -31,7 +32,7 @@ def read_listed(data: JsonObject, lines: Mapping[str, int], name: str, at: str =
     name = head.name or name
     steps = data.get("steps")
     if not isinstance(steps, list) or not steps:
-        message = f"`{prefix}steps` must be a list of at least one step, not {shown(steps)}"
+        message = f"`{prefix}steps` must be a list of at least one step, not {show_value(steps)}"
         if "steps" not in data:
             message = f"`{prefix}steps` is missing: a workflow is a list of steps"
         place: Place = (f"{prefix}steps", lines.get(f"{prefix}steps") or lines.get(at) or 1)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from logist.core.model import Execution, ItemLimits, JsonObject, Step, StepType
+from logist.core.text.field_problems import show_value
 from logist.core.text.problem import WorkflowProblem
-from logist.core.workflow.faults import formed, shown
+from logist.core.workflow.faults import formed
 from logist.core.workflow.form import StepForm
 from logist.core.workflow.places import Place, meant, problem
 from logist.core.workflow.spelling import BRANCH_SPELLINGS, FIELDS, Spelled, spelled
@@ -75,7 +76,7 @@ def read_step(
     """The step that stands at `path`. `given` is what a diagram says of it; its own words go before that."""
     if not isinstance(raw, dict):
         place = (path, lines.get(path))
-        wrong = problem("error", "invalid", f"`{path}` must be a mapping, not {shown(raw)}", place)
+        wrong = problem("error", "invalid", f"`{path}` must be a mapping, not {show_value(raw)}", place)
         return StepRead(None, None, (wrong,))
     return _StepReader(path, lines, lenient).read(raw, given or {})
 
@@ -118,7 +119,7 @@ class _StepReader:
             if self.lenient:
                 return replace(own, others={**own.others, "type": kind})
             wanted = ", ".join(sorted(_TYPES - {"flow"}))
-            message = f"`{self.path}.type` must be one of {wanted}, not {shown(kind)}"
+            message = f"`{self.path}.type` must be one of {wanted}, not {show_value(kind)}"
             self.problems.append(problem("error", "invalid", message, self._place(("type",))))
             return own
         if field == "execution":
@@ -136,7 +137,7 @@ class _StepReader:
         for name in sorted(soft):
             others[self.written.get(name, name)] = known[name]
             if known[name] is not None:
-                message = f"`{self._place((name,))[0]}` is {shown(known[name])}, and has no effect"
+                message = f"`{self._place((name,))[0]}` is {show_value(known[name])}, and has no effect"
                 self._report("warning", "odd_value", message, name)
         self.problems.extend(found for name, found in faults if name not in soft)
         if form is None:

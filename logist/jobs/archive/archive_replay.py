@@ -17,7 +17,7 @@ from logist.errors import Damaged, LogistError, Refused
 from logist.jobs.archive import job_fixture, recorded_jobs
 from logist.jobs.archive.recorded_jobs import Archive, attempt
 from logist.jobs.base.project import Project
-from logist.store import JobDir
+from logist.store import HISTORY, JobDir
 
 KEPT = 1_000
 """Findings of one history that are kept, of each kind; what is beyond is counted. So many are in memory."""
@@ -154,7 +154,7 @@ class _Reading:
         if prompts is None:
             self._untold = self._redacted = 0
         self._notes = (*self._archive.notes(), *self._ending(), *self._uncompared())
-        if self._archive.path.name == job_fixture.HISTORY:
+        if self._archive.path.name == HISTORY:
             self._disagreements = job_fixture.check(self._archive.path.parent)
         if self._unjudged == self.count:
             raise Refused(

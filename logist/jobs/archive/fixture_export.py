@@ -16,12 +16,12 @@ from logist.core.share import Replacing
 from logist.errors import Damaged, Refused, StorageError, UsageError
 from logist.jobs.archive import job_fixture, redaction
 from logist.jobs.archive.archive_replay import Replayed, replay_archive
-from logist.jobs.archive.job_fixture import HISTORY, MANIFEST, Manifest, Moves, transition
+from logist.jobs.archive.job_fixture import MANIFEST, Manifest, Moves, transition
 from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.archive.redaction import HistorySurvey, Leaks
 from logist.jobs.base.project import Project
 from logist.jobs.doctor import leaked_secrets
-from logist.store import JobDir, files
+from logist.store import HISTORY, JobDir, files
 from logist.store.entries import CLOSING, header_line, seal
 
 BEFORE = "jobHistory.before.json"

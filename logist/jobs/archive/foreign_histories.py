@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from logist.core.answer import exit_command
 from logist.core.history import fold
-from logist.core.history.incremental_fold import restep_to
+from logist.core.history.fold import restep_to
 from logist.core.model import Interaction, JsonObject, Kind
 from logist.core.replay import old_shapes
 from logist.core.replay.old_entry import is_ours

@@ -12,18 +12,18 @@ from typing import Any
 
 from logist import documents
 from logist.core.history import newer_versions
-from logist.core.history.incremental_fold import Folding
+from logist.core.history.fold import Folding
 from logist.core.model import EffectiveSpec, Interaction, JobSpec, JsonObject, Kind, State
 from logist.core.model.commands import CreateCommand
 from logist.core.secrets.leaks import leaks
 from logist.errors import Damaged, Refused
 from logist.jobs.archive import archive_replay, recorded_jobs
-from logist.jobs.archive.recorded_jobs import HISTORY, Archive
+from logist.jobs.archive.recorded_jobs import Archive
 from logist.jobs.base import family, job_names, project_home, specs
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import dump, dump_state, interaction_of
 from logist.jobs.doctor import leaked_secrets, repairs
-from logist.store import JobDir, files, history, history_copy, replace_file, segments
+from logist.store import HISTORY, JobDir, files, history, history_copy, replace_file, segments
 
 MOST_NAMES = 1_000
 LONGEST_NAME = 200

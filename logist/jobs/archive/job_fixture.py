@@ -17,7 +17,6 @@ from logist.errors import Damaged, Refused
 from logist.store import JobDir, files
 
 MANIFEST = "fixture.json"
-HISTORY = "jobHistory.json"
 FORMAT = 1
 """The version of manifests that this Logist writes; it reads no other."""
 LARGEST = 256 << 20

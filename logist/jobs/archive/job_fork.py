@@ -8,7 +8,7 @@ from itertools import islice
 
 from logist import documents
 from logist.core.history import fold, newer_versions
-from logist.core.history.incremental_fold import Folding, restep_to
+from logist.core.history.fold import Folding, restep_to
 from logist.core.machine import steward
 from logist.core.machine.rules import LATEST
 from logist.core.model import (
@@ -203,7 +203,7 @@ def _entry(
     """The `fork` interaction. Of a child it says anew what is asked: the new job does no part of another."""
     state, spec, last = beginning.state, beginning.spec, beginning.last
     command = ForkCommand(from_job=origin.id, at=last.sequence, head=last.checksum, note=note or None)
-    after = steward.decide(Kind.FORK, state.place(), command, spec)
+    after = steward.decide(Kind.FORK, state.place, command, spec)
     return Interaction(
         sequence=last.sequence + 1,
         timestamp=project.clock.timestamp(),

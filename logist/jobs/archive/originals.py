@@ -15,8 +15,8 @@ from typing import Any
 from logist.core.model import JsonObject, Kind
 from logist.errors import LogistError
 from logist.jobs.archive import foreign_histories, recorded_jobs
-from logist.jobs.archive.recorded_jobs import HISTORY, NONSENSE, Archive
-from logist.store import history
+from logist.jobs.archive.recorded_jobs import NONSENSE, Archive
+from logist.store import HISTORY, history
 from logist.store.entries import CLOSING, read_header
 
 _IMPORTED = re.compile(rb'"imported":"([0-9a-f]{64})"')

@@ -13,19 +13,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from logist.core.history.incremental_fold import restep_to
+from logist.core.history.fold import restep_to
 from logist.core.model import Interaction, JsonObject
 from logist.core.text import patterns
 from logist.errors import Damaged, LogistError, Stopped, StorageError, UsageError
 from logist.jobs.archive import foreign_histories
 from logist.jobs.base.session import interaction_of
-from logist.store import IN_THE_MAKING, JobDir, history, segments
+from logist.store import HISTORY, IN_THE_MAKING, JobDir, history, segments
 from logist.store.entries import CLOSING, lines, read_header
 from logist.store.files import TEMPORARY
 
 Entry = TypeVar("Entry", Interaction, JsonObject)
 
-HISTORY = "jobHistory.json"
 NONSENSE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """How the rules fail over a history that was written by hand, or by a defect."""
 _RESTEP = b'"kind":"restep"'

@@ -16,7 +16,7 @@ from logist.config.settings import CONFIG_FILE, LoadedSettings, Settings, load_s
 from logist.config.trust import read_trust
 from logist.documents import Document
 from logist.errors import InvalidFile, UsageError
-from logist.jobs.base import project_home as homes
+from logist.jobs.base import project_home
 from logist.regular_files import IRREGULAR, read_regular
 from logist.store import replace_file
 
@@ -90,9 +90,9 @@ def _locked(file: ConfigFile) -> Iterator[None]:
         file.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = file.home
     else:
-        homes.ensure(file.home)
+        project_home.ensure(file.home)
         folder = file.home / "jobs"
-        homes.ensure_folder(folder)
+        project_home.ensure_folder(folder)
     with locked(folder / LOCK_FILE):
         yield
 

@@ -49,7 +49,7 @@ class Kin:
         """Whether nothing more will come of it: it has ended, or has no attempts left."""
         if self.state is None:
             return False
-        out = self.state.stuck is not None and self.state.stuck.kind is StuckKind.ATTEMPTS
+        out = self.state.place.stuck is not None and self.state.place.stuck.kind is StuckKind.ATTEMPTS
         return self.state.status in TERMINAL or out
 
     @property
@@ -76,7 +76,7 @@ def _kin(project: Project, job_id: str) -> Kin:
 
 def is_waiting(state: State) -> bool:
     """Whether a job waits for others, or would once it is taken up again."""
-    before = state.before.status if state.before else None
+    before = state.place.before.status if state.place.before else None
     return bool(state.children) or Status.WAITING in (state.status, before)
 
 

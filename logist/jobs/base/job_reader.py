@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from logist.core.history import newer_versions
-from logist.core.history.incremental_fold import Folding, restep_to
+from logist.core.history.fold import Folding, restep_to
 from logist.core.model import Change, Interaction, JsonObject, State
 from logist.core.text.ids import is_commit
 from logist.errors import Damaged, InvalidFile, LogistError, UsageError

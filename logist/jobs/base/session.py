@@ -25,6 +25,7 @@ from logist.core.model import (
     Steward,
 )
 from logist.core.model.commands import RecordedCommand, SpecCommand
+from logist.core.text.field_problems import describe_first
 from logist.errors import Damaged, LogistError, Refused, Stopped
 from logist.jobs.base import hooks, specs
 from logist.jobs.base.project import Project
@@ -120,7 +121,7 @@ class Session:
             return spec, []
         made_with = next((entry.spec.workflow for entry in self.history() if entry.spec), None)
         specs.require_frozen(self.job, spec.workflow, made_with)
-        entry = self.entry(Kind.SPEC, self.state.place(), actor=Actor.SYSTEM, spec=spec, command=command)
+        entry = self.entry(Kind.SPEC, self.state.place, actor=Actor.SYSTEM, spec=spec, command=command)
         return spec, [entry]
 
     def unfinished_restore(self) -> str | None:
@@ -256,11 +257,9 @@ def _checked(model: type[Value], data: JsonObject, what: str) -> Value:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise Damaged(
-            f"{what} does not read: {field}: {first['msg']}", fix="restore jobHistory.json from a backup"
-        ) from error
+        problem = describe_first(error.errors()).removeprefix("place.")  # of a state, whose place has no name
+        fix = "restore jobHistory.json from a backup"
+        raise Damaged(f"{what} does not read: {problem}", fix=fix) from error
 
 
 def dump(entry: Interaction) -> JsonObject:

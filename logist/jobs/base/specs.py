@@ -27,13 +27,14 @@ from logist.core.model import (
     Step,
     Workflow,
 )
+from logist.core.text.field_problems import describe_first
 from logist.errors import InvalidFile, UsageError
 from logist.jobs.base.project import Project
 from logist.regular_files import read_regular
 from logist.roles import INTERNAL, role_hash
 from logist.store import JobDir, replace_file
 from logist.workspace import Workspace
-from logist.workspace.files import file_names as names
+from logist.workspace.files import file_names
 
 TITLE_LENGTH = 60
 MADE_AGAIN = "'logist doctor --fix' makes it again from the history"
@@ -102,9 +103,7 @@ def frozen(job: JobDir) -> Workflow | None:
     try:
         return Workflow.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise _bad_workflow(job, f"{where}: {first['msg']}") from error
+        raise _bad_workflow(job, describe_first(error.errors())) from error
 
 
 def require_frozen(job: JobDir, flow: Workflow | None, made_with: Workflow | None) -> None:
@@ -236,7 +235,7 @@ def _review(project: Project, spec: JobSpec) -> JsonObject:
 def require_inside(project: Project, files: Iterable[str]) -> None:
     """Raises UsageError for a path that can't be one of a file in the workspace."""
     for path in files:
-        if names.given(path) is None:
+        if file_names.given(path) is None:
             fix = "name it as in the workspace: src/app.py"
             shown = project.redacted(path)
             raise UsageError(f"{shown!r} is not a path inside the workspace", where="files", fix=fix)

@@ -138,6 +138,6 @@ def _halting(
     if reached is None:
         return None
     command = used.book(reached.recorded())
-    after = steward.decide(Kind.HALT, above.state.place(), command, spec)
+    after = steward.decide(Kind.HALT, above.state.place, command, spec)
     reason = f"{reached.reason}; this counts all its jobs"
     return above.entry(Kind.HALT, after, actor=Actor.SYSTEM, reason=reason, command=command, usage=used.usage)

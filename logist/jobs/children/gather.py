@@ -72,7 +72,7 @@ def collect(session: Session, spec: EffectiveSpec, kin: Sequence[Kin]) -> list[I
     if gathered == "reached" and not any(map(_was_at_work, kin)):
         command = command.model_copy(update={"runs": 1})
     routed = steward.routed(Kind.COLLECT, state, command, spec)
-    after = steward.decide(Kind.COLLECT, state.place(), command, spec, routed=routed, job=session.job.id)
+    after = steward.decide(Kind.COLLECT, state.place, command, spec, routed=routed, job=session.job.id)
     if gathered == "reached" and merged.commit != before:
         session.job.begin_restore(state.revision + 1, before)
         workspace.restore(merged.commit)

@@ -88,9 +88,7 @@ def spawn(session: Session, spec: EffectiveSpec, *, strict: bool = False) -> lis
         fault=fault or None,
     )
     routed = steward.routed(Kind.SPAWN, session.state, command, spec)
-    after = steward.decide(
-        Kind.SPAWN, session.state.place(), command, spec, routed=routed, job=session.job.id
-    )
+    after = steward.decide(Kind.SPAWN, session.state.place, command, spec, routed=routed, job=session.job.id)
     entry = session.entry(
         Kind.SPAWN,
         after,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from logist import documents
 from logist.config.environment import IGNORED
 from logist.core.history import newer_versions
-from logist.core.history.incremental_fold import restep_to
+from logist.core.history.fold import restep_to
 from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Limits, Workflow
 from logist.errors import Busy, Damaged, LogistError, Refused
 from logist.jobs.base import job_reader, specs, truncation

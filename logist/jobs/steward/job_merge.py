@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from logist.config.settings import merges_alone
-from logist.core.history import merge_policy as waiting
+from logist.core.history import merge_policy
 from logist.core.machine import machine, steward
 from logist.core.model import (
     Actor,
@@ -91,8 +91,8 @@ def merge_due(project: Project, result: CommandResult) -> CommandResult:
 
     Work that would be merged by itself, but was not accepted as a whole, is left to a person.
     """
-    if result.entries and waiting.held(result.state):
-        warning = waiting.HELD.format(job=result.job_id)
+    if result.entries and merge_policy.held(result.state):
+        warning = merge_policy.HELD.format(job=result.job_id)
         return replace(result, warnings=(*result.warnings, warning))
     if result.state.merge != "due" or result.state.status is not Status.SUCCESS:
         return result
@@ -128,7 +128,7 @@ def _target(session: Session, repository: Path | None) -> Target:
     if state.parent is not None:
         fix = f"logist job merge --job {state.parent} when that has succeeded"
         raise Refused(f"its work goes into the one of {state.parent}", where=job_id, fix=fix)
-    waits = state.stuck is not None and state.stuck.kind is StuckKind.MERGE
+    waits = state.place.stuck is not None and state.place.stuck.kind is StuckKind.MERGE
     if state.status is not Status.SUCCESS and not waits:
         fix = steward.next_command(state, job_id)
         raise Refused(f"can't merge: the job is {state.status}", fix=fix)
@@ -247,7 +247,7 @@ def _record(session: Session, found: Published, *, by_itself: bool) -> list[Inte
         return []
     command = _told(found)
     spec = EffectiveSpec(title=state.title, limits=state.limits)
-    after = steward.decide(Kind.MERGE, state.place(), command, spec, job=session.job.id)
+    after = steward.decide(Kind.MERGE, state.place, command, spec, job=session.job.id)
     actor = Actor.SYSTEM if by_itself else Actor.STEWARD
     entry = session.entry(Kind.MERGE, after, actor=actor, reason=told(found), command=command)
     return session.record(entry)

@@ -55,7 +55,7 @@ def switch(
             return CommandResult(job_id, session.state, tuple(settled), same.notes)
         command = _command(project, session.state, spec, name)
         note = project.redacted(note) if note else None
-        after = steward.decide(Kind.ROLE, session.state.place(), command, spec, job=job_id)
+        after = steward.decide(Kind.ROLE, session.state.place, command, spec, job=job_id)
         entry = session.entry(Kind.ROLE, after, note=note, command=command, reason=note or "")
         recorded = session.record(*changed, entry)
         return CommandResult(job_id, session.state, (*settled, *recorded))
@@ -70,7 +70,7 @@ def _refuse_ended(session: Session) -> None:
     """Before job.yaml is looked at, which need not be readable any more."""
     state = session.state
     spec = EffectiveSpec(title=state.title)
-    steward.decide(Kind.ROLE, state.place(), RoleCommand(to=""), spec, job=session.job.id)
+    steward.decide(Kind.ROLE, state.place, RoleCommand(to=""), spec, job=session.job.id)
 
 
 def _unchanged(session: Session, spec: EffectiveSpec, name: str | None) -> CommandResult | None:

@@ -93,7 +93,7 @@ def decide(
             asked = asked.model_copy(update={"carried_out_by": carrier})
         sent_back = steward.sent_back(session.state)
         after = steward.decide(
-            kind, session.state.place(), asked, spec, routed=routed, sent_back=sent_back, job=job_id
+            kind, session.state.place, asked, spec, routed=routed, sent_back=sent_back, job=job_id
         )
         entry = session.entry(
             kind,
@@ -116,7 +116,7 @@ def decide(
 
 def _carrier(state: State, spec: EffectiveSpec, asked: ApproveCommand, routed: Routed | None) -> str | None:
     """Who carries out the plan that an approval is of; None if it is of no plan, or another step follows."""
-    if state.awaiting not in plans.AWAITED and not steward.overrides(asked):
+    if state.place.awaiting not in plans.AWAITED and not steward.overrides(asked):
         return None
     if routed is not None and (routed.onward.step is not None or routed.onward.fault):
         return None
@@ -251,7 +251,7 @@ def _return(
     """Keeps what is there as a checkpoint, restores `commit`, then records."""
     spec, changed = session.changed_spec()
     routed = steward.routed(kind, session.state, command, spec)
-    here, earlier = session.state.place(), back.place() if back else None
+    here, earlier = session.state.place, back.place if back else None
     after = steward.decide(kind, here, command, spec, earlier, routed, job=session.job.id)
     note = session.project.redacted(note) if note else None
     workspace = session.project.workspace(session.job)

@@ -202,7 +202,7 @@ def harvest(session: Session) -> Interaction:
 
 
 def _interrupted(session: Session, entries: list[Interaction]) -> Stopped:
-    job_id, place = session.job.id, session.state.place()
+    job_id, place = session.job.id, session.state.place
     if not entries:
         return Stopped("stopped before anything was sent", fix=next_command(session.state, job_id))
     message = f"stopped; what is known is recorded: {job_id} is {place.status} now"

@@ -22,7 +22,7 @@ def release(session: Session, command: Releasing) -> Releasing:
 
     The same command where nothing is in doubt, or where that booking was taken back before.
     """
-    stuck = session.state.stuck
+    stuck = session.state.place.stuck
     if stuck is None or stuck.kind is not StuckKind.IN_DOUBT:
         return command
     history = session.history()

@@ -88,7 +88,7 @@ def turn_of(
     project = session.project
     role, why = _role(project, spec, phase, choice, session.state)
     if phase is Phase.DOER:
-        role = role.at_attempt(session.state.attempts + 1)
+        role = role.at_attempt(session.state.place.attempts + 1)
     name = choice.model or role.llm_model
     if not sent:
         given = Model(name=name, provider_model=f"given/{name}")
@@ -128,7 +128,7 @@ def _role(
 ) -> tuple[Role, str]:
     """The role that was chosen, else the one that got stuck, else the one whose turn it is; and why."""
     default, source = (fold.doer if phase is Phase.DOER else fold.reviewer)(spec, state)
-    stuck = state.stuck.role if state.stuck else None
+    stuck = state.place.stuck.role if state.place.stuck else None
     if choice.role:
         why = "--role names it"
     elif stuck:

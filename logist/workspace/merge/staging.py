@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from logist.errors import Refused
-from logist.workspace.checkpoint import changes, objects
+from logist.workspace.checkpoint import changes
 from logist.workspace.checkpoint.changes import PathDifference
 from logist.workspace.checkpoint.objects import GITLINK_MODE, Tree, TreeEntry
 from logist.workspace.files import file_names, safe_open
@@ -280,8 +280,3 @@ def named(paths: Sequence[bytes]) -> str:
     """Files, as a message names them."""
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     return ", ".join(file_names.shown(path) for path in paths[:NAMED]) + more
-
-
-def tree_at(git: Git, commit: str | None) -> Tree:
-    """What a commit holds; nothing where there is none."""
-    return objects.tree(git, commit) if commit is not None else {}

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logist.cli.options import utf8
+from logist.cli.options import require_free, utf8
 from logist.cli.show import render
 from logist.cli.show.output import Diagnostic, Output, notes
 from logist.cli.show.progress import ProgressBar
@@ -35,7 +35,6 @@ def write(
     force: bool,
 ) -> Output:
     """Writes the lines to a file or, as they come, to standard output."""
-    from logist.cli.commands.workflow.export import require_free
     from logist.cli.context import project
     from logist.cli.recorded import recorded_jobs
     from logist.jobs.archive.dataset import ExportedDataset, export

@@ -6,23 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from logist.cli.options import job_id, job_options, note_option, wait_option
+from logist.cli.options import note_option, wait_option
+from logist.cli.project import on_job
 from logist.cli.show import render
 from logist.cli.show.output import Output
-from logist.config.environment import Environment
 from logist.errors import Busy, UsageError
 
 if TYPE_CHECKING:
     from logist.core.model.commands import RecordedCommand
-    from logist.store import JobDir
+    from logist.jobs.base.project import Project
 
 
 def decided(
     kind: str,
-    environment: Environment,
-    job_argument: str | None,
-    job_option: str | None,
-    jobs_dir: str | None,
+    project: Project,
+    job_id: str,
     wait: float,
     note: str | None,
     command: RecordedCommand | None = None,
@@ -30,15 +28,13 @@ def decided(
     ends_agent: bool = False,
 ) -> Output:
     """Makes a decision, and shows what became of the job."""
-    from logist.cli.context import project
     from logist.cli.show.view import result_output
     from logist.core.model import Kind
     from logist.jobs.steward.steward_decisions import decide
 
-    chosen = job_id(environment, job_argument, job_option)
     made = decide(
-        project(environment, jobs_dir),
-        chosen,
+        project,
+        job_id,
         Kind(kind),
         note=note,
         command=command,
@@ -56,19 +52,11 @@ def _command(kind: str, text: str, *, note_required: bool = False) -> click.Comm
     """The command that makes one decision."""
 
     @click.command(kind, help=text)
-    @job_options
+    @on_job
     @wait_option
     @note_option(required=note_required, read=kind in READ)
-    @click.pass_obj
-    def command(
-        environment: Environment,
-        job_argument: str | None,
-        job_option: str | None,
-        jobs_dir: str | None,
-        wait: float,
-        note: str | None,
-    ) -> Output:
-        return decided(kind, environment, job_argument, job_option, jobs_dir, wait, note)
+    def command(project: Project, job_id: str, wait: float, note: str | None) -> Output:
+        return decided(kind, project, job_id, wait, note)
 
     return command
 
@@ -79,19 +67,11 @@ activate = _command("activate", "Start a draft.")
 @click.command("approve")
 @click.option("--output", metavar="JSON", help="What came of it, for the steps after it; or @FILE.")
 @click.option("--override", metavar="REASON", help="Accept it against its review, or before one; say why.")
-@job_options
+@on_job
 @wait_option
 @note_option(read=True)
-@click.pass_obj
 def approve(
-    environment: Environment,
-    job_argument: str | None,
-    job_option: str | None,
-    jobs_dir: str | None,
-    wait: float,
-    note: str | None,
-    output: str | None,
-    override: str | None,
+    project: Project, job_id: str, wait: float, note: str | None, output: str | None, override: str | None
 ) -> Output:
     """Accept what waits for approval; a step that a person does is done with that.
 
@@ -110,7 +90,7 @@ def approve(
     if override is not None:
         note = _reason(override, note)
         command = command.model_copy(update={"override": True})
-    return decided("approve", environment, job_argument, job_option, jobs_dir, wait, note, command)
+    return decided("approve", project, job_id, wait, note, command)
 
 
 def _reason(override: str, note: str | None) -> str:
@@ -127,43 +107,30 @@ def _ending_command(kind: str, text: str) -> click.Command:
     """The command that takes a job away from the agent that may be at work on it."""
 
     @click.command(kind, help=f"{text} An agent at work on it is ended, if you say so.")
-    @job_options
+    @on_job
     @wait_option
     @note_option(read=False)
     @click.option("--yes", is_flag=True, help="End an agent that is at work, without asking.")
-    @click.pass_obj
-    def command(
-        environment: Environment,
-        job_argument: str | None,
-        job_option: str | None,
-        jobs_dir: str | None,
-        wait: float,
-        note: str | None,
-        yes: bool,
-    ) -> Output:
-        from logist.cli.context import open_job
-
-        job = open_job(environment, job_argument, job_option, jobs_dir)
-        ends_agent = confirmed(environment, job, kind, yes=yes, waits=wait > 0)
-        return decided(kind, environment, job.id, None, jobs_dir, wait, note, ends_agent=ends_agent)
+    def command(project: Project, job_id: str, wait: float, note: str | None, yes: bool) -> Output:
+        ends_agent = confirmed(project, job_id, kind, yes=yes, waits=wait > 0)
+        return decided(kind, project, job_id, wait, note, ends_agent=ends_agent)
 
     return command
 
 
-def confirmed(
-    environment: Environment, job: JobDir, kind: str, *, yes: bool, waits: bool, words: str = ""
-) -> bool:
+def confirmed(project: Project, job_id: str, kind: str, *, yes: bool, waits: bool, words: str = "") -> bool:
     """Whether an agent that is at work may be ended: by --yes, or by a person asked at the terminal.
 
     Raises Busy without either. With --wait the agent is waited for instead. `words`: what the command has
     besides, for the one that is advised.
     """
+    job = project.job(job_id)
     found = job.holder()
     if found is None or (waits and not yes):
         return False
     if found.courier is None and found.stepper is not None:
         return yes
-    if yes or render.confirm(f"{job.id}: {found}; end it? What it is doing stops", environment):
+    if yes or render.confirm(f"{job.id}: {found}; end it? What it is doing stops", project.environment):
         return True
     fix = f"logist job {kind} --job {job.id}{words} --yes ends the agent; what was sent is in doubt then"
     raise Busy(f"the job is busy: {found}", where=str(job.path), fix=fix)

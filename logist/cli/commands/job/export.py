@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import jobs_dir_option, json_flag
-from logist.cli.shell_values import complete_directory, complete_file, complete_job, complete_job_or_file
+from logist.cli.options import job_option, jobs_dir_option, json_flag
+from logist.cli.shell_values import complete_directory, complete_file, complete_job_or_file
 from logist.cli.show.output import Line, Output, StyledText, notes, warnings
 from logist.config.environment import Environment
 from logist.errors import UsageError
@@ -55,13 +55,7 @@ KINDS = {
     is_flag=True,
     help="Replace FILE, or a fixture of this job in DIR; a redacted one only with --redact.",
 )
-@click.option(
-    "--job",
-    "job_option",
-    metavar="ID",
-    help="The job (instead of the argument).",
-    shell_complete=complete_job,
-)
+@job_option
 @jobs_dir_option
 @json_flag
 @click.pass_obj

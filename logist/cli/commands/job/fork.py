@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from logist.cli.options import job_id, job_options, note_option
+from logist.cli.options import note_option
+from logist.cli.project import on_job
 from logist.cli.shell_values import complete_interaction
 from logist.cli.show.output import Command, Output, StyledText, notes
-from logist.config.environment import Environment
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import Project
 
 
 @click.command("fork")
@@ -19,30 +24,19 @@ from logist.config.environment import Environment
     shell_complete=complete_interaction,
 )
 @click.option("--id", "new_id", metavar="ID", help="The new job's id  [default: JOB-fork-1, JOB-fork-2, ...]")
-@job_options
+@on_job
 @note_option()
-@click.pass_obj
-def fork(
-    environment: Environment,
-    job_argument: str | None,
-    job_option: str | None,
-    jobs_dir: str | None,
-    at: int | None,
-    new_id: str | None,
-    note: str | None,
-) -> Output:
+def fork(project: Project, job_id: str, at: int | None, new_id: str | None, note: str | None) -> Output:
     """Make a new job that begins as this one did, up to interaction N, and goes its own way from there.
 
     It has the same history up to N, byte for byte, and the workspace as N left it. This job stays as it
     is, even while an agent is at work on it. `logist job history` has the numbers.
     """
-    from logist.cli.context import project
     from logist.cli.show.glance import status_span
     from logist.core.machine.steward import next_command
     from logist.jobs.archive.job_fork import fork as make
 
-    chosen = job_id(environment, job_argument, job_option)
-    made = make(project(environment, jobs_dir), chosen, at, new_id=new_id, note=note)
+    made = make(project, job_id, at, new_id=new_id, note=note)
     state, name = made.state, made.job.id
     data = {
         "job": name,

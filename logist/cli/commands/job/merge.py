@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import job_id, job_options, wait_option
+from logist.cli.options import wait_option
+from logist.cli.project import on_job
 from logist.cli.shell_values import complete_directory
 from logist.cli.show.output import Diagnostic, Line, Output, StyledText, warnings
-from logist.config.environment import Environment
 from logist.errors import Refused, UsageError
 
 if TYPE_CHECKING:
+    from logist.jobs.base.project import Project
     from logist.workspace.merge import FileChange, Published
 
 LISTED = 50
@@ -34,19 +35,10 @@ STYLES = {"+": "green", "-": "red", "@": "cyan"}
     help="Another repository than the job began from, such as a clone of it.",
     shell_complete=complete_directory,
 )
-@job_options
+@on_job
 @wait_option
-@click.pass_obj
 def merge(
-    environment: Environment,
-    job_argument: str | None,
-    job_option: str | None,
-    jobs_dir: str | None,
-    wait: float,
-    dry_run: bool,
-    diff: bool,
-    branch_only: bool,
-    repo: str | None,
+    project: Project, job_id: str, wait: float, dry_run: bool, diff: bool, branch_only: bool, repo: str | None
 ) -> Output:
     """Merge the work of a job that has succeeded into the repository it came from.
 
@@ -57,18 +49,14 @@ def merge(
     """
     if dry_run and branch_only:
         raise UsageError("--dry-run and --branch contradict each other", fix="give one of them")
-    from logist.cli.context import project
     from logist.cli.show.view import result_output
     from logist.jobs.steward import job_merge
 
     mode = "look" if dry_run else "branch" if branch_only else "merge"
-    chosen = job_id(environment, job_argument, job_option)
     place = Path(repo).expanduser() if repo else None
     if place is not None and not place.is_dir():
         raise UsageError(f"{repo} is not a directory", where="--repo", fix="name a git repository")
-    made = job_merge.merge(
-        project(environment, jobs_dir), chosen, mode=mode, patch=diff, repository=place, wait=wait
-    )
+    made = job_merge.merge(project, job_id, mode=mode, patch=diff, repository=place, wait=wait)
     found, standing = made.published, result_output(made.result)
     said = job_merge.told(found, would=dry_run)
     lines: list[Line] = [(StyledText(said, "bold"),), *_lines(found)]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from logist.cli.options import agent_option, job_id, job_options
+from logist.cli.options import agent_option
+from logist.cli.project import on_job
 from logist.cli.shell_values import complete_model, complete_role
 from logist.cli.show.output import Diagnostic, Output, notes
-from logist.config.environment import Environment
 from logist.core.machine import advice
 from logist.core.money import amounts
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from logist.core.model import Request, Status
     from logist.core.prompt.budget import BudgetRow
     from logist.core.step.step import StepPlan
+    from logist.jobs.base.project import Project
     from logist.jobs.setup.workspace_setup import Outlook
 
 
@@ -32,25 +33,16 @@ if TYPE_CHECKING:
 @click.option("--user", is_flag=True, help="Only the part about the work, not the role's instructions.")
 @click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
 @agent_option
-@job_options
-@click.pass_obj
+@on_job
 def preview(
-    environment: Environment,
-    job_argument: str | None,
-    job_option: str | None,
-    jobs_dir: str | None,
-    role: str | None,
-    model: str | None,
-    agent: str | None,
-    strict: bool,
-    user: bool,
+    project: Project, job_id: str, role: str | None, model: str | None, strict: bool, user: bool
 ) -> Output:
     """Print exactly the prompt that `logist job step` would send now; nothing is sent or written.
 
     The prompt goes to standard output as it is; who would be asked and why, where, at what cost,
     and a table of the prompt's parts, with what was cut to keep its budget, to standard error. The exit code is that of a step where there is nothing to ask: 3, 7, 8 or 11.
     """
-    from logist.cli.context import project, untrusted
+    from logist.cli.context import untrusted
     from logist.core.machine.limits import Halt
     from logist.core.machine.steward import next_command
     from logist.core.step.step import StepPlan
@@ -58,18 +50,16 @@ def preview(
     from logist.jobs.turn.next_request import Choice
     from logist.jobs.turn.next_request import preview as look
 
-    chosen = job_id(environment, job_argument, job_option)
-    here = project(environment, jobs_dir, agent)
-    state, found = look(here, chosen, Choice(role, model, strict=strict))
+    state, found = look(project, job_id, Choice(role, model, strict=strict))
     if isinstance(found, StepPlan):
-        planned = _planned(chosen, state.status, found, user, outlook(here, here.job(chosen)))
-        return planned._replace(diagnostics=planned.diagnostics + untrusted(here))
+        planned = _planned(job_id, state.status, found, user, outlook(project, project.job(job_id)))
+        return planned._replace(diagnostics=planned.diagnostics + untrusted(project))
     if isinstance(found, Halt):
         # The job is not halted yet: once the limit is raised, there is nothing to resume.
-        answer = advice.raise_limit(found.limit.value, found.job or chosen)
-        return _nothing(chosen, found.limit.value, found.reason, answer)
-    answer = next_command(state, chosen, running=here.job(chosen).holder() is not None)
-    return _nothing(chosen, state.status.value, found.reason, answer)
+        answer = advice.raise_limit(found.limit.value, found.job or job_id)
+        return _nothing(job_id, found.limit.value, found.reason, answer)
+    answer = next_command(state, job_id, running=project.job(job_id).holder() is not None)
+    return _nothing(job_id, state.status.value, found.reason, answer)
 
 
 def _nothing(chosen: str, status: str, reason: str, fix: str) -> Output:

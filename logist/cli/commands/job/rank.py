@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import job_id, jobs_dir_option, json_option
+from logist.cli.options import job_id, job_option, jobs_dir_option, json_option
 from logist.cli.shell_values import complete_job
 from logist.cli.show.output import Output
 from logist.config.environment import Environment
@@ -13,13 +13,7 @@ from logist.errors import UsageError
 
 @click.command("rank", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, required=True, metavar="[JOB] N", shell_complete=complete_job)
-@click.option(
-    "--job",
-    "job_option",
-    metavar="ID",
-    help="The job (instead of the argument).",
-    shell_complete=complete_job,
-)
+@job_option
 @jobs_dir_option
 @json_option
 @click.pass_obj

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from logist.cli.options import job_id, job_options, note_option
+from logist.cli.options import note_option
+from logist.cli.project import on_job
 from logist.cli.shell_values import complete_earlier_interaction
 from logist.cli.show.output import Output
-from logist.config.environment import Environment
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import Project
 
 
 @click.command("restep")
@@ -19,25 +24,15 @@ from logist.config.environment import Environment
     help="The interaction to go back before.",
     shell_complete=complete_earlier_interaction,
 )
-@job_options
+@on_job
 @note_option()
-@click.pass_obj
-def restep(
-    environment: Environment,
-    job_argument: str | None,
-    job_option: str | None,
-    jobs_dir: str | None,
-    to: int,
-    note: str | None,
-) -> Output:
+def restep(project: Project, job_id: str, to: int, note: str | None) -> Output:
     """Put state and workspace back to what interaction N found, with what was edited by hand before it.
 
     Nothing is deleted: the history goes on, and what was used stays used. `logist job history` has
     the numbers.
     """
-    from logist.cli.context import project
     from logist.cli.show.view import result_output
     from logist.jobs.steward.steward_decisions import restep as go_back
 
-    chosen = job_id(environment, job_argument, job_option)
-    return result_output(go_back(project(environment, jobs_dir), chosen, to, note=note))
+    return result_output(go_back(project, job_id, to, note=note))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from logist.cli.commands.job.decide import decided
-from logist.cli.options import job_options, note_option, wait_option
+from logist.cli.options import note_option, wait_option
+from logist.cli.project import on_job
 from logist.cli.shell_values import complete_step
 from logist.cli.show.output import Output
-from logist.config.environment import Environment
 from logist.errors import UsageError
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import Project
 
 
 @click.command("resubmit")
@@ -32,15 +37,12 @@ from logist.errors import UsageError
     metavar="TOOL",
     help="Let the agent use a tool that needs your approval, until the job gets stuck again; repeatable.",
 )
-@job_options
+@on_job
 @wait_option
 @note_option()
-@click.pass_obj
 def resubmit(
-    environment: Environment,
-    job_argument: str | None,
-    job_option: str | None,
-    jobs_dir: str | None,
+    project: Project,
+    job_id: str,
     wait: float,
     note: str | None,
     review: bool,
@@ -74,4 +76,4 @@ def resubmit(
         allow=list(allow) or None,
         force=force or None,
     )
-    return decided("resubmit", environment, job_argument, job_option, jobs_dir, wait, note, command)
+    return decided("resubmit", project, job_id, wait, note, command)

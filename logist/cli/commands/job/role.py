@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from logist.cli.options import job_id, jobs_dir_option, json_option, note_option, wait_option
+from logist.cli.options import job_id, job_option, jobs_dir_option, json_option, note_option, wait_option
 from logist.cli.shell_values import complete_job, complete_role
 from logist.cli.show.output import Output
 from logist.config.environment import Environment
@@ -21,13 +21,7 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
 @click.argument("words", nargs=-1, metavar="[JOB] NAME", shell_complete=complete_words)
 @click.option("--reset", is_flag=True, help="Take the switch back: the role that the job itself says.")
 @click.option("--yes", is_flag=True, help="End an agent that is at work, without asking.")
-@click.option(
-    "--job",
-    "job_option",
-    metavar="ID",
-    help="The job (instead of the argument).",
-    shell_complete=complete_job,
-)
+@job_option
 @wait_option
 @note_option(read=False)
 @jobs_dir_option
@@ -50,17 +44,18 @@ def role(
     `logist role list` has the names.
     """
     from logist.cli.commands.job.decide import confirmed
-    from logist.cli.context import open_job, project
+    from logist.cli.context import project
     from logist.cli.show.view import result_output
     from logist.jobs.steward.role_switch import needless, switch
 
     named, name = _parsed(words, reset)
-    surroundings = project(environment, jobs_dir)
-    job = open_job(environment, job_id(environment, named, job_option), None, jobs_dir)
-    if same := needless(surroundings, job.id, name):
+    surroundings, chosen = project(environment, jobs_dir), job_id(environment, named, job_option)
+    if same := needless(surroundings, chosen, name):
         return result_output(same)
-    ends_agent = confirmed(environment, job, "role", yes=yes, waits=wait > 0, words=f" {name or '--reset'}")
-    return result_output(switch(surroundings, job.id, name, note=note, wait=wait, ends_agent=ends_agent))
+    ends_agent = confirmed(
+        surroundings, chosen, "role", yes=yes, waits=wait > 0, words=f" {name or '--reset'}"
+    )
+    return result_output(switch(surroundings, chosen, name, note=note, wait=wait, ends_agent=ends_agent))
 
 
 def _parsed(words: tuple[str, ...], reset: bool) -> tuple[str | None, str | None]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from logist.cli.options import agent_option, job_id, job_options, wait_option
+from logist.cli.options import agent_option, wait_option
+from logist.cli.project import on_job
 from logist.cli.shell_values import complete_model, complete_role
 from logist.cli.show.output import Output
 from logist.cli.stops import stop_on_signals
-from logist.config.environment import Environment
+
+if TYPE_CHECKING:
+    from logist.jobs.base.project import Project
 
 
 @click.command("step")
-@job_options
+@stop_on_signals
+@on_job
 @wait_option
 @click.option(
     "--role",
@@ -23,25 +29,12 @@ from logist.config.environment import Environment
 @click.option("--model", metavar="NAME", help="The model for this one step.", shell_complete=complete_model)
 @click.option("--strict", is_flag=True, help="Nothing is asked where a template can't be filled whole.")
 @agent_option
-@click.pass_obj
 def step(
-    environment: Environment,
-    job_argument: str | None,
-    job_option: str | None,
-    jobs_dir: str | None,
-    wait: float,
-    role: str | None,
-    model: str | None,
-    strict: bool,
-    agent: str | None,
+    project: Project, job_id: str, wait: float, role: str | None, model: str | None, strict: bool
 ) -> Output:
     """Ask one agent for one piece of work, check its answer, record it, move the job on."""
-    stop_on_signals()
-    from logist.cli import context
     from logist.cli.show.view import result_output
     from logist.jobs.step_job import do_step
     from logist.jobs.turn.next_request import Choice
 
-    project = context.project(environment, jobs_dir, agent)
-    chosen = job_id(environment, job_argument, job_option)
-    return result_output(do_step(project, chosen, Choice(role, model, wait, strict=strict)))
+    return result_output(do_step(project, job_id, Choice(role, model, wait, strict=strict)))

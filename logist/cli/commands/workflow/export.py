@@ -8,11 +8,10 @@ from pathlib import Path
 
 import click
 
-from logist.cli.options import json_option, utf8
+from logist.cli.options import json_option, require_free, utf8
 from logist.cli.shell_values import complete_file, complete_workflow
 from logist.cli.show.output import Output, notes
 from logist.config.environment import Environment
-from logist.errors import Refused
 
 
 @click.command("export")
@@ -56,16 +55,6 @@ def write(path: Path, text: str, *, force: bool) -> None:
         real = path.resolve()
         mode = real.stat().st_mode & 0o7777 if real.exists() else 0o666 & ~_umask()
     replace_file(real, text.encode("utf-8"), mode)
-
-
-def require_free(path: Path, *, force: bool) -> None:
-    """Refused if the place of a file is taken."""
-    if not os.path.lexists(path):
-        return
-    if path.exists() and not path.is_file():
-        raise Refused("is no regular file", where=str(path), fix="name another")
-    if not force:
-        raise Refused("there is such a file", where=str(path), fix="--force replaces it")
 
 
 def _umask() -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logist.cli.current_job import get_current_directory
-from logist.cli.options import json_option, utf8
+from logist.cli.options import json_option, require_free, utf8
 from logist.cli.shell_values import complete_directory, complete_file
 from logist.cli.show.output import Diagnostic, Output
 from logist.config.environment import Environment
@@ -80,7 +80,7 @@ def _folder(environment: Environment, to: str | None) -> Path:
 
 def _write(folder: Path, files: dict[Path, str], *, force: bool) -> None:
     """All of the files, or none where one may not be written."""
-    from logist.cli.commands.workflow.export import require_free, write
+    from logist.cli.commands.workflow.export import write
     from logist.jobs.base import project_home
     from logist.workflows import listed, read_text
 

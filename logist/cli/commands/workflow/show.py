@@ -31,8 +31,7 @@ def show(environment: Environment, name: str, prompts: bool, mermaid: bool) -> O
     finds an error.
     """
     from logist.cli.commands.workflow import given
-    from logist.cli.show.graph import graph_lines
-    from logist.cli.show.plain_diagram import without_comments
+    from logist.cli.show.graph import graph_lines, without_comments
 
     loaded = given.one(environment, name)
     workflow = loaded.workflow

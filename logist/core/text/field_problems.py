@@ -1,0 +1,90 @@
+"""What pydantic finds wrong with a field, in plain words: for documents, workflows and files of a job alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Path = tuple[str | int, ...]
+Problem = Mapping[str, Any]
+"""One of `ValidationError.errors()`."""
+
+KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "enum": "one of {expected}",
+    "literal_error": "one of {expected}",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "string_too_short": "text of at least {min_length} character(s)",
+    "string_too_long": "text of at most {max_length} characters",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
+    "string_pattern_mismatch": "text that matches {pattern}",
+}
+
+
+def describe_misfit(problems: Iterable[Problem], kinds: Mapping[str, str] = KINDS) -> str:
+    """What is wrong with the value of one field: "must be text or a list, not 5"."""
+    wanted: list[str] = []
+    value = None
+    for problem in problems:
+        value = problem["input"]
+        pattern = kinds.get(problem["type"])
+        if pattern is None:
+            return f"{str(problem['msg']).removeprefix('Value error, ')}, not {show_value(value)}"
+        limits = {name: f"{v:g}" if isinstance(v, float) else v for name, v in problem.get("ctx", {}).items()}
+        wanted.append(pattern.format(**limits))
+    return f"must be {join_alternatives(list(dict.fromkeys(wanted)))}, not {show_value(value)}"
+
+
+def find_real_path(data: Any, problem: Problem) -> Path:
+    """Where in `data` the problem is: pydantic's location without the union members that it tried on the way."""
+    path: list[str | int] = []
+    for part in problem["loc"]:
+        if _holds(data, part):
+            data = data[part]
+            path.append(part)
+    if problem["type"] == "missing":
+        path.append(problem["loc"][-1])
+    return tuple(path)
+
+
+def _holds(data: Any, part: str | int) -> bool:
+    if isinstance(data, dict):
+        return part in data
+    return isinstance(data, list) and isinstance(part, int) and part < len(data)
+
+
+def describe_first(problems: Sequence[Problem]) -> str:
+    """`field: message` of the first problem of a file that people don't write, in pydantic's words."""
+    return f"{'.'.join(map(str, problems[0]['loc']))}: {problems[0]['msg']}"
+
+
+def join_alternatives(words: Sequence[str]) -> str:
+    """`a, b or c`."""
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def show_value(value: object) -> str:
+    """A value in a message, not too long."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "empty"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."

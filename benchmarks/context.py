@@ -6,16 +6,14 @@ Run: python benchmarks/context.py [--files 1000 10000 50000] [--runs 3] [--git]
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from measure import table
+from measure import table, took
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -94,22 +92,6 @@ def _text(chance: random.Random, size: int) -> bytes:
         lines.append("    def {}_{}(self, {}): return self.{}.{}({})\n".format(*words))
         size -= len(lines[-1])
     return "".join(lines).encode()
-
-
-def cpu() -> float:
-    """Seconds of this process and its children, user and system."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
-def took(runs: int, work: Callable[[], object]) -> float:
-    """The CPU seconds of the cheapest of some runs."""
-    spent = []
-    for _ in range(runs):
-        began = cpu()
-        work()
-        spent.append(cpu() - began)
-    return min(spent)
 
 
 def gather(root: Path, first: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 LOGIST = [sys.executable, "-m", "logist"]
@@ -43,3 +43,19 @@ def table(rows: Sequence[Sequence[object]]) -> None:
     widths = [max(len(row[column]) for row in texts) for column in range(len(texts[0]))]
     for row in texts:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def cpu() -> float:
+    """Seconds of this process and its children, user and system."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def took(runs: int, work: Callable[[], object]) -> float:
+    """The CPU seconds of the cheapest of some runs."""
+    spent = []
+    for _ in range(runs):
+        began = cpu()
+        work()
+        spent.append(cpu() - began)
+    return min(spent)

@@ -255,5 +255,7 @@ def test_the_commands_of_an_agent_find_the_same(bench: MakeBench, tmp_path: Path
     with changing(b.project, "j", "test") as session:
         worker = b.project.roles.get("Worker")
         reader = worker.model_copy(update={"permissions": Permissions()})
-        assert agent_calls.work(session, "litellm", worker, [])["code"] == {"python_path": ["packages/a/src"]}
-        assert "code" not in agent_calls.work(session, "litellm", reader, [])
+        assert agent_calls.work(session, "litellm", worker, []).data()["code"] == {
+            "python_path": ["packages/a/src"]
+        }
+        assert "code" not in agent_calls.work(session, "litellm", reader, []).data()

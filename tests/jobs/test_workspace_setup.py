@@ -101,8 +101,8 @@ def test_agents_find_it(bench: MakeBench, tmp_path: Path) -> None:
         workspace_setup.prepare_for_step(session, network=True)
         worker = b.project.roles.get("Worker")
         for agent in ("litellm", "codex"):
-            code = agent_calls.work(session, agent, worker, [])["code"]
-            assert (code["programs"], code["virtual_env"]) == ([".venv/bin"], ".venv")
+            code = agent_calls.work(session, agent, worker, []).code
+            assert (code.programs, code.virtual_env) == ((".venv/bin",), ".venv")
 
 
 def test_the_second_job_gets_a_copy_that_knows_its_own_place(bench: MakeBench, tmp_path: Path) -> None:

@@ -116,7 +116,13 @@ def named_files(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObj
 
 
 def checks_due(
-    spec: EffectiveSpec, state: State, phase: str, reply: Reply, schema: JsonObject, *, touched: bool = False
+    spec: EffectiveSpec,
+    state: State,
+    phase: Phase,
+    reply: Reply,
+    schema: JsonObject,
+    *,
+    touched: bool = False,
 ) -> dict[str, Check]:
     """The checks whose commands are to be run after an answer: what it completes is reviewed, and nothing is wrong with it.
 
@@ -127,7 +133,7 @@ def checks_due(
     verdict = judge(spec, state.step, reply.text, schema)
     said = verdict.command
     done = said is not None and said.action is ExitAction.COMPLETED and not is_question(said.output)
-    return review.to_run(spec, state, Phase(phase), touched=touched) if done else {}
+    return review.to_run(spec, state, phase, touched=touched) if done else {}
 
 
 def conclude(

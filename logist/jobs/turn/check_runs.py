@@ -52,21 +52,18 @@ def run(
     until the results are recorded. `unchecked`: the job is being ended or set aside, and nobody waits for checks; so
     they do not hold. `touched`: see `observation.touched`. Raises Stopped when a person asks for that: nothing is recorded then.
     """
-    asked = answered.envelope
-    schema = session.project.schema
-    due = step.checks_due(
-        answered.spec, session.state, asked["phase"], answered.reply, schema, touched=touched
-    )
+    ask, schema = answered.ask, session.project.schema
+    due = step.checks_due(ask.spec, session.state, ask.phase, answered.reply, schema, touched=touched)
     if unchecked:
         return [not_run(name, check, STOPPING) for name, check in due.items()]
     if not due:
         return []
     session.project.trust.require_to_run()  # what was answered is on disk, and is judged once the user allows it
     # Of an agent in place a crash leaves no trace of the ask: its changes go with it.
-    in_place = asked.get("agent") == SCRIPTED and not session.job.exchanges()
-    back = asked["checkpoint_before"] if in_place else found
+    in_place = ask.agent == SCRIPTED and not session.job.exchanges()
+    back = ask.checkpoint_before if in_place else found
     session.job.begin_restore(session.state.revision + 1, back)
-    network = _may_use_network(asked)
+    network = ask.work.network
     try:
         prepared = workspace_setup.prepare_for_checks(session, found, network=network)
     except SetupFailed as error:
@@ -92,10 +89,6 @@ def run(
         results.append(_result(session, name, check, now, prepared))
         workspace.restore(found, clearing=True)
     return results
-
-
-def _may_use_network(asked: JsonObject) -> bool:
-    return bool((asked.get("work") or {}).get("network"))
 
 
 def not_run(name: str, check: Check, reason: str) -> JsonObject:

@@ -263,8 +263,10 @@ def _reply(project: Project, answer: GivenAnswer) -> Reply:
 def _dry(session: Session, answered: Answered) -> CommandResult:
     project = session.project
     workspace = project.workspace(session.job)
-    seen = observation.observe(session, workspace, answered, None, None)
-    outcome = step.conclude(answered.ask.spec, session.state, answered.reply, seen, project.schema)
+    spec, state = answered.ask.spec, session.state
+    judged = step.judge_answer(spec, state, answered.reply, project.schema)
+    seen = observation.observe(session, workspace, answered, judged, None, None)
+    outcome = step.conclude(spec, state, judged, seen)
     entry = session.entry(
         Kind.ASK,
         outcome.place,

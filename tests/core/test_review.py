@@ -32,6 +32,7 @@ from logist.core.model import (
 from logist.core.step import step
 from logist.errors import Refused
 from logist.resources import schema
+from tests.core.builders import conclude
 
 SCHEMA = schema("llm-chat-schema")
 ANY = Check(severity="warning", enabled=False)
@@ -75,7 +76,7 @@ def judged(
         checks=list(checks),
         evidence=evidence,
     )
-    return step.conclude(one, here, Reply(text=json.dumps(answer)), seen, SCHEMA)
+    return conclude(one, here, Reply(text=json.dumps(answer)), seen)
 
 
 def issue(severity: str, check: str = "") -> dict[str, Any]:
@@ -188,7 +189,7 @@ def test_a_verdict_in_an_answer_of_sections() -> None:
         '## Metadata\n```json\n{"confidence": 0.9, "suggested_tags": [], "suggested_next_stage": null}\n```'
     )
     seen = Observed(phase=Phase.REVIEWER, role="Supervisor", asks_verdict=True)
-    found = step.conclude(spec(response_format="sections"), state(), Reply(text=text), seen, SCHEMA)
+    found = conclude(spec(response_format="sections"), state(), Reply(text=text), seen)
     assert (found.place.status, found.reason) == (Status.PENDING, "Seen. (blocked by security)")
     assert "as JSON under `## Output`" in review.reviewer_pieces(spec(), state(), sections=True)[0].text
 
@@ -441,7 +442,9 @@ class TestChecksDue:
         text = json.dumps({"action": action, "evidence_files": [], "summary_for_supervisor": ""})
         reply = Reply(text=text, **more.pop("reply", {}))
         one, touched = spec(checks=CHECKED, **more.pop("spec", {})), more.pop("touched", False)
-        return list(step.checks_due(one, state(**more), phase, reply, SCHEMA, touched=touched))
+        here = state(**more)
+        answer = step.judge_answer(one, here, reply, SCHEMA)
+        return list(step.checks_due(one, here, phase, answer, touched=touched))
 
     def test_after_the_doer_all_that_are_commands(self) -> None:
         assert self.due(Phase.DOER) == ["ours"]

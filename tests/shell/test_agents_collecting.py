@@ -16,35 +16,33 @@ from logist.store import Exchange, inflight
 from tests.shell.test_agents_courier import RESERVED, cost, envelope
 
 REFUSAL: JsonObject = {"kind": "tool", "tool": "x", "role": "Worker", "missing": [], "message": "not offered"}
-KEYS = set(
-    [
-        "sequence",
-        "after",
-        "started",
-        "agent",
-        "phase",
-        "role",
-        "output_schema",
-        "step",
-        "attempt",
-        "checkpoint_before",
-        "request",
-        "model",
-        "temperature",
-        "max_output_tokens",
-        "deadline_seconds",
-        "max_tries",
-        "backoff_seconds",
-        "reserved_microcents",
-        "allowance_microcents",
-        "shares_limits_of",
-        "min_output_tokens",
-        "index",
-        "visit",
-        "work",
-        "spec",
-    ]
-)
+KEYS = {
+    "sequence",
+    "after",
+    "started",
+    "agent",
+    "phase",
+    "role",
+    "output_schema",
+    "step",
+    "attempt",
+    "checkpoint_before",
+    "request",
+    "model",
+    "temperature",
+    "max_output_tokens",
+    "deadline_seconds",
+    "max_tries",
+    "backoff_seconds",
+    "reserved_microcents",
+    "allowance_microcents",
+    "shares_limits_of",
+    "min_output_tokens",
+    "index",
+    "visit",
+    "work",
+    "spec",
+}
 """What Logist writes into every `1.request`."""
 CALLS = (Call(id="a", name="create_file", arguments="{}"), Call(id="b", name="read_file", arguments="{}"))
 

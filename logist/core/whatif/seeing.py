@@ -15,14 +15,13 @@ from logist.core.model import (
     Observed,
     Permission,
     Permissions,
-    Reply,
     State,
     Status,
 )
 from logist.core.permissions import permissions
 from logist.core.permissions.tools import TOOLS
 from logist.core.review import checks_of
-from logist.core.step import step
+from logist.core.step.step import JudgedAnswer
 from logist.core.whatif.rules import ChangedRules
 
 DELETED = "deleted"
@@ -38,9 +37,7 @@ class ObservedFacts:
     """The tool that would have been run, and was refused: what the agent would have answered is not recorded."""
 
 
-def seen(
-    rules: ChangedRules, spec: EffectiveSpec, state: State, entry: Interaction, reply: Reply
-) -> ObservedFacts:
+def seen(rules: ChangedRules, spec: EffectiveSpec, entry: Interaction, answer: JudgedAnswer) -> ObservedFacts:
     """The same as recorded, but for what the rules say otherwise: refusals, checks, and evidence nobody looked for."""
     recorded = entry.observed or Observed()
     found = _with_permissions(rules, entry, recorded)
@@ -49,7 +46,7 @@ def seen(
     if len(checks) != len(observed.checks):
         observed = observed.model_copy(update={"checks": checks})
     was_valid = bool(entry.response.actions)  # then all that it names was looked for
-    named = () if was_valid or observed.refusals else step.named_files(spec, state, reply, rules.schema)
+    named = () if was_valid or observed.refusals else answer.evidence_files
     unseen = [path for path in named if path not in {item.path for item in observed.evidence}]
     if not unseen:
         return ObservedFacts(observed, found.notes, found.cut_short)

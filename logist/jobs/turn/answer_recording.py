@@ -226,6 +226,7 @@ def conclude(
     ask = answered.ask
     before = ask.checkpoint_before
     workspace = session.project.workspace(session.job)
+    answer = step.judge_answer(ask.spec, session.state, answered.reply, session.project.schema)
     left = workspace.checkpoint(f"after interaction {session.state.revision + 1}")
     left = Checkpoint(found) if found else left
     undone = None if simulated else observation.take_back(session, workspace, answered, left)
@@ -234,10 +235,14 @@ def conclude(
     checked = (
         []
         if undone
-        else check_runs.run(session, workspace, answered, left.commit, unchecked=unchecked, touched=touched)
+        else check_runs.run(
+            session, workspace, ask, answer, left.commit, unchecked=unchecked, touched=touched
+        )
     )
-    seen = observation.observe(session, workspace, answered, before, left, undone, checked, touched=touched)
-    outcome = step.conclude(ask.spec, session.state, answered.reply, seen, session.project.schema)
+    seen = observation.observe(
+        session, workspace, answered, answer, before, left, undone, checked, touched=touched
+    )
+    outcome = step.conclude(ask.spec, session.state, answer, seen)
     transcript.keep(session)
     kept_turns = {} if seen.refusals else _kept_turns(session, answered)
     by_hand = simulated and outcome.response.actions == [ExitAction.COMPLETED]

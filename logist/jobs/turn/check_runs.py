@@ -11,18 +11,19 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.outside_code import OutsideCode
 from logist.agents.protocol import AgentWork
 from logist.agents.sandbox import ProgramEnd
 from logist.core import review
 from logist.core.model import Check, JsonObject
 from logist.core.step import step
+from logist.core.step.step import JudgedAnswer
 from logist.errors import SetupFailed, Stopped
 from logist.jobs.base import specs
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import commands, workspace_code, workspace_setup
 from logist.jobs.setup.workspace_setup import PreparedWorkspace
-from logist.jobs.turn.observation import Answered
 from logist.workspace import Workspace
 
 TAIL_BYTES = 32_768
@@ -40,7 +41,8 @@ _ISOLATED = re.compile(r"-[bBdiOPqRsSuvx]*[IE][a-zA-Z]*")
 def run(
     session: Session,
     workspace: Workspace,
-    answered: Answered,
+    ask: RecordedAsk,
+    answer: JudgedAnswer,
     found: str,
     *,
     unchecked: bool = False,
@@ -52,8 +54,7 @@ def run(
     until the results are recorded. `unchecked`: the job is being ended or set aside, and nobody waits for checks; so
     they do not hold. `touched`: see `observation.touched`. Raises Stopped when a person asks for that: nothing is recorded then.
     """
-    ask, schema = answered.ask, session.project.schema
-    due = step.checks_due(ask.spec, session.state, ask.phase, answered.reply, schema, touched=touched)
+    due = step.checks_due(ask.spec, session.state, ask.phase, answer, touched=touched)
     if unchecked:
         return [not_run(name, check, STOPPING) for name, check in due.items()]
     if not due:

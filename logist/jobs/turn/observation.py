@@ -20,7 +20,7 @@ from logist.core.model import (
     Steward,
 )
 from logist.core.permissions import permissions
-from logist.core.step import step
+from logist.core.step.step import JudgedAnswer
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import Session
 from logist.jobs.turn.agent_calls import IN_PLACE
@@ -78,6 +78,7 @@ def observe(
     session: Session,
     workspace: Workspace,
     answered: Answered,
+    answer: JudgedAnswer,
     before: str | None,
     after: Checkpoint | None,
     undone: Undone | None = None,
@@ -87,7 +88,6 @@ def observe(
 ) -> Observed:
     """Everything about the workspace and the limits that judging the answer depends on; `touched` as told of it."""
     project, ask = session.project, answered.ask
-    named = step.named_files(ask.spec, session.state, answered.reply, project.schema)
     changes: list[Change] = []
     omitted = 0
     compared = bool(before and after)
@@ -96,7 +96,7 @@ def observe(
     return Observed(
         phase=ask.phase,
         role=ask.role,
-        evidence=[workspace.evidence(path) for path in named],
+        evidence=[workspace.evidence(path) for path in answer.evidence_files],
         changes=[change.model_copy(update={"path": project.redacted(change.path)}) for change in changes],
         changes_omitted=omitted,
         unchanged=True if compared and _has_changed_nothing(answered, changes) else None,

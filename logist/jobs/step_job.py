@@ -32,7 +32,7 @@ from logist.jobs.base import family
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, changing, load
-from logist.jobs.children import family_limits, gather, spawn
+from logist.jobs.children import family_limits, gather
 from logist.jobs.children.family_limits import PreparedCall
 from logist.jobs.setup import workspace_setup
 from logist.jobs.steward import job_merge, steward_decisions
@@ -151,6 +151,8 @@ def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, t
 
 def _give_away(session: Session, choice: Choice, tries: int) -> CommandResult:
     """The step is done by other jobs, which are made here and run by themselves."""
+    from logist.jobs.children import spawn  # noqa: PLC0415 - with all that reads and checks workflows
+
     spec, changed = session.changed_spec()
     if changed:
         session.record(*changed)
@@ -164,6 +166,8 @@ def _give_away(session: Session, choice: Choice, tries: int) -> CommandResult:
 
 def _gather(session: Session) -> CommandResult:
     """Makes the children that are missing, and gathers what they did once all have settled."""
+    from logist.jobs.children import spawn  # noqa: PLC0415 - as above
+
     spawn.make(session)
     kin = family.children_of(session.project, session.state)
     if not all(child.settled for child in kin):

@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field, ValidationError
 
 from logist.agents.courier import booking
 from logist.agents.protocol import LITELLM, AgentWork, Ask
-from logist.agents.tools import commands
 from logist.core.answer.exit_command import clean
 from logist.core.model import (
     Call,
@@ -324,6 +323,8 @@ def _failed(worked: Sequence[JsonObject]) -> JsonObject | None:
 
 
 def _has_failed(result: JsonObject) -> bool:
+    from logist.agents.tools import commands  # noqa: PLC0415 - with all the tools, where none was called
+
     command = result["name"] == commands.NAME
     return bool(result["error"]) or (command and not result["content"].startswith(commands.SUCCEEDED))
 

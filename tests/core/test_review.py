@@ -16,9 +16,11 @@ from logist.core.model import (
     CHECKS,
     Approval,
     Check,
+    CheckResult,
     EffectiveSpec,
     Evidence,
     ExitAction,
+    JsonObject,
     Kind,
     Last,
     Limits,
@@ -73,7 +75,7 @@ def judged(
         phase=Phase.REVIEWER,
         role="Supervisor",
         asks_verdict=True if asked else None,
-        checks=list(checks),
+        checks=[CheckResult.model_validate(each) for each in checks],
         evidence=evidence,
     )
     return conclude(one, here, Reply(text=json.dumps(answer)), seen)
@@ -500,3 +502,37 @@ def test_what_can_be_overridden(here: State, taken: bool) -> None:
     else:
         with pytest.raises(Refused, match="no review here"):
             decide()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"check": "ours", "severity": "error", "outcome": "not_run", "reason": "stopped"},
+        {
+            "check": "ours",
+            "severity": "error",
+            "command": "make",
+            "outcome": "failed",
+            "exit_code": 2,
+            "seconds": 0.5,
+        },
+        {"check": "ours", "outcome": "skipped", "by": "a newer Logist"},
+    ],
+)
+def test_a_result_is_written_as_it_was_read(data: JsonObject) -> None:
+    read = Observed.model_validate({"checks": [data]})
+    assert read.model_dump(mode="json")["checks"] == [data]
+    assert State(status=Status.PENDING, checks=read.checks).model_dump(mode="json")["checks"] == [data]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"kind": "tool", "tool": "x", "role": "Worker", "missing": [], "message": "no"},
+        {"kind": "workspace", "role": "Worker", "message": "and 3 more changes"},
+        {"message": "no", "severity": "dire"},
+    ],
+)
+def test_a_refusal_is_written_as_it_was_read(data: JsonObject) -> None:
+    assert Observed.model_validate({"refusals": [data]}).model_dump(mode="json")["refusals"] == [data]
+    assert Reply.model_validate({"refusals": [data]}).model_dump(mode="json")["refusals"] == [data]

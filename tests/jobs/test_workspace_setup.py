@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from logist.config.environment import Environment
-from logist.core.model import Check, Kind, Status
+from logist.core.model import Check, CheckResult, Kind, Status
 from logist.errors import InvalidFile, SetupFailed, Stopped
 from logist.jobs.archive.job_fork import fork
 from logist.jobs.base.session import changing
@@ -74,8 +74,8 @@ class Site:
 
 
 def outcome(b: Bench, job_id: str = "j") -> Json:
-    (found,) = b.state(job_id).checks or [{}]
-    return found
+    (found,) = b.state(job_id).checks or [CheckResult()]
+    return found.model_dump(mode="json")
 
 
 def test_it_is_done_before_the_first_step_and_checks_find_it(bench: MakeBench, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_check_can_not_change_the_program_of_the_next_one(bench: MakeBench, tm
     site.bench.change(settings=settings.model_copy(update={"review": review}))
     b = site.create()
     b.step()
-    assert {each["check"]: each["output"] for each in b.state().checks or []} == {
+    assert {each.check: each.output for each in b.state().checks or []} == {
         "ours": "planted",
         "second": "the tool of ., with one",
     }

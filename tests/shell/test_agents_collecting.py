@@ -10,7 +10,7 @@ import pytest
 
 from logist.agents.courier import ask_files
 from logist.agents.courier.ask_files import RecordedAsk
-from logist.core.model import EVERYTHING, Call, ErrorKind, JsonObject, Reply, TransportError, Usage
+from logist.core.model import EVERYTHING, Call, ErrorKind, JsonObject, Refusal, Reply, TransportError, Usage
 from logist.errors import Damaged
 from logist.store import Exchange, inflight
 from tests.shell.test_agents_courier import RESERVED, cost, envelope
@@ -131,7 +131,7 @@ def test_usage_tools_refusals_and_seconds_of_all_turns_are_summed(tmp_path: Path
     }
     got = ask_files.collect(on_disk(tmp_path / "inflight", files)).reply
     assert got.tools == {"create_file": 2, "read_file": 2}
-    assert got.refusals == (REFUSAL,)
+    assert got.refusals == (Refusal.model_validate(REFUSAL),)
     assert got.usage.seconds == 2 * 1.5 + 2 * 0.25
     assert got.redactions == 2 * 1 + 2 * 2
     assert got.warnings == ("w",)

@@ -20,6 +20,7 @@ from logist.core.model import (
     JsonObject,
     Model,
     Phase,
+    Refusal,
     Reply,
     Request,
     TransportError,
@@ -202,7 +203,7 @@ class Worked(BaseModel):
     """What the tools came to that one answer called for."""
 
     results: list[ToolResult]
-    refusals: list[JsonObject]
+    refusals: list[Refusal]
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     redactions: Annotated[int, Field(ge=0)]
     running: str | None = None
@@ -341,7 +342,7 @@ def _summed(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
             "usage": usage.model_copy(update={"seconds": seconds}),
             "refusals": (
                 *replies[-1].refusals,
-                *(one for each in worked for one in each.get("refusals", ())),
+                *(Refusal.model_validate(one) for each in worked for one in each.get("refusals", ())),
             ),
             "tools": {clean(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())}
             or replies[-1].tools,

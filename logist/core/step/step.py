@@ -185,7 +185,7 @@ def _event(observed: Observed, action: Action, reason: str) -> Event:
 def _breached(spec: EffectiveSpec, here: Place, answer: JudgedAnswer, observed: Observed) -> Outcome:
     """What the agent did, or tried, and may not do; whatever it says, a person has to look at that."""
     first, more = observed.refusals[0], len(observed.refusals) - 1
-    reason = "permission: " + str(first.get("message", "refused")) + (f" (and {more} more)" if more else "")
+    reason = "permission: " + (first.message or "refused") + (f" (and {more} more)" if more else "")
     reply, verdict = answer.reply, answer.verdict
     command = None if reply.finish in CUT_SHORT else verdict.command
     response = _response(reply) if command is None else _told(reply, observed, command, verdict.warnings)

@@ -11,10 +11,11 @@ from logist.agents.courier.ask_files import RecordedAsk
 from logist.core.answer import output_schema
 from logist.core.model import (
     Change,
+    CheckResult,
     ExitAction,
-    JsonObject,
     Observed,
     Phase,
+    Refusal,
     Reply,
     Response,
     Steward,
@@ -82,7 +83,7 @@ def observe(
     before: str | None,
     after: Checkpoint | None,
     undone: Undone | None = None,
-    checks: Sequence[JsonObject] = (),
+    checks: Sequence[CheckResult] = (),
     *,
     touched: bool = False,
 ) -> Observed:
@@ -148,7 +149,7 @@ def _is_partial(ask: RecordedAsk) -> bool:
     return cut or _has_part(ask, PARTIAL)
 
 
-def _breaches(project: Project, role: str, undone: Undone | None) -> list[JsonObject]:
+def _breaches(project: Project, role: str, undone: Undone | None) -> list[Refusal]:
     if undone is None:
         return []
     told = [
@@ -160,5 +161,5 @@ def _breaches(project: Project, role: str, undone: Undone | None) -> list[JsonOb
         for change in undone.changes
     ]
     if undone.more:
-        told.append({"kind": "workspace", "role": role, "message": f"and {undone.more} more changes"})
+        told.append(Refusal(kind="workspace", role=role, message=f"and {undone.more} more changes"))
     return told

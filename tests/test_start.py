@@ -103,3 +103,12 @@ def test_no_command_but_a_paid_one_loads_litellm(run_logist: RunLogist, job: str
     ran = run_logist("job", "preview", job, env=TIMED)
     assert ran.code == 0, talk(ran.err)
     assert "litellm" not in loaded(ran.err)
+
+
+def test_a_step_loads_only_what_it_uses(run_logist: RunLogist, tmp_path: Path, job: str) -> None:
+    script = tmp_path / "answers.json"
+    script.write_text('{"answers": [{"text": "nothing"}]}', "utf-8")
+    ran = run_logist("job", "step", job, env=TIMED | {"LOGIST_AGENT": f"scripted:{script}"})
+    assert "STUCK" in talk(ran.err) + ran.out
+    unused = ("logist.agents.programs", "logist.agents.tools", "logist.workflows", "logist.core.mermaid")
+    assert [name for name in loaded(ran.err) if name.startswith(unused)] == []

@@ -63,6 +63,41 @@ class AgentWork:
     program: JsonObject | None = None
     """Of an agent program that the config describes: its entry."""
     code: CodePaths = CodePaths()
+    newer: JsonObject = field(default_factory=dict)
+    """What only a newer Logist knows."""
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> AgentWork:
+        """What `data()` wrote, now or in an earlier version; ValueError or TypeError if it makes no sense."""
+        known = {each.name for each in dataclasses.fields(cls)}
+        return cls(
+            permissions=Permissions.of(data.get("permissions", EVERYTHING.names())),
+            network=data.get("network", False),
+            tools=tuple(data.get("tools", ())),
+            approved=tuple(data.get("approved", ())),
+            rules=ToolRules.model_validate(data.get("rules", {})),
+            sandbox=SandboxRules.model_validate(data.get("sandbox", {})),
+            marker=data.get("marker", ""),
+            program=data.get("program"),
+            code=CodePaths.read(data.get("code") or {}),
+            newer={name: value for name, value in data.items() if name not in known},
+        )
+
+    def data(self) -> JsonObject:
+        """As JSON."""
+        code = self.code.data()
+        return {
+            **({"code": code} if code else {}),
+            "permissions": self.permissions.names(),
+            "network": self.network,
+            "tools": list(self.tools),
+            "approved": list(self.approved),
+            "rules": self.rules.model_dump(mode="json"),
+            "sandbox": self.sandbox.model_dump(mode="json"),
+            "marker": self.marker,
+            "program": self.program,
+            **self.newer,
+        }
 
 
 @dataclass(frozen=True)

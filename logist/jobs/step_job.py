@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
+from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.protocol import LITELLM
 from logist.core.answer import exit_command
 from logist.core.history import fold
@@ -31,7 +32,7 @@ from logist.jobs.base import family
 from logist.jobs.base.project import Project
 from logist.jobs.base.result import CommandResult
 from logist.jobs.base.session import Session, changing, load
-from logist.jobs.children import family_limits, gather, spawn
+from logist.jobs.children import family_limits, gather
 from logist.jobs.children.family_limits import PreparedCall
 from logist.jobs.setup import workspace_setup
 from logist.jobs.steward import job_merge, steward_decisions
@@ -43,7 +44,7 @@ from logist.jobs.turn import (
     unfinished_turns,
 )
 from logist.jobs.turn.next_request import Choice
-from logist.jobs.turn.observation import Answered as Judged
+from logist.jobs.turn.observation import Answered
 
 MOST_TRIES = 3
 """How often a step looks again at limits that were changed while it looked."""
@@ -83,27 +84,21 @@ def _stepped(project: Project, job_id: str, choice: Choice) -> CommandResult:
         return _step(session, choice)
 
 
-def _is_todays(session: Session, choice: Choice, asked: JsonObject) -> bool:
+def _is_todays(session: Session, choice: Choice, ask: RecordedAsk) -> bool:
     """Whether a half-done answer would be asked for today as it was: the same spec, role, model, agent and rights."""
     spec, changed = session.changed_spec()
     phase = step.turn(session.state)
-    if changed or phase is None or asked["phase"] != phase:
+    if changed or phase is None or ask.phase != phase:
         return False
     family.require_wanted(session.project, session.state, session.job.id)
-    said = (asked["request"].get("command") or {}).get("options") or {}
-    choice = replace(choice, role=choice.role or asked["role"], model=choice.model or said.get("model"))
+    said = (ask.request.command or {}).get("options") or {}
+    choice = replace(choice, role=choice.role or ask.role, model=choice.model or said.get("model"))
     turn = next_request.turn_of(session, spec, phase, choice)
     next_request.require_sandbox(session.project, turn)
     tools = next_request.tools(session.project, turn)
-    if EffectiveSpec.model_validate(asked["spec"]) != spec:  # as values: an older version wrote fewer fields
-        return False
-    today = {
-        "agent": turn.agent,
-        "role": turn.role.name,
-        "model": turn.model.model_dump(mode="json"),
-        "work": agent_calls.work(session, turn.agent, turn.role, tools),
-    }
-    return all(asked.get(name) == value for name, value in today.items())
+    work = agent_calls.work(session, turn.agent, turn.role, tools)
+    today = (spec, turn.agent, turn.role.name, turn.model, work)
+    return (ask.spec, ask.agent, ask.role, ask.model, ask.work) == today
 
 
 def _step(session: Session, choice: Choice, tries: int = 1) -> CommandResult:
@@ -154,6 +149,8 @@ def _halted(session: Session, spec: EffectiveSpec, halt: Halt, choice: Choice, t
 
 def _give_away(session: Session, choice: Choice, tries: int) -> CommandResult:
     """The step is done by other jobs, which are made here and run by themselves."""
+    from logist.jobs.children import spawn  # noqa: PLC0415 - with all that reads and checks workflows
+
     spec, changed = session.changed_spec()
     if changed:
         session.record(*changed)
@@ -167,6 +164,8 @@ def _give_away(session: Session, choice: Choice, tries: int) -> CommandResult:
 
 def _gather(session: Session) -> CommandResult:
     """Makes the children that are missing, and gathers what they did once all have settled."""
+    from logist.jobs.children import spawn  # noqa: PLC0415 - as above
+
     spawn.make(session)
     kin = family.children_of(session.project, session.state)
     if not all(child.settled for child in kin):
@@ -179,17 +178,17 @@ def _gather(session: Session) -> CommandResult:
 
 
 def _ask(session: Session, prepared: PreparedCall) -> Interaction:
-    project, spec, asked, plan = session.project, prepared.spec, prepared.envelope, prepared.plan
+    project, ask, plan = session.project, prepared.ask, prepared.plan
     if project.script is not None:
-        observation.watch(session, asked)
-        return answer_recording.conclude(session, Judged(spec, asked, agent_calls.in_place(session, asked)))
+        observation.watch(session, ask)
+        return answer_recording.conclude(session, Answered(ask, agent_calls.in_place(session, ask)))
     with_ = "" if plan.agent == LITELLM else f" by {plan.agent}"
     project.say(f"asking {plan.role.name}{with_} ({plan.model.provider_model})")
     if prepared.kept is None:
-        agent_calls.by_courier(session, asked, begun=prepared.begun)
+        agent_calls.by_courier(session, ask, begun=prepared.begun)
     else:
         project.say(f"going on after turn {len(prepared.kept.turns)}, which was answered before the doubt")
-        agent_calls.by_courier(session, unfinished_turns.go_on(session, prepared.kept, asked), begun=True)
+        agent_calls.by_courier(session, unfinished_turns.go_on(session, prepared.kept, ask), begun=True)
     return answer_recording.harvest(session)
 
 
@@ -246,9 +245,8 @@ def _supplied(
         checkpoint = workspace.checkpoint("before an answer was given").commit
     plan = next_request.plan(session, turn, next_request.gathered(session, turn, workspace))
     assert isinstance(plan, StepPlan)
-    asked = agent_calls.envelope(session, spec, plan, checkpoint)
-    asked["steward"] = Steward(name=session.project.steward).model_dump(mode="json")
-    answered = Judged(spec, asked, _reply(session.project, answer))
+    ask = agent_calls.record_ask(session, spec, plan, checkpoint)
+    answered = Answered(ask, _reply(session.project, answer), Steward(name=session.project.steward))
     if dry_run:
         return _dry(session, answered)
     # Who says what the answer has cost knows better than the booking of what was in doubt.
@@ -263,16 +261,18 @@ def _reply(project: Project, answer: GivenAnswer) -> Reply:
     return Reply(text=text, usage=answer.charge, finish=finish, redactions=redactions)
 
 
-def _dry(session: Session, answered: Judged) -> CommandResult:
+def _dry(session: Session, answered: Answered) -> CommandResult:
     project = session.project
     workspace = project.workspace(session.job)
-    seen = observation.observe(session, workspace, answered, None, None)
-    outcome = step.conclude(answered.spec, session.state, answered.reply, seen, project.schema)
+    spec, state = answered.ask.spec, session.state
+    judged = step.judge_answer(spec, state, answered.reply, project.schema)
+    seen = observation.observe(session, workspace, answered, judged, None, None)
+    outcome = step.conclude(spec, state, judged, seen)
     entry = session.entry(
         Kind.ASK,
         outcome.place,
         actor=Actor.AGENT,
-        attempt=answered.envelope["attempt"],
+        attempt=answered.ask.attempt,
         reason=outcome.reason,
         route=outcome.route,
         response=outcome.response,

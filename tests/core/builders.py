@@ -8,6 +8,7 @@ from typing import Any
 
 from logist.core.history import fold
 from logist.core.machine import kinds, steward
+from logist.core.machine.rules import TODAY, Rules
 from logist.core.model import (
     Actor,
     EffectiveSpec,
@@ -44,6 +45,11 @@ def spec(**fields: Any) -> EffectiveSpec:
     """A job with a prompt; every limit that is a field of Limits may be given by name."""
     limits = Limits(**{name: fields.pop(name) for name in list(fields) if name in Limits.model_fields})
     return EffectiveSpec(**{"title": "Say hello", "prompt": "Write hello.txt.", "limits": limits, **fields})
+
+
+def conclude(one: EffectiveSpec, here: State, given: Reply, seen: Observed, rules: Rules = TODAY) -> Outcome:
+    """What a reply leads to."""
+    return step.conclude(one, here, step.judge_answer(one, here, given, SCHEMA), seen, rules)
 
 
 def state(status: Status = Status.PENDING, **fields: Any) -> State:
@@ -95,7 +101,7 @@ class Recorder:
         phase = step.owed_by(self.state) or Phase.DOER
         seen = observed(phase, missing=missing)
         given = reply(text, **{"usage": Usage(cost_cents=1, seconds=2.0, input_tokens=10), **fields})
-        outcome = step.conclude(self.spec, self.state, given, seen, self.schema)
+        outcome = conclude(self.spec, self.state, given, seen)
         self._record(
             Kind.ASK,
             outcome.place,

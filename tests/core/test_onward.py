@@ -12,7 +12,7 @@ from logist.core.machine.rules import TODAY, Rules
 from logist.core.model import Edge, JsonObject, Phase, Status, Step, StepType, StuckKind, Workflow
 from logist.core.prompt import prompt
 from logist.core.step import step
-from tests.core.builders import SCHEMA, command, observed, reply, spec, state
+from tests.core.builders import command, conclude, observed, reply, spec, state
 
 
 def flow(**fields: Any) -> Workflow:
@@ -48,7 +48,7 @@ def concluded(
     more: JsonObject = {"metadata": metadata} if metadata else {}
     text = command(action, output=output, **more)
     here = state(status, **{"step": "a", "workflow": "w", **(before or {})})
-    return step.conclude(spec(workflow=workflow, **asked), here, reply(text), observed(phase), SCHEMA, rules)
+    return conclude(spec(workflow=workflow, **asked), here, reply(text), observed(phase), rules)
 
 
 def test_a_step_leads_on_by_its_output() -> None:

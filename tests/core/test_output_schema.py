@@ -14,7 +14,7 @@ from logist.core.step import step
 from logist.errors import Refused
 from logist.resources import resource, schema
 from logist.roles.checking import OUTPUT_SCHEMAS
-from tests.core.builders import SCHEMA, command, observed, reply, spec, state
+from tests.core.builders import command, conclude, observed, reply, spec, state
 
 PLAN: JsonObject = {"goal": "g", "steps": [{"step_number": 1, "action": "a", "reason": "r"}]}
 FITTING: dict[str, Any] = {
@@ -33,7 +33,7 @@ def concluded(
 ) -> step.Outcome:
     seen = observed(more.pop("phase", Phase.DOER)).model_copy(update={"output_schema": wanted})
     text = command(action, output=output, **more)
-    return step.conclude(spec(review=False), state(Status.PENDING), reply(text), seen, SCHEMA)
+    return conclude(spec(review=False), state(Status.PENDING), reply(text), seen)
 
 
 class TestShipped:
@@ -170,6 +170,6 @@ class TestQuestion:
 
     def test_before_the_rule_a_question_with_completed_went_on(self) -> None:
         text = command("COMPLETED", output=self.ASKED)
-        arguments = (spec(review=False), state(Status.PENDING), reply(text), observed(Phase.DOER), SCHEMA)
-        assert step.conclude(*arguments, TODAY - {Rule.QUESTIONS_STOP}).place.status is not Status.STUCK
-        assert step.conclude(*arguments).place.status is Status.STUCK
+        arguments = (spec(review=False), state(Status.PENDING), reply(text), observed(Phase.DOER))
+        assert conclude(*arguments, TODAY - {Rule.QUESTIONS_STOP}).place.status is not Status.STUCK
+        assert conclude(*arguments).place.status is Status.STUCK

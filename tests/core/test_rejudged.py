@@ -14,6 +14,7 @@ from logist.core.model import (
     Kind,
     Limits,
     Phase,
+    Refusal,
     Request,
     Step,
     StepType,
@@ -94,7 +95,11 @@ def test_what_a_role_may_not_do(may: Any, changes: Any, refusals: Any, today: st
     assert seen is not None
     request = Request(metadata={} if may is None else {"permissions": may})
     told = last(
-        job, request=request, observed=seen.model_copy(update={"changes": changes, "refusals": refusals})
+        job,
+        request=request,
+        observed=seen.model_copy(
+            update={"changes": changes, "refusals": [Refusal.model_validate(each) for each in refusals]}
+        ),
     )
     names = [(name, now) for _, name, _, now in found(told) if name == "refusals"]
     assert names == ([] if today is None else [("refusals", today)])

@@ -16,9 +16,11 @@ from logist.core.model import (
     CHECKS,
     Approval,
     Check,
+    CheckResult,
     EffectiveSpec,
     Evidence,
     ExitAction,
+    JsonObject,
     Kind,
     Last,
     Limits,
@@ -34,6 +36,7 @@ from logist.core.model.commands import ApproveCommand
 from logist.core.step import step
 from logist.errors import Refused
 from logist.resources import schema
+from tests.core.builders import conclude
 
 SCHEMA = schema("llm-chat-schema")
 ANY = Check(severity="warning", enabled=False)
@@ -74,10 +77,10 @@ def judged(
         phase=Phase.REVIEWER,
         role="Supervisor",
         asks_verdict=True if asked else None,
-        checks=list(checks),
+        checks=[CheckResult.model_validate(each) for each in checks],
         evidence=evidence,
     )
-    return step.conclude(one, here, Reply(text=json.dumps(answer)), seen, SCHEMA)
+    return conclude(one, here, Reply(text=json.dumps(answer)), seen)
 
 
 def issue(severity: str, check: str = "") -> dict[str, Any]:
@@ -190,7 +193,7 @@ def test_a_verdict_in_an_answer_of_sections() -> None:
         '## Metadata\n```json\n{"confidence": 0.9, "suggested_tags": [], "suggested_next_stage": null}\n```'
     )
     seen = Observed(phase=Phase.REVIEWER, role="Supervisor", asks_verdict=True)
-    found = step.conclude(spec(response_format="sections"), state(), Reply(text=text), seen, SCHEMA)
+    found = conclude(spec(response_format="sections"), state(), Reply(text=text), seen)
     assert (found.place.status, found.reason) == (Status.PENDING, "Seen. (blocked by security)")
     assert "as JSON under `## Output`" in review.reviewer_pieces(spec(), state(), sections=True)[0].text
 
@@ -443,7 +446,9 @@ class TestChecksDue:
         text = json.dumps({"action": action, "evidence_files": [], "summary_for_supervisor": ""})
         reply = Reply(text=text, **more.pop("reply", {}))
         one, touched = spec(checks=CHECKED, **more.pop("spec", {})), more.pop("touched", False)
-        return list(step.checks_due(one, state(**more), phase, reply, SCHEMA, touched=touched))
+        here = state(**more)
+        answer = step.judge_answer(one, here, reply, SCHEMA)
+        return list(step.checks_due(one, here, phase, answer, touched=touched))
 
     def test_after_the_doer_all_that_are_commands(self) -> None:
         assert self.due(Phase.DOER) == ["ours"]
@@ -499,3 +504,39 @@ def test_what_can_be_overridden(here: State, taken: bool) -> None:
     else:
         with pytest.raises(Refused, match="no review here"):
             decide()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"check": "ours", "severity": "error", "outcome": "not_run", "reason": "stopped"},
+        {
+            "check": "ours",
+            "severity": "error",
+            "command": "make",
+            "outcome": "failed",
+            "exit_code": 2,
+            "seconds": 0.5,
+        },
+        {"check": "ours", "outcome": "skipped", "by": "a newer Logist"},
+    ],
+)
+def test_a_result_is_written_as_it_was_read(data: JsonObject) -> None:
+    read = Observed.model_validate({"checks": [data]})
+    assert read.model_dump(mode="json")["checks"] == [data]
+    assert State(place=Place(status=Status.PENDING), checks=read.checks).model_dump(mode="json")[
+        "checks"
+    ] == [data]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"kind": "tool", "tool": "x", "role": "Worker", "missing": [], "message": "no"},
+        {"kind": "workspace", "role": "Worker", "message": "and 3 more changes"},
+        {"message": "no", "severity": "dire"},
+    ],
+)
+def test_a_refusal_is_written_as_it_was_read(data: JsonObject) -> None:
+    assert Observed.model_validate({"refusals": [data]}).model_dump(mode="json")["refusals"] == [data]
+    assert Reply.model_validate({"refusals": [data]}).model_dump(mode="json")["refusals"] == [data]

@@ -36,6 +36,7 @@ from logist.core.prompt.prompt import FileText, Given
 from logist.core.step import step
 from logist.core.step.step import Outcome, RequestBounds, StepPlan
 from logist.errors import Refused
+from tests.core import builders
 from tests.core.builders import (
     MODEL,
     SCHEMA,
@@ -267,7 +268,7 @@ def conclude(
     here = here or state()
     given = given if isinstance(given, Reply) else reply(given)
     phase = phase or step.owed_by(here) or Phase.DOER
-    return step.conclude(one or spec(), here, given, observed(phase, **seen), SCHEMA)
+    return builders.conclude(one or spec(), here, given, observed(phase, **seen))
 
 
 class TestConclude:
@@ -459,14 +460,17 @@ class TestSupplied:
 
 
 class TestNamedFiles:
+    def named(self, given: Reply) -> tuple[str, ...]:
+        return step.judge_answer(spec(), state(), given, SCHEMA).evidence_files
+
     def test_of_a_valid_answer(self) -> None:
-        assert step.named_files(spec(), state(), reply(command("STUCK", "./b", "a")), SCHEMA) == ("b", "a")
+        assert self.named(reply(command("STUCK", "./b", "a"))) == ("b", "a")
 
     def test_of_any_other(self) -> None:
         error = TransportError(kind=ErrorKind.TRANSIENT, message="cut")
-        assert step.named_files(spec(), state(), reply(command("STUCK", "a"), error=error), SCHEMA) == ()
-        assert step.named_files(spec(), state(), reply("nothing"), SCHEMA) == ()
-        assert step.named_files(spec(), state(), reply(command("COMPLETED", "../a")), SCHEMA) == ()
+        assert self.named(reply(command("STUCK", "a"), error=error)) == ()
+        assert self.named(reply("nothing")) == ()
+        assert self.named(reply(command("COMPLETED", "../a"))) == ()
 
 
 class TestInDoubt:
@@ -574,7 +578,7 @@ def test_no_answer_raises_and_each_moves_along_the_table(
 ) -> None:
     here = state(PENDING if phase is Phase.DOER else REVIEW, attempts=attempts)
     seen = observed(phase, missing=gone, refusals=[{"message": "no"}] if refused else [])
-    outcome = step.conclude(one, here, Reply(text=text, finish=finish, error=error), seen, SCHEMA)
+    outcome = builders.conclude(one, here, Reply(text=text, finish=finish, error=error), seen)
 
     who = Who.DOER if phase is Phase.DOER else Who.REVIEWER
     actions = [(Who.SYSTEM, Action.TRANSIENT), (Who.SYSTEM, Action.UNANSWERED)]

@@ -16,6 +16,7 @@ from logist.core.model import (
     Actor,
     Approval,
     Change,
+    CheckResult,
     Edge,
     ErrorKind,
     Evidence,
@@ -27,6 +28,7 @@ from logist.core.model import (
     Observed,
     Permission,
     Permissions,
+    Refusal,
     Status,
     Step,
     StepType,
@@ -371,7 +373,7 @@ def changing(kind: str, *, refusals: Sequence[JsonObject] = (), tools: JsonObjec
         role="Worker",
         changes=[Change(path="a.txt", kind=kind, mode="100644")],
         evidence=[Evidence(path="a.txt", exists=not refusals)],
-        refusals=list(refusals),
+        refusals=[Refusal.model_validate(each) for each in refusals],
     )
     job.more(observed=seen, response=last.response.model_copy(update={"tools": tools or {}}))
     if refusals:
@@ -478,7 +480,11 @@ def reviewed(issue: JsonObject, *, checks: Sequence[JsonObject] = ()) -> Recorde
     job = Recorded(approval="end")
     job.answer()
     assert job.entries[-1].observed is not None
-    job.more(observed=job.entries[-1].observed.model_copy(update={"checks": list(checks)}))
+    job.more(
+        observed=job.entries[-1].observed.model_copy(
+            update={"checks": [CheckResult.model_validate(each) for each in checks]}
+        )
+    )
     seen = {"verdict": "PASS", "issues": [issue], "suggestions": []}
     job.answer(command(output=seen))
     assert job.entries[-1].observed is not None

@@ -13,7 +13,7 @@ import pytest
 
 from logist.agents import checks
 from logist.config.settings import Settings
-from logist.core.model import Kind, Status
+from logist.core.model import CheckResult, Kind, Status
 from logist.core.model.commands import ResubmitCommand
 from logist.errors import Stopped
 from logist.jobs.steward.steward_decisions import decide
@@ -39,8 +39,8 @@ def checked(bench: MakeBench, settings: Json, *after: Json, work: Json = WORK, *
 
 
 def result(b: Bench) -> Json:
-    (found,) = b.state().checks or [{}]
-    return found
+    (found,) = b.state().checks or [CheckResult()]
+    return found.model_dump(mode="json")
 
 
 WAYS: dict[str, tuple[Json, Json]] = {
@@ -71,10 +71,11 @@ WAYS: dict[str, tuple[Json, Json]] = {
 def test_how_a_check_comes_out(bench: MakeBench) -> None:
     checks = {name: {"severity": "error", **check} for name, (check, _) in WAYS.items()}
     b = checked(bench, {"review": {"checks": checks}})
-    found = {result["check"]: result for result in b.state().checks or []}
+    found = {each.check: each for each in b.state().checks or []}
     for name, (_, expected) in WAYS.items():
-        assert {field: found[name].get(field) for field in expected} == expected, name
-        assert found[name]["severity"] == "error"
+        dumped = found[name].model_dump(mode="json")
+        assert {field: dumped.get(field) for field in expected} == expected, name
+        assert dumped["severity"] == "error"
         assert f"running the check {name}" in b.said
     assert b.history()[-1].observed.checks == list(found.values())  # type: ignore[union-attr]
     assert b.state().status is Status.REVIEW_REQUIRED
@@ -132,7 +133,7 @@ def test_what_a_check_changes_is_undone_also_for_the_next_one(bench: MakeBench) 
     settings = {"review": {"checks": {"one": {"command": meddles}, "two": {"command": "ls; cat a.txt"}}}}
     b = checked(bench, settings)
     one, two = b.state().checks or []
-    assert (one["outcome"], two["output"]) == ("passed", "a.txt\nmade")
+    assert (one.outcome, two.output) == ("passed", "a.txt\nmade")
     assert sorted(os.listdir(b.workspace())) == [".git", "a.txt"]
     assert b.history()[-1].observed.changes[0].path == "a.txt"  # type: ignore[union-attr]
     assert not (b.folder() / "restoring").exists()
@@ -143,7 +144,7 @@ def test_a_check_reaches_nothing_beside_and_its_secrets_and_colours_are_taken_ou
     one = "cat ../jobHistory.json; ls ..; touch ../state.json; env"
     two = f"printf '\\033[31mred\\033[0m {key[:20]}'; printf '{key[20:]}'"
     b = checked(bench, {"review": {"checks": {"one": {"command": one}, "two": {"command": two}}}})
-    outputs = [found["output"] for found in b.state().checks or []]
+    outputs = [found.output or "" for found in b.state().checks or []]
     assert '"kind"' not in outputs[0]
     assert "LOGIST_RUN_ID=j-2-" in outputs[0]
     assert outputs[1].startswith("red ")
@@ -314,4 +315,4 @@ def test_in_a_workflow_the_steps_are_checked_that_are_reviewed(bench: MakeBench,
     assert (state.status, state.step, state.place.attempts) == (Status.PENDING, "two", 1)
     assert state.output_of == "two"
     assert b.run().state.status is Status.SUCCESS
-    assert [found["outcome"] for found in b.state().checks or []] == ["passed"]
+    assert [found.outcome for found in b.state().checks or []] == ["passed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,8 @@ def left_in_flight(b: Bench, job_id: str = "j", *, reserved: int = 1_500_000) ->
         kept = b.project.workspace(session.job).checkpoint("before")
         _, plan = preview(b.project, job_id, Choice())
         assert isinstance(plan, StepPlan)
-        envelope = agent_calls.envelope(session, spec, plan, kept.commit)
-        envelope["reserved_microcents"] = reserved
+        ask = agent_calls.record_ask(session, spec, plan, kept.commit)
+        envelope = replace(ask, reserved_microcents=reserved).data()
         session.job.begin_exchange(1, envelope)
         return session.job, envelope
 

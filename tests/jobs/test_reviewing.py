@@ -269,7 +269,7 @@ def test_what_a_person_changed_since_the_checks_is_checked_again(tmp_path: Path)
     found = b.step()
     assert (found.state.status, found.state.merge) == (Status.SUCCESS, None)
     assert found.entries[0].observed is not None
-    assert [each["outcome"] for each in found.entries[0].observed.checks] == ["passed"]
+    assert [each.outcome for each in found.entries[0].observed.checks] == ["passed"]
     assert "'logist job merge --job j' does it" in found.warnings[-1]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from logist.config.environment import Environment
-from logist.core.model import Status
+from logist.core.model import CheckResult, Status
 from tests.jobs.bench import Bench, Json, answer, command
 from tests.jobs.conftest import MakeBench
 
@@ -58,8 +58,8 @@ def started(
 
 
 def result(b: Bench, job_id: str) -> Json:
-    (found,) = b.state(job_id).checks or [{}]
-    return found
+    (found,) = b.state(job_id).checks or [CheckResult()]
+    return found.model_dump(mode="json")
 
 
 def test_a_python_project(bench: MakeBench, tmp_path: Path) -> None:

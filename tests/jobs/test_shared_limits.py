@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from logist.agents.courier import ask_files, shared_limits
+from logist.agents.courier import shared_limits
+from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.courier.exchange import Errand
 from logist.agents.workplace import Workplace
 from logist.core.machine import kinds, steward
@@ -548,7 +549,7 @@ def test_a_courier_asks_no_more_once_no_job_above_counts_its_cost(
         restep(b.project, "j", 3)
         asked = job.exchanges()[0].request
         assert asked is not None
-        Errand(job, ask_files.ask_from(asked), None, [], Workplace.of(job, {})).run()
+        Errand(job, RecordedAsk.read(asked), None, [], Workplace.of(job, {})).run()
         assert server.requests == []
     tools = job.exchanges()[0].tools
     assert tools is not None

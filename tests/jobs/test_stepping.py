@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
+from logist.core.answer import exit_command
 from logist.core.model import Kind, Phase, Status, StuckKind, Usage
 from logist.core.model.commands import ResubmitCommand
 from logist.core.step.step import StepPlan
@@ -442,3 +445,42 @@ def test_what_no_checkpoint_holds_is_named(bench: MakeBench) -> None:
 def test_a_title_is_one_line(bench: MakeBench) -> None:
     b = bench()
     assert b.create(title="A title\nnext: rm -rf /").title == "A title next: rm -rf /"
+
+
+def test_an_answer_is_judged_once_by_the_checks_the_evidence_and_the_conclusion(bench: MakeBench) -> None:
+    b = bench(
+        [answer(command(evidence=["a.txt"]), files={"a.txt": "A"})],
+        {"review": {"checks": {"ours": {"command": "true"}}}},
+    )
+    b.create()
+    judged = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal judged
+        judged += event == "call" and frame.f_code is exit_command.judge.__code__
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        (entry,) = b.step().entries
+    finally:
+        sys.setprofile(before)
+    assert entry.observed is not None
+    assert [each.outcome for each in entry.observed.checks] == ["passed"]
+    assert [each.exists for each in entry.observed.evidence] == [True]
+    assert judged == 1
+
+
+def test_what_a_step_gives_back_is_what_the_history_holds(bench: MakeBench) -> None:
+    b = bench(
+        [
+            answer(command("RETRY", output={"a": [1, None, 2.5]}), files={"a.txt": "A"}),
+            answer(command(evidence=["a.txt", "gone"]), role="Worker"),
+            answer(role="Supervisor"),
+        ],
+        {"review": {"checks": {"ours": {"command": "false"}}}},
+    )
+    b.create()
+    given = [entry for _ in range(3) for entry in b.step().entries]
+    assert given == b.history()[1:]
+    assert [entry.checksum for entry in given] == [entry.checksum for entry in b.history()[1:]]

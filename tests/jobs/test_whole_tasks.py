@@ -112,9 +112,10 @@ def test_a_suite_that_floods_and_litters_leaves_a_tail_and_no_litter(
     b = hired(bench, tmp_path, work, judged("PASS"))
     b.step()
     (result,) = b.state().checks or []
-    assert result["outcome"] == "passed"
-    assert len(result["output"]) < 4100
-    assert result["output"].endswith("OK")
+    assert result.outcome == "passed"
+    assert result.output is not None
+    assert len(result.output) < 4100
+    assert result.output.endswith("OK")
     b.step()
     assert not list(b.workspace().rglob("litter"))
     merged(b, tmp_path / "repo")

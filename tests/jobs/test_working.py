@@ -245,7 +245,7 @@ def test_what_a_shell_changes_is_undone_and_stops_the_job(bench: MakeBench) -> N
     assert not os.access(workspace / "mode.sh", os.X_OK)
     observed = entry.observed
     assert observed is not None
-    assert {(r["change"], r["path"], r["missing"][0], r["undone"]) for r in observed.refusals} == {
+    assert {(r.change, r.path, r.missing[0], r.undone) for r in observed.refusals} == {
         ("modified", "kept.txt", "write_files", True),
         ("deleted", "gone.txt", "delete_files", True),
         ("created", "new.txt", "create_files", True),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from logist.config.environment import Environment
-from logist.core.model import Permissions
+from logist.core.model import CheckResult, Permissions
 from logist.jobs.base.session import changing
 from logist.jobs.turn import agent_calls
 from tests.jobs.bench import Bench, Json, answer
@@ -61,8 +61,8 @@ def checked(
     b.change(environment=Environment({"HOME": str(tmp_path), "PATH": f"{tmp_path}/venv/bin:/usr/bin:/bin"}))
     b.create(**{"repo": False, **spec})
     b.step()
-    (result,) = b.state().checks or [{}]
-    return result
+    (result,) = b.state().checks or [CheckResult()]
+    return result.model_dump(mode="json")
 
 
 TEST = ["python3", "-c", "import shop; assert shop.price() == 1, shop.price()"]
@@ -188,8 +188,8 @@ def test_a_project_around_the_workspace_is_not_checked_instead_of_it(
     (repo / ".gitignore").write_text(".logist\n", "utf-8")
     b.create(repo=str(checkout(repo)))
     b.step()
-    (result,) = b.state().checks or [{}]
-    assert (result["outcome"], str(repo) in result["reason"]) == ("not_run", False)
+    (result,) = b.state().checks or [CheckResult()]
+    assert (result.outcome, str(repo) in (result.reason or "")) == ("not_run", False)
     assert f"check ours: the workspace has no pytest.ini, so tools use the one in {repo}" in b.said
 
 
@@ -233,8 +233,8 @@ def test_node_modules_of_the_checkout_are_not_run(bench: MakeBench, tmp_path: Pa
     (repo / "node_modules" / "core").symlink_to("../packages/core")
     b.create(repo=str(repo))
     b.step()
-    (found,) = b.state().checks or [{}]
-    assert (found["outcome"], "core (Node)" in found["reason"]) == ("not_run", True)
+    (found,) = b.state().checks or [CheckResult()]
+    assert (found.outcome, "core (Node)" in (found.reason or "")) == ("not_run", True)
 
 
 def test_a_go_work_above_the_workspace_counts_for_nothing(bench: MakeBench, tmp_path: Path) -> None:
@@ -255,5 +255,7 @@ def test_the_commands_of_an_agent_find_the_same(bench: MakeBench, tmp_path: Path
     with changing(b.project, "j", "test") as session:
         worker = b.project.roles.get("Worker")
         reader = worker.model_copy(update={"permissions": Permissions()})
-        assert agent_calls.work(session, "litellm", worker, [])["code"] == {"python_path": ["packages/a/src"]}
-        assert "code" not in agent_calls.work(session, "litellm", reader, [])
+        assert agent_calls.work(session, "litellm", worker, []).data()["code"] == {
+            "python_path": ["packages/a/src"]
+        }
+        assert "code" not in agent_calls.work(session, "litellm", reader, []).data()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from logist.config.environment import Environment
-from logist.core.model import Check, Kind, Place, Status
+from logist.core.model import Check, CheckResult, Kind, Place, Status
 from logist.errors import InvalidFile, SetupFailed, Stopped
 from logist.jobs.archive.job_fork import fork
 from logist.jobs.base.session import changing
@@ -74,8 +74,8 @@ class Site:
 
 
 def outcome(b: Bench, job_id: str = "j") -> Json:
-    (found,) = b.state(job_id).checks or [{}]
-    return found
+    (found,) = b.state(job_id).checks or [CheckResult()]
+    return found.model_dump(mode="json")
 
 
 def test_it_is_done_before_the_first_step_and_checks_find_it(bench: MakeBench, tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_agents_find_it(bench: MakeBench, tmp_path: Path) -> None:
         workspace_setup.prepare_for_step(session, network=True)
         worker = b.project.roles.get("Worker")
         for agent in ("litellm", "codex"):
-            code = agent_calls.work(session, agent, worker, [])["code"]
-            assert (code["programs"], code["virtual_env"]) == ([".venv/bin"], ".venv")
+            code = agent_calls.work(session, agent, worker, []).code
+            assert (code.programs, code.virtual_env) == ((".venv/bin",), ".venv")
 
 
 def test_the_second_job_gets_a_copy_that_knows_its_own_place(bench: MakeBench, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_check_can_not_change_the_program_of_the_next_one(bench: MakeBench, tm
     site.bench.change(settings=settings.model_copy(update={"review": review}))
     b = site.create()
     b.step()
-    assert {each["check"]: each["output"] for each in b.state().checks or []} == {
+    assert {each.check: each.output for each in b.state().checks or []} == {
         "ours": "planted",
         "second": "the tool of ., with one",
     }

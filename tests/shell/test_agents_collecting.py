@@ -9,12 +9,41 @@ from typing import Any
 import pytest
 
 from logist.agents.courier import ask_files
-from logist.core.model import EVERYTHING, Call, ErrorKind, JsonObject, Reply, TransportError, Usage
+from logist.agents.courier.ask_files import RecordedAsk
+from logist.core.model import EVERYTHING, Call, ErrorKind, JsonObject, Refusal, Reply, TransportError, Usage
 from logist.errors import Damaged
 from logist.store import Exchange, inflight
 from tests.shell.test_agents_courier import RESERVED, cost, envelope
 
 REFUSAL: JsonObject = {"kind": "tool", "tool": "x", "role": "Worker", "missing": [], "message": "not offered"}
+KEYS = {
+    "sequence",
+    "after",
+    "started",
+    "agent",
+    "phase",
+    "role",
+    "output_schema",
+    "step",
+    "attempt",
+    "checkpoint_before",
+    "request",
+    "model",
+    "temperature",
+    "max_output_tokens",
+    "deadline_seconds",
+    "max_tries",
+    "backoff_seconds",
+    "reserved_microcents",
+    "allowance_microcents",
+    "shares_limits_of",
+    "min_output_tokens",
+    "index",
+    "visit",
+    "work",
+    "spec",
+}
+"""What Logist writes into every `1.request`."""
 CALLS = (Call(id="a", name="create_file", arguments="{}"), Call(id="b", name="read_file", arguments="{}"))
 
 
@@ -86,7 +115,7 @@ def test_every_state_is_told_and_its_answers_are_summed(
     tmp_path: Path, files: dict[str, JsonObject], kind: str, answers: int
 ) -> None:
     got = ask_files.collect(on_disk(tmp_path / "inflight", files))
-    assert (got.kind, got.envelope) == (kind, envelope(None))
+    assert (got.kind, got.ask) == (kind, RecordedAsk.read(envelope(None)))
     usage = got.reply.usage
     assert (usage.input_tokens, usage.output_tokens) == (10 * answers, answers)
     doubtful = (99 if answers else RESERVED) if kind == "in_doubt" else 0
@@ -102,7 +131,7 @@ def test_usage_tools_refusals_and_seconds_of_all_turns_are_summed(tmp_path: Path
     }
     got = ask_files.collect(on_disk(tmp_path / "inflight", files)).reply
     assert got.tools == {"create_file": 2, "read_file": 2}
-    assert got.refusals == (REFUSAL,)
+    assert got.refusals == (Refusal.model_validate(REFUSAL),)
     assert got.usage.seconds == 2 * 1.5 + 2 * 0.25
     assert got.redactions == 2 * 1 + 2 * 2
     assert got.warnings == ("w",)
@@ -138,10 +167,20 @@ def test_what_ends_an_ask_is_told(
 
 def test_an_envelope_of_an_earlier_version_reads() -> None:
     asked = {key: value for key, value in envelope(None).items() if key not in ("work", "agent")}
-    ask = ask_files.ask_from(asked)
+    ask = RecordedAsk.read(asked)
     assert (ask.agent, ask.work.permissions, ask.work.tools) == ("litellm", EVERYTHING, ())
     got = ask_files.collect([Exchange(1, asked, True, {"text": "t"})])
     assert (got.kind, got.reply.text, got.reply.tools) == ("answered", "t", {})
+
+
+def test_what_is_recorded_of_an_ask_reads_back_with_what_only_a_newer_logist_knows() -> None:
+    asked = RecordedAsk.read(envelope(None, lane="fast", work={"network": True, "clock": "off"}))
+    assert (asked.newer, asked.work.newer) == ({"lane": "fast"}, {"clock": "off"})
+    on_disk = asked.data()
+    assert (on_disk["lane"], on_disk["work"]["clock"]) == ("fast", "off")
+    assert RecordedAsk.read(json.loads(json.dumps(on_disk))) == asked
+    assert on_disk.keys() - {"lane", "restored_from"} == KEYS
+    assert RecordedAsk.read(on_disk | {"restored_from": "0" * 40}).data()["restored_from"] == "0" * 40
 
 
 DAMAGED: dict[str, dict[str, JsonObject]] = {

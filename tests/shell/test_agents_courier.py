@@ -19,7 +19,7 @@ import pytest
 
 from logist.agents.courier import ask_files, booking
 from logist.agents.courier import process as courier
-from logist.agents.courier.ask_files import Collected
+from logist.agents.courier.ask_files import Collected, RecordedAsk
 from logist.agents.courier.exchange import LONGEST_PAUSE, Errand, pause_after
 from logist.agents.litellm import ExchangeFailure, ModelAnswer, Tokens
 from logist.agents.workplace import Workplace
@@ -97,7 +97,7 @@ def out(job: JobDir, asked: JsonObject, **more: Any) -> Iterator[subprocess.Pope
     private = {"api_key": KEY, "secrets": [SECRET]} | more.pop("private", {})
     with job.lock(command="test", since="2026-01-01T00:00:00Z") as lock:
         job.begin_exchange(1, asked)
-        process = courier.launch(job, lock, asked, private, more.pop("environment", environment(job)))
+        process = courier.launch(job, lock, private, more.pop("environment", environment(job)))
         try:
             yield process
         finally:
@@ -156,7 +156,7 @@ def test_an_answer_is_brought_whole_priced_and_without_secrets(job: JobDir) -> N
     assert cost(got.reply.usage) == 1000 * 300 + 200 * 1500
     assert got.reply.usage.source == "provider"
     assert got.reply.usage.seconds >= 0.5
-    assert got.envelope == json.loads(json.dumps(envelope(loopback.url)))
+    assert got.ask == RecordedAsk.read(json.loads(json.dumps(envelope(loopback.url))))
     assert (job.logs / courier.LOG).stat().st_mode & 0o777 == 0o600
 
 
@@ -233,7 +233,7 @@ path = Path(sys.argv[1])
 job = JobDir.open(path.parent, path.name)
 with job.lock(command="job step", since="2026-01-01T00:00:00Z") as lock:
     job.begin_exchange(1, asked)
-    process = courier.launch(job, lock, asked, {"api_key": None, "secrets": []}, environment)
+    process = courier.launch(job, lock, {"api_key": None, "secrets": []}, environment)
     print(process.pid, flush=True)
     time.sleep(600)
 """
@@ -431,7 +431,7 @@ def test_a_courier_that_breaks_down_says_so_in_the_answer_and_in_the_log(job: Jo
         job.begin_exchange(1, asked)
         job.begin_exchange(2, {"retry_of": 1})
         (job.inflight / "1.request").write_text(json.dumps({"role": {SECRET: 1}}))
-        process = courier.launch(job, lock, asked, {"api_key": None, "secrets": [SECRET]}, environment(job))
+        process = courier.launch(job, lock, {"api_key": None, "secrets": [SECRET]}, environment(job))
         assert process.wait(WAIT) == 1
     log = (job.logs / courier.LOG).read_text()
     assert "Traceback" in log
@@ -441,7 +441,7 @@ def test_a_courier_that_breaks_down_says_so_in_the_answer_and_in_the_log(job: Jo
 def test_a_fault_of_the_courier_itself_is_an_answer_too(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
     job.begin_exchange(1, asked)
-    errand = Errand(job, ask_files.ask_from(asked), KEY, [], Workplace.of(job, {}))
+    errand = Errand(job, RecordedAsk.read(asked), KEY, [], Workplace.of(job, {}))
     errand.abandon(RuntimeError(f"bug near {KEY}"))
     reply = ask_files.collect(job.exchanges()).reply
     assert reply.error == TransportError(
@@ -455,7 +455,7 @@ def test_a_fault_of_the_courier_itself_is_an_answer_too(job: JobDir) -> None:
 def test_a_fault_of_the_courier_after_sending_leaves_a_doubt(job: JobDir) -> None:
     asked = envelope("http://127.0.0.1:1/v1")
     job.begin_exchange(1, asked)
-    errand = Errand(job, ask_files.ask_from(asked), KEY, [], Workplace.of(job, {}))
+    errand = Errand(job, RecordedAsk.read(asked), KEY, [], Workplace.of(job, {}))
     job.mark_sent(1)
     errand.sent = True
     errand.abandon(RuntimeError("bug"))
@@ -501,9 +501,11 @@ def test_what_is_on_disk_is_collected() -> None:
     )
     one = Exchange(1, asked, True, kept(first))
     assert ask_files.collect([]).kind == "none"
-    assert ask_files.collect([Exchange(1, asked, False, None)]) == Collected("not_sent", asked)
+    assert ask_files.collect([Exchange(1, asked, False, None)]) == Collected(
+        "not_sent", RecordedAsk.read(asked)
+    )
     retried = ask_files.collect([one, Exchange(2, {"retry_of": 1}, True, kept(second))])
-    assert (retried.kind, retried.envelope, retried.reply.text) == ("answered", asked, "t")
+    assert (retried.kind, retried.ask, retried.reply.text) == ("answered", RecordedAsk.read(asked), "t")
     assert (retried.reply.usage.seconds, cost(retried.reply.usage)) == (1.5, 1_999_999)
     unsent = ask_files.collect([one, Exchange(2, {"retry_of": 1}, False, None)])
     assert (unsent.kind, unsent.reply) == ("answered", first)
@@ -558,7 +560,7 @@ def test_broken_surrogates_become_text_a_file_can_hold() -> None:
 
 
 def test_an_unknown_price_is_booked_as_nothing_and_said() -> None:
-    unpriced = ask_files.ask_from(
+    unpriced = RecordedAsk.read(
         envelope(None) | {"model": {"name": "m", "provider_model": "openai/m"}, "reserved_microcents": None}
     )
     reply = booking.reply_of(unpriced, ModelAnswer(tokens=Tokens(5, 7), finish="stop"), "t", 0.1, [])

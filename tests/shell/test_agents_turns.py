@@ -26,7 +26,7 @@ from logist.agents.protocol import LAST_TURN, AgentWork, Ask, ToolTurn
 from logist.agents.tools import Context, ToolOutcome
 from logist.agents.workplace import Workplace
 from logist.config.working import ToolRules
-from logist.core.model import Call, JsonObject, Model, Reply, Request, Usage
+from logist.core.model import Call, JsonObject, Model, Refusal, Reply, Request, Usage
 from logist.core.money import money
 from logist.store import Exchange
 
@@ -278,7 +278,7 @@ def test_the_same_id_twice_is_two_calls(tmp_path: Path) -> None:
 
 
 def test_a_refusal_ends_it(tmp_path: Path) -> None:
-    fake = FakeTools({"b": ToolOutcome("refused: not for you", refusal=REFUSAL)})
+    fake = FakeTools({"b": ToolOutcome("refused: not for you", refusal=Refusal.model_validate(REFUSAL))})
     used = fake.use(tmp_path)
     assert used is not None
     assert fake.ran == ["a", "b"]

@@ -184,9 +184,9 @@ def _missing(told: Sequence[Entry], promised: Sequence[Entry]) -> Iterator[str]:
 
 def _open(flight: ask_files.Collected, recorded: int) -> bool:
     """Whether something in flight is to be concluded."""
-    if flight.envelope is None or flight.kind not in ("answered", "in_doubt"):
+    if flight.ask is None or flight.kind not in ("answered", "in_doubt"):
         return False
-    return int(flight.envelope["sequence"]) > recorded
+    return flight.ask.sequence > recorded
 
 
 def _paid_twice(recorded: int, flight: ask_files.Collected, promise: Promise) -> Iterator[str]:

@@ -44,7 +44,7 @@ def rotating() -> list[Swap]:
 def own_courier() -> list[Swap]:
     """No break: the courier runs inside the command, so that breaks reach it."""
 
-    def launch(job: JobDir, lock: Any, envelope: Any, private: Any, environment: Any) -> Any:
+    def launch(job: JobDir, lock: Any, private: Any, environment: Any) -> Any:
         status = process._run(job, private, io.StringIO())
         os.write(1, ANSWERED)
         return SimpleNamespace(wait=lambda seconds: status)

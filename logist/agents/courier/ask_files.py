@@ -1,29 +1,26 @@
-"""What the files of an ask say: how far it came, and what came of it."""
+"""The files of an ask: what is recorded of it before it is sent, how far it came, and what came of it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from logist.agents.courier import booking
-from logist.agents.protocol import AgentWork, Ask, CodePaths
-from logist.agents.tools import commands
-from logist.config.working import SandboxRules, ToolRules
+from logist.agents.protocol import LITELLM, AgentWork, Ask
 from logist.core.answer.exit_command import clean
 from logist.core.model import (
-    EVERYTHING,
     Call,
     EffectiveSpec,
     ErrorKind,
     JsonObject,
     Model,
-    Permissions,
     Phase,
+    Refusal,
     Reply,
     Request,
     TransportError,
@@ -56,22 +53,134 @@ ERRORS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecordedAsk(Ask):
+    """What `1.request` holds: an ask, and what is needed to judge and record its answer without planning it again.
+
+    An agent is handed this too, and reads what `Ask` has.
+    """
+
+    sequence: int
+    """The number of the interaction that it is for."""
+    after: str | None = None
+    """The checksum of the entry before it; an earlier Logist does not say."""
+    started: str | None = None
+    phase: Phase
+    output_schema: JsonObject | None = None
+    """Of a doer: what its role says its output has to fit."""
+    step: str
+    attempt: int
+    checkpoint_before: str
+    spec: EffectiveSpec
+    restored_from: str | None = None
+    """The checkpoint of the workspace before it was put back, of an ask that goes on with the turns of another."""
+    newer: JsonObject = field(default_factory=dict)
+    """What only a newer Logist knows."""
+
+    @classmethod
+    def read(cls, data: JsonObject) -> RecordedAsk:
+        """What `data()` wrote, now or in an earlier version; KeyError, ValueError or TypeError if it makes no sense."""
+        known = {each.name for each in fields(cls)}
+        return cls(
+            request=Request.model_validate(data["request"]),
+            model=Model.model_validate(data["model"]),
+            role=_text(data, "role"),
+            index=data.get("index", 0),
+            visit=data.get("visit", 0),
+            temperature=data.get("temperature"),
+            max_output_tokens=data["max_output_tokens"],
+            deadline_seconds=data["deadline_seconds"],
+            max_tries=data["max_tries"],
+            backoff_seconds=data["backoff_seconds"],
+            reserved_microcents=data.get("reserved_microcents"),
+            allowance_microcents=data.get("allowance_microcents"),
+            shares_limits_of=data.get("shares_limits_of"),
+            min_output_tokens=data.get("min_output_tokens", 2048),
+            agent=data.get("agent", LITELLM),
+            work=AgentWork.read(data.get("work") or {}),
+            sequence=_number(data, "sequence", least=1),
+            after=data.get("after"),
+            started=data.get("started"),
+            phase=_phase(data),
+            output_schema=data.get("output_schema"),
+            step=_text(data, "step"),
+            attempt=_number(data, "attempt", least=0),
+            checkpoint_before=_text(data, "checkpoint_before"),
+            spec=EffectiveSpec.model_validate(data["spec"]),
+            restored_from=data.get("restored_from"),
+            newer={name: value for name, value in data.items() if name not in known},
+        )
+
+    def data(self) -> JsonObject:
+        """As JSON."""
+        return {
+            "sequence": self.sequence,
+            "after": self.after,
+            "started": self.started,
+            "agent": self.agent,
+            "phase": self.phase.value,
+            "role": self.role,
+            "output_schema": self.output_schema,
+            "step": self.step,
+            "attempt": self.attempt,
+            "checkpoint_before": self.checkpoint_before,
+            "request": self.request.model_dump(mode="json", exclude_none=True),
+            "model": self.model.model_dump(mode="json"),
+            "temperature": self.temperature,
+            "max_output_tokens": self.max_output_tokens,
+            "deadline_seconds": self.deadline_seconds,
+            "max_tries": self.max_tries,
+            "backoff_seconds": self.backoff_seconds,
+            "reserved_microcents": self.reserved_microcents,
+            "allowance_microcents": self.allowance_microcents,
+            "shares_limits_of": self.shares_limits_of,
+            "min_output_tokens": self.min_output_tokens,
+            "index": self.index,
+            "visit": self.visit,
+            "work": self.work.data(),
+            "spec": self.spec.model_dump(mode="json"),
+            **({} if self.restored_from is None else {"restored_from": self.restored_from}),
+            **self.newer,
+        }
+
+
+def _text(data: JsonObject, name: str) -> str:
+    if not isinstance(data[name], str):
+        raise TypeError(f"{name}: not a text")
+    return str(data[name])
+
+
+def _number(data: JsonObject, name: str, *, least: int) -> int:
+    number = data[name]
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise ValueError(f"{name}: not a whole number from {least} on")
+    return number
+
+
+def _phase(data: JsonObject) -> Phase:
+    phase = Phase(data["phase"])
+    if not phase.known:
+        raise ValueError("phase: only a newer Logist knows this phase: use that one")
+    return phase
+
+
+class AskPosition(NamedTuple):
+    """Where an ask belongs in the history, of files that need not make sense."""
+
+    sequence: int | None = None
+    after: object = None
+    restored_from: object = None
+
+
 @dataclass(frozen=True)
 class Collected:
     """What is on disk of an ask."""
 
     kind: Literal["none", "not_sent", "unfinished", "answered", "in_doubt"]
     """`unfinished`: the model called for tools, and the courier ended before it could go on."""
-    envelope: JsonObject | None = None
-    """The content of `1.request`."""
+    ask: RecordedAsk | None = None
     reply: Reply = EMPTY
     """The last response, with the usage of all exchanges; in doubt, the last one at its worst case."""
-
-
-def _known(phase: Phase) -> Phase:
-    if not phase.known:
-        raise ValueError("only a newer Logist knows this phase: use that one")
-    return phase
 
 
 class ToolResult(BaseModel):
@@ -94,7 +203,7 @@ class Worked(BaseModel):
     """What the tools came to that one answer called for."""
 
     results: list[ToolResult]
-    refusals: list[JsonObject]
+    refusals: list[Refusal]
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     redactions: Annotated[int, Field(ge=0)]
     running: str | None = None
@@ -102,51 +211,12 @@ class Worked(BaseModel):
     end: End | None = None
 
 
-class Concluding(BaseModel):
-    """What concluding needs of an envelope, beside the ask."""
-
-    sequence: Annotated[int, Field(ge=1, strict=True)]
-    spec: EffectiveSpec
-    phase: Annotated[Phase, AfterValidator(_known)]
-    role: str
-    step: str
-    attempt: Annotated[int, Field(ge=0, strict=True)]
-    checkpoint_before: str | None
-
-
-def ask_from(envelope: JsonObject) -> Ask:
-    """The ask an envelope describes."""
-    return Ask(
-        request=Request.model_validate(envelope["request"]),
-        model=Model.model_validate(envelope["model"]),
-        role=envelope["role"],
-        index=envelope.get("index", 0),
-        visit=envelope.get("visit", 0),
-        temperature=envelope.get("temperature"),
-        max_output_tokens=envelope["max_output_tokens"],
-        deadline_seconds=envelope["deadline_seconds"],
-        max_tries=envelope["max_tries"],
-        backoff_seconds=envelope["backoff_seconds"],
-        reserved_microcents=envelope.get("reserved_microcents"),
-        allowance_microcents=envelope.get("allowance_microcents"),
-        shares_limits_of=envelope.get("shares_limits_of"),
-        min_output_tokens=envelope.get("min_output_tokens", 2048),
-        agent=envelope.get("agent", "litellm"),
-        work=_work(envelope.get("work") or {}),
-    )
-
-
-def _work(said: JsonObject) -> AgentWork:
-    return AgentWork(
-        permissions=Permissions.of(said.get("permissions", EVERYTHING.names())),
-        network=said.get("network", False),
-        tools=tuple(said.get("tools", ())),
-        approved=tuple(said.get("approved", ())),
-        rules=ToolRules.model_validate(said.get("rules", {})),
-        sandbox=SandboxRules.model_validate(said.get("sandbox", {})),
-        marker=said.get("marker", ""),
-        program=said.get("program"),
-        code=CodePaths.read(said.get("code") or {}),
+def position_of(exchanges: Sequence[Exchange]) -> AskPosition:
+    """Where the ask belongs whose files these are."""
+    said = (exchanges[0].request if exchanges else None) or {}
+    number = said.get("sequence")
+    return AskPosition(
+        number if isinstance(number, int) else None, said.get("after"), said.get("restored_from")
     )
 
 
@@ -158,10 +228,10 @@ def collect(exchanges: Sequence[Exchange]) -> Collected:
     if not exchanges:
         return Collected("none")
     try:
-        envelope = _sound_envelope(exchanges)
+        ask = _read_ask(exchanges)
         replies = [Reply.model_validate(each.response) for each in exchanges if each.response is not None]
         _require_sound_tools(exchanges, replies)
-        return _collected(exchanges[-1], envelope, replies, exchanges)
+        return _collected(exchanges[-1], ask, replies, exchanges)
     except (KeyError, ValueError, TypeError) as error:
         folder = exchanges.folder if isinstance(exchanges, Exchanges) else None
         message = f"the record of an exchange makes no sense: {_in_short(error)}"
@@ -169,25 +239,21 @@ def collect(exchanges: Sequence[Exchange]) -> Collected:
 
 
 def _collected(
-    last: Exchange, envelope: JsonObject, replies: list[Reply], exchanges: Sequence[Exchange]
+    last: Exchange, ask: RecordedAsk, replies: list[Reply], exchanges: Sequence[Exchange]
 ) -> Collected:
     whole = _summed(replies, exchanges) if replies else EMPTY
     if last.response is None:
         if last.sent:
-            return Collected("in_doubt", envelope, _in_doubt(last, envelope, whole))
+            return Collected("in_doubt", ask, _in_doubt(exchanges, whole))
         if not replies:
-            return Collected("not_sent", envelope)
-        return Collected("unfinished" if replies[-1].calls else "answered", envelope, whole)
+            return Collected("not_sent", ask)
+        return Collected("unfinished" if replies[-1].calls else "answered", ask, whole)
     if not replies[-1].calls:
-        return Collected("answered", envelope, whole)
+        return Collected("answered", ask, whole)
     end = last.tools.get("end") if last.tools else None
     if last.tools and last.tools.get("refusals"):  # also where the courier was killed before it could say so
         end = end or {"kind": Ending.REFUSED}
-    return (
-        Collected("answered", envelope, _ended(whole, end))
-        if end
-        else Collected("unfinished", envelope, whole)
-    )
+    return Collected("answered", ask, _ended(whole, end)) if end else Collected("unfinished", ask, whole)
 
 
 def _ended(reply: Reply, end: JsonObject) -> Reply:
@@ -200,19 +266,16 @@ def _ended(reply: Reply, end: JsonObject) -> Reply:
     return reply.model_copy(update={"error": TransportError(kind=ERRORS[Ending(kind)], message=message)})
 
 
-def _sound_envelope(exchanges: Sequence[Exchange]) -> JsonObject:
+def _read_ask(exchanges: Sequence[Exchange]) -> RecordedAsk:
     """What was asked; KeyError, ValueError or TypeError if that, or the order of the calls, is not as we write it."""
     for place, exchange in enumerate(exchanges, 1):
         if exchange.k != place or exchange.request is None:
             raise ValueError(f"the request of call {place} is missing")
     if any(earlier.response is None for earlier in exchanges[:-1]):
         raise ValueError("a call without an answer is followed by another")
-    envelope = exchanges[0].request
-    assert envelope is not None
-    ask_from(envelope)
-    Concluding.model_validate(envelope)
-    booking.worst_case(envelope.get("reserved_microcents"))
-    return envelope
+    ask = RecordedAsk.read(exchanges[0].request or {})
+    booking.worst_case(ask.reserved_microcents)
+    return ask
 
 
 def _require_sound_tools(exchanges: Sequence[Exchange], replies: Sequence[Reply]) -> None:
@@ -240,19 +303,17 @@ def _in_short(error: Exception) -> str:
     return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _in_doubt(last: Exchange, envelope: JsonObject, before: Reply) -> Reply:
+def _in_doubt(exchanges: Sequence[Exchange], before: Reply) -> Reply:
     message = "the request was sent, and no answer reached the disk: it may have been paid"
-    usage = booking.total([before.usage, booking.worst_case(reserved(last, envelope))])
+    usage = booking.total([before.usage, booking.worst_case(reserved(exchanges))])
     error = TransportError(kind=ErrorKind.TRANSIENT, message=message)
     return before.model_copy(update={"text": "", "calls": (), "finish": None, "error": error, "usage": usage})
 
 
-def reserved(last: Exchange, envelope: JsonObject) -> int | None:
-    """The worst case of an exchange, in microcents, as it was written before it was sent."""
-    said = last.request or {}
-    return (
-        said["reserved_microcents"] if "reserved_microcents" in said else envelope.get("reserved_microcents")
-    )
+def reserved(exchanges: Sequence[Exchange]) -> int | None:
+    """The worst case of the last exchange, in microcents, as it was written before it was sent."""
+    last, first = exchanges[-1].request or {}, exchanges[0].request or {}
+    return last.get("reserved_microcents", first.get("reserved_microcents"))
 
 
 def _failed(worked: Sequence[JsonObject]) -> JsonObject | None:
@@ -263,6 +324,8 @@ def _failed(worked: Sequence[JsonObject]) -> JsonObject | None:
 
 
 def _has_failed(result: JsonObject) -> bool:
+    from logist.agents.tools import commands  # noqa: PLC0415 - with all the tools, where none was called
+
     command = result["name"] == commands.NAME
     return bool(result["error"]) or (command and not result["content"].startswith(commands.SUCCEEDED))
 
@@ -279,7 +342,7 @@ def _summed(replies: list[Reply], exchanges: Sequence[Exchange]) -> Reply:
             "usage": usage.model_copy(update={"seconds": seconds}),
             "refusals": (
                 *replies[-1].refusals,
-                *(one for each in worked for one in each.get("refusals", ())),
+                *(Refusal.model_validate(one) for each in worked for one in each.get("refusals", ())),
             ),
             "tools": {clean(name)[0][:LONGEST_NAME]: count for name, count in sorted(counts.items())}
             or replies[-1].tools,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol, TextIO
 
 from logist.agents.courier import booking
-from logist.agents.courier.ask_files import ask_from
+from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.own_process import with_path
 from logist.agents.protocol import COURIER, LITELLM, Ask
 from logist.config.environment import Environment
@@ -29,14 +29,13 @@ LOG = "courier.log"
 
 
 def launch(
-    job: JobDir, lock: Lock, envelope: JsonObject, private: JsonObject, environment: dict[str, str]
+    job: JobDir, lock: Lock, private: JsonObject, environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Starts the courier for the envelope that `begin_exchange(1, ...)` made durable, and notes its pid.
+    """Starts the courier for the ask that `begin_exchange(1, ...)` made durable, and notes its pid.
 
     `private`: {"api_key": str|null, "secrets": [str]}; it travels through a pipe, so it is in no argv,
     environment or file. `environment` is complete: nothing is added but the way to this package.
     """
-    ask_from(envelope)  # what cannot be read back must not be started
     log = _log(job)
     # Secrets travel by a pipe, written after the start: a command line and an environment can be read by
     # others in /proc, and a file would have to be removed again.
@@ -136,8 +135,8 @@ def _errand(job: JobDir, ask: Ask, private: JsonObject) -> Errands:
 def _run(job: JobDir, private: JsonObject, log: TextIO) -> int:
     errand: Errands | None = None
     try:
-        envelope = job.exchanges()[0].request or {}
-        errand = _errand(job, ask_from(envelope), private)
+        ask = RecordedAsk.read(job.exchanges()[0].request or {})
+        errand = _errand(job, ask, private)
         signal.signal(signal.SIGTERM, errand.stop)
         errand.run()
     except Exception as error:  # noqa: BLE001  nobody else is there to tell, and money may have been spent

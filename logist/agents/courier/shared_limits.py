@@ -231,10 +231,9 @@ def _interaction(job: JobDir, entry: JsonObject) -> Interaction:
 
 def _is_recorded(calls: inflight.Exchanges, account: _Account) -> bool:
     """Whether the history has the outcome of these calls already, and only their files are still there."""
-    envelope = calls[0].request or {}
-    sequence, after = envelope.get("sequence"), envelope.get("after")
-    recorded = isinstance(sequence, int) and sequence <= account.state.revision
-    return recorded and (after is None or after in account.outcomes)
+    asked = ask_files.position_of(calls)
+    recorded = asked.sequence is not None and asked.sequence <= account.state.revision
+    return recorded and (asked.after is None or asked.after in account.outcomes)
 
 
 def _in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
@@ -246,7 +245,7 @@ def _in_flight(calls: inflight.Exchanges, is_at_work: bool) -> _Use:
         answered = [
             Usage.model_validate(each.response["usage"]) for each in calls if each.response is not None
         ]
-        reserved = ask_files.reserved(calls[-1], calls[0].request or {}) if calls[-1].response is None else 0
+        reserved = ask_files.reserved(calls) if calls[-1].response is None else 0
         spent = fold.cost(booking.total(answered)) if answered else 0
         worst = totals.spending(spent + int(reserved or 0), runs=1)
     except (KeyError, TypeError, ValueError) as error:

@@ -73,7 +73,10 @@ class Toolbox:
                 *work["results"],
                 _result(call, outcome.content, error=outcome.error or bool(outcome.refusal)),
             ],
-            "refusals": [*work["refusals"], *([outcome.refusal] if outcome.refusal else [])],
+            "refusals": [
+                *work["refusals"],
+                *([outcome.refusal.model_dump(mode="json")] if outcome.refusal else []),
+            ],
             "seconds": round(work["seconds"] + time.monotonic() - began, 3),
             "redactions": work["redactions"] + outcome.redactions,
         }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from logist.agents.tools import arguments as given
 from logist.agents.tools import commands, editing, listing, reading, searching, text, writing
 from logist.agents.tools.context import Arguments, Context, LackingError, ToolError, ToolOutcome
-from logist.core.model import Call, JsonObject
+from logist.core.model import Call, Refusal
 from logist.core.permissions.permissions import awaits_approval, disabled_tool, tool_refusal
 from logist.core.permissions.tools import TOOLS, Tool, offered
 
@@ -79,8 +79,8 @@ def _failed(message: str, context: Context) -> ToolOutcome:
     return ToolOutcome(finished, error=True, redactions=count)
 
 
-def _refused(refusal: JsonObject, context: Context) -> ToolOutcome:
-    message = f"refused: {refusal['message']}"
+def _refused(refusal: Refusal, context: Context) -> ToolOutcome:
+    message = f"refused: {refusal.message}"
     finished, count = text.finished(context.redact, message, context.rules.max_result_chars)
     return ToolOutcome(finished, refusal=refusal, redactions=count)
 

@@ -11,7 +11,7 @@ from typing import Any
 from logist.agents import sandbox
 from logist.agents.sandbox import Confinement, ProgramEnd
 from logist.config.working import ToolRules
-from logist.core.model import JsonObject, Permission, Permissions
+from logist.core.model import Permission, Permissions, Refusal
 from logist.core.text.cache_patterns import DEFAULT_CACHES
 
 RESERVED = 400
@@ -74,7 +74,7 @@ class ToolOutcome:
     """What a call gave: the text for the model, or a refusal."""
 
     content: str
-    refusal: JsonObject | None = None
+    refusal: Refusal | None = None
     """The call is against what the role may do; see core.permissions.permissions."""
     error: bool = False
     """The call was at fault or failed; the model may try again."""

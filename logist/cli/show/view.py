@@ -172,7 +172,10 @@ def _findings(entry: Interaction) -> list[str]:
     shown = found[:FINDINGS]
     more = len(found) - len(shown)
     return [
-        *(f"{result.get('check')} ({result.get('severity')}): {findings.how(result)}" for result in results),
+        *(
+            f"{each.check} ({each.severity}): {findings.how(each.outcome, each.exit_code, each.reason)}"
+            for each in results
+        ),
         *(findings.line(each) for each in shown),
         *([f"... and {more} more findings"] if more else []),
     ]

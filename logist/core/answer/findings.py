@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from logist.core.text.json_object import JsonObject
+if TYPE_CHECKING:  # `job status` says how checks came out, and loads no model
+    from logist.core.model import CheckResult
 
 PASSED, NOT_RUN = "passed", "not_run"
 WORDS = {
@@ -27,23 +28,22 @@ def line(found: Mapping[str, Any]) -> str:
     return f"{plain(found.get('severity'))}{of}: {plain(found.get('message') or '')}"
 
 
-def how(result: Mapping[str, Any]) -> str:
+def how(outcome: str, exit_code: object, reason: object) -> str:
     """How a check came out, and by what it is known."""
-    outcome = str(result.get("outcome"))
     words = f"the check {WORDS.get(outcome) or plain(outcome)}"
-    if result.get("exit_code") is not None:
-        words += f" (exit status {plain(result['exit_code'])})"
-    return f"{words}: {plain(result['reason'])}" if result.get("reason") else words
+    if exit_code is not None:
+        words += f" (exit status {plain(exit_code)})"
+    return f"{words}: {plain(reason)}" if reason else words
 
 
-def together(earlier: Iterable[JsonObject], later: Iterable[JsonObject]) -> list[JsonObject]:
+def together(earlier: Iterable[CheckResult], later: Iterable[CheckResult]) -> list[CheckResult]:
     """The results of checks by name: of one that was run again, the later."""
-    return list({each.get("check"): each for each in (*earlier, *later)}.values())
+    return list({each.check: each for each in (*earlier, *later)}.values())
 
 
-def failed(result: Mapping[str, Any]) -> bool:
+def failed(outcome: object) -> bool:
     """Whether a check did not hold: what was not run does not."""
-    return result.get("outcome") != PASSED
+    return outcome != PASSED
 
 
 def one_line(text: str, longest: int) -> str:

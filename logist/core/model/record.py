@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from logist.core.model.base import FORMAT, Open, Recorded
+from logist.core.model.base import FORMAT, Open, Recorded, Sparse
 from logist.core.model.spec import EffectiveSpec
 from logist.core.model.words import Actor, ErrorKind, Kind, Phase, Status, StuckKind
 from logist.core.text.json_object import JsonObject
@@ -142,6 +142,39 @@ class Change(Recorded):
     """It is, or lies in, a directory that checkpoints leave out: it can't be undone."""
 
 
+class CheckResult(Sparse):
+    """How a check came out whose command was run, or was to be."""
+
+    check: str = ""
+    """Its name."""
+    severity: str = ""
+    command: str | None = None
+    outcome: str = ""
+    """`passed`, `failed`, `timeout` or `not_run`; all but the first mean that it does not hold."""
+    exit_code: int | None = None
+    reason: str | None = None
+    seconds: float | None = None
+    output: str | None = None
+    """The end of what the command printed."""
+
+
+class Refusal(Sparse):
+    """What an agent did, or tried, and may not do; `core.permissions.permissions` makes them."""
+
+    kind: str = ""
+    """`tool`, `approval`, or `workspace`: a change of it."""
+    tool: str | None = None
+    path: str | None = None
+    """Of a change; None stands for further changes that are not listed."""
+    change: str | None = None
+    """The kind of the change."""
+    role: str | None = None
+    missing: list[str] = []
+    """The permissions that the role lacks."""
+    undone: bool | None = None
+    message: str = ""
+
+
 class Observed(Recorded):
     """Everything `conclude` was given besides the answer."""
 
@@ -152,8 +185,8 @@ class Observed(Recorded):
     changes_omitted: int = 0
     unchanged: bool | None = None
     """Of a doer that may change files: it changed none."""
-    refusals: list[JsonObject] = []
-    checks: list[JsonObject] = []
+    refusals: list[Refusal] = []
+    checks: list[CheckResult] = []
     """How the checks came out whose commands were run."""
     asks_verdict: bool | None = None
     """Of a reviewer: it was told to give a verdict."""
@@ -191,7 +224,7 @@ class Reply(Recorded):
     warnings: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
     """Tools that are to be run before the model goes on; with these it is no answer yet."""
-    refusals: tuple[JsonObject, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     """What the agent tried and may not do (see core.permissions.permissions)."""
     tools: JsonObject = {}
     """How often each tool was called."""

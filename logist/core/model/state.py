@@ -8,7 +8,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer, model_vali
 
 from logist.core.model.base import FORMAT, Open, Recorded
 from logist.core.model.limits import Limits
-from logist.core.model.record import Place, Totals
+from logist.core.model.record import CheckResult, Place, Totals
 from logist.core.model.spec import Doer
 from logist.core.model.words import ExitAction, Phase, Status
 from logist.core.text.json_object import JsonObject
@@ -149,7 +149,7 @@ class State(Recorded):
     """The successor that the last doer has named."""
     doers: dict[str, Doer] | None = None
     """Who does the steps of the workflow that have a role of their own, and by "" the others."""
-    checks: list[JsonObject] | None = None
+    checks: list[CheckResult] | None = None
     """What the checks found after the doer's last answer, for the review."""
     unchanged: bool | None = None
     """The doer that has completed the step may change files, and changed none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from logist.core.model import Change, JsonObject, Permission, Permissions
+from logist.core.model import Change, Permission, Permissions, Refusal
 
 NEEDS = {
     "created": Permission.CREATE_FILES,
@@ -17,23 +17,23 @@ NEEDS = {
 PAST = {"created": "created", "modified": "changed", "mode": "changed the mode of", "deleted": "deleted"}
 
 
-def tool_refusal(tool: str, role: str, missing: Sequence[Permission]) -> JsonObject:
+def tool_refusal(tool: str, role: str, missing: Sequence[Permission]) -> Refusal:
     """A tool was called that the role lacks permissions for."""
     names = ", ".join(missing)
     message = f"the tool {tool} is not for the role {role}: it lacks {names}"
-    return {"kind": "tool", "tool": tool, "role": role, "missing": list(missing), "message": message}
+    return Refusal(kind="tool", tool=tool, role=role, missing=list(missing), message=message)
 
 
-def disabled_tool(tool: str, role: str) -> JsonObject:
+def disabled_tool(tool: str, role: str) -> Refusal:
     """A tool was called that the settings disable for all roles."""
     message = f"the tool {tool} was not offered to the role {role}"
-    return {"kind": "tool", "tool": tool, "role": role, "missing": [], "message": message}
+    return Refusal(kind="tool", tool=tool, role=role, missing=[], message=message)
 
 
-def awaits_approval(tool: str, role: str, what: str) -> JsonObject:
+def awaits_approval(tool: str, role: str, what: str) -> Refusal:
     """A tool was called that a steward has to allow first; `what` it was to do, on one line."""
     message = f"the tool {tool} needs a steward's approval (job resubmit --allow {tool}): {what}"
-    return {"kind": "approval", "tool": tool, "role": role, "missing": [], "message": message}
+    return Refusal(kind="approval", tool=tool, role=role, missing=[], message=message)
 
 
 def forbidden(permissions: Permissions) -> frozenset[str]:
@@ -62,18 +62,18 @@ def has_changed_nothing(permissions: Permissions, changes: Sequence[Change]) -> 
     return may_change(permissions) and all(change.cache for change in changes)
 
 
-def breach(change: Change, role: str, *, undone: bool) -> JsonObject:
+def breach(change: Change, role: str, *, undone: bool) -> Refusal:
     """A change of the workspace was found that the role may not make."""
     need = NEEDS.get(change.kind, Permission.WRITE_FILES)
     rest = "it was undone" if undone else "it could not be undone"
     done = PAST.get(change.kind, "changed")
     message = f"the role {role} {done} {change.path}, and lacks {need}; {rest}"
-    return {
-        "kind": "workspace",
-        "path": change.path,
-        "change": change.kind,
-        "role": role,
-        "missing": [need.value],
-        "undone": undone,
-        "message": message,
-    }
+    return Refusal(
+        kind="workspace",
+        path=change.path,
+        change=change.kind,
+        role=role,
+        missing=[need.value],
+        undone=undone,
+        message=message,
+    )

@@ -349,7 +349,8 @@ class _Teller:
         """
         assert self.state is not None
         try:
-            return step.conclude(self.spec, self.state, reply, observed, self.schema, rules=frozenset())
+            answer = step.judge_answer(self.spec, self.state, reply, self.schema)
+            return step.conclude(self.spec, self.state, answer, observed, rules=frozenset())
         except LogistError:
             return None
 

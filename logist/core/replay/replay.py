@@ -194,7 +194,8 @@ def judge(
     """How the interaction ends by some rules; None for a kind that this version does not judge."""
     if entry.kind is Kind.ASK and state is not None:
         observed = entry.observed or Observed()
-        outcome = step.conclude(spec, state, reply_of(entry), observed, schema, rules)
+        answer = step.judge_answer(spec, state, reply_of(entry), schema)
+        outcome = step.conclude(spec, state, answer, observed, rules)
         found = _review_in(step.recorded(outcome)) if observed.asks_verdict or _reviewed(entry) else None
         return Judged(
             outcome.place, outcome.response, outcome.route, found, bool(outcome.why_unsure), outcome.reason

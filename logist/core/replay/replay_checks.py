@@ -95,9 +95,9 @@ def _breaches(entry: Interaction) -> Found:
     if observed is None or entry.simulated or may is None:
         return
     told = {
-        str(each.get("path")): str(each.get("change"))
+        each.path: str(each.change)
         for each in observed.refusals
-        if each.get("kind") == "workspace" and "path" in each
+        if each.kind == "workspace" and each.path is not None
     }
     then = sorted(path for path, kind in told.items() if not _is_allowed(may, told, path, kind, observed))
     more = [
@@ -105,7 +105,7 @@ def _breaches(entry: Interaction) -> Found:
         for change in observed.changes
         if change.path not in told and permissions.forbids(may, change)
     ]
-    omitted = any(each.get("kind") == "workspace" and "path" not in each for each in observed.refusals)
+    omitted = any(each.kind == "workspace" and each.path is None for each in observed.refusals)
     today = sorted([*then, *([] if omitted else more)])
     if today != sorted(told):
         yield "refusals", sorted(told), today

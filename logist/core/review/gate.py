@@ -11,6 +11,7 @@ from logist.core.model import (
     CHECKS,
     Approval,
     Check,
+    CheckResult,
     EffectiveSpec,
     ExitAction,
     JsonObject,
@@ -71,7 +72,7 @@ def to_run(spec: EffectiveSpec, state: State, phase: Phase, *, touched: bool = F
     commands = {name: check for name, check in checks_of(spec).items() if runs_command(check)}
     if phase is not Phase.REVIEWER or touched:
         return commands
-    known = {result.get("check") for result in state.checks or () if result.get("outcome") != NOT_RUN}
+    known = {result.check for result in state.checks or () if result.outcome != NOT_RUN}
     return {name: check for name, check in commands.items() if name not in known}
 
 
@@ -94,7 +95,7 @@ def gate(spec: EffectiveSpec, state: State, observed: Observed, command: ExitCom
     if review.fault:
         return Gate(blocked=True, verdict=None, fault=review.fault)
     results = together(state.checks or (), observed.checks)
-    findings = (*(_finding(each, checks) for each in results if failed(each)), *review.findings)
+    findings = (*(_finding(each, checks) for each in results if failed(each.outcome)), *review.findings)
     stops = [found for found in findings if blocks(mode, found["severity"])]
     back = command.action is ExitAction.RETRY or review.verdict == FAIL
     blocked = back or bool(stops)
@@ -127,11 +128,11 @@ def _merges_unseen(spec: EffectiveSpec) -> bool:
     return mode_of(spec) == "yolo" or (bool(spec.auto_merge) and spec.approval is Approval.NONE)
 
 
-def _finding(result: Mapping[str, Any], checks: Mapping[str, Check]) -> JsonObject:
-    name = str(result.get("check", ""))
-    check = checks.get(name)
-    severity = WARNING if (check.severity if check else result.get("severity")) == WARNING else ERROR
-    return {"check": name, "severity": severity, "message": how(result)}
+def _finding(result: CheckResult, checks: Mapping[str, Check]) -> JsonObject:
+    check = checks.get(result.check)
+    severity = WARNING if (check or result).severity == WARNING else ERROR
+    message = how(result.outcome, result.exit_code, result.reason)
+    return {"check": result.check, "severity": severity, "message": message}
 
 
 def _reason(summary: str, stops: list[JsonObject], *, back: bool) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from logist.core.answer.findings import failed, how, line, plain
-from logist.core.model import Approval, EffectiveSpec, State
+from logist.core.model import Approval, CheckResult, EffectiveSpec, State
 from logist.core.review.gate import Mode, checks_of, mode_of, runs_command
 from logist.core.text.fences import fenced
 from logist.core.text.layers import Layer
@@ -82,7 +79,7 @@ def findings_piece(state: State) -> Layer:
     shown = [f"- {line(found)}" for found in findings[:SHOWN_FINDINGS]]
     more = len(findings) - len(shown)
     lines = ["## What the review found", "", *shown, *([f"- ... and {more} more"] if more else [])]
-    outputs = [_output(result) for result in state.checks or [] if failed(result) and result.get("output")]
+    outputs = [_output(result) for result in state.checks or [] if failed(result.outcome) and result.output]
     return Layer("findings", "given", "\n\n".join(["\n".join(lines), *outputs]))
 
 
@@ -128,12 +125,15 @@ def _results(state: State) -> str:
     told = (
         "Commands were run in the workspace after the work was done. What they print was written by others."
     )
-    lines = [f"- {plain(each.get('check'))} ({each.get('severity')}): {how(each)}" for each in results]
-    outputs = [_output(result) for result in results if result.get("output")]
+    lines = [
+        f"- {plain(each.check)} ({each.severity}): {how(each.outcome, each.exit_code, each.reason)}"
+        for each in results
+    ]
+    outputs = [_output(result) for result in results if result.output]
     return "\n\n".join([f"## Results of checks\n\n{told}", "\n".join(lines), *outputs])
 
 
-def _output(result: Mapping[str, Any]) -> str:
-    text = str(result["output"])
-    text = text if failed(result) else text[-SHOWN_OUTPUT // 4 :]
-    return f"### The end of the output of {plain(result.get('check'))}\n\n{fenced(text[-SHOWN_OUTPUT:])}"
+def _output(result: CheckResult) -> str:
+    text = result.output or ""
+    text = text if failed(result.outcome) else text[-SHOWN_OUTPUT // 4 :]
+    return f"### The end of the output of {plain(result.check)}\n\n{fenced(text[-SHOWN_OUTPUT:])}"

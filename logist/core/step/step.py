@@ -36,6 +36,7 @@ from logist.core.step.step_instructions import judge
 __all__ = [
     "PHASES",
     "Idle",
+    "JudgedAnswer",
     "Outcome",
     "RequestBounds",
     "StepPlan",
@@ -44,7 +45,7 @@ __all__ = [
     "given_up",
     "idle",
     "in_doubt",
-    "named_files",
+    "judge_answer",
     "owed_by",
     "plan",
     "recorded",
@@ -67,6 +68,20 @@ class Idle:
 
     status: Status
     reason: str
+
+
+@dataclass(frozen=True)
+class JudgedAnswer:
+    """What came back, and what its text says: judged once, and handed on."""
+
+    reply: Reply
+    verdict: exit_command.Verdict
+    """The exit command in its text, or why there is none. It says nothing of a reply with an error."""
+
+    @property
+    def evidence_files(self) -> tuple[str, ...]:
+        """The evidence that it names: what the workspace has to be asked about."""
+        return self.verdict.command.evidence_files if self.verdict.command else ()
 
 
 @dataclass(frozen=True)
@@ -121,42 +136,43 @@ def idle(state: State) -> Idle | None:
     return Idle(state.status, state.reason or "nothing to ask an agent")
 
 
-def named_files(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObject) -> tuple[str, ...]:
-    """The evidence that an answer names: what the workspace has to be asked about."""
-    verdict = judge(spec, state.step, reply.text, schema)
-    return verdict.command.evidence_files if verdict.command and not reply.error else ()
+def judge_answer(spec: EffectiveSpec, state: State, reply: Reply, schema: JsonObject) -> JudgedAnswer:
+    """What the text of a reply says, in the form that the step wants; all that follows goes by this."""
+    if reply.error:
+        return JudgedAnswer(reply, exit_command.Verdict())
+    stuck = state.place.stuck
+    step_id = stuck.step if state.status is Status.STUCK and stuck else state.step
+    return JudgedAnswer(reply, judge(spec, step_id, reply.text, schema))
 
 
 def checks_due(
-    spec: EffectiveSpec, state: State, phase: str, reply: Reply, schema: JsonObject, *, touched: bool = False
+    spec: EffectiveSpec, state: State, phase: Phase, answer: JudgedAnswer, *, touched: bool = False
 ) -> dict[str, Check]:
     """The checks whose commands are to be run after an answer: what it completes is reviewed, and nothing is wrong with it.
 
     `touched`: somebody has changed the workspace since they were run.
     """
+    reply, said = answer.reply, answer.verdict.command
     if reply.error or reply.refusals or reply.finish in CUT_SHORT or not reviewed(spec, state.step):
         return {}
-    verdict = judge(spec, state.step, reply.text, schema)
-    said = verdict.command
     done = said is not None and said.action is ExitAction.COMPLETED and not is_question(said.output)
-    return review.to_run(spec, state, Phase(phase), touched=touched) if done else {}
+    return review.to_run(spec, state, phase, touched=touched) if done else {}
 
 
 def conclude(
     spec: EffectiveSpec,
     state: State,
-    reply: Reply,
+    answer: JudgedAnswer,
     observed: Observed,
-    schema: JsonObject,
     rules: Rules = TODAY,
 ) -> Outcome:
     """What an answer means. Sees only what the interaction records, so that replay sees the same."""
     here = standing(spec, state)
+    reply, verdict = answer.reply, answer.verdict
     if observed.refusals:
-        return _breached(spec, here, reply, observed, schema)
+        return _breached(spec, here, answer, observed)
     if reply.error:
         return _unanswered(spec, here, reply, observed)
-    verdict = judge(spec, here.step, reply.text, schema)
     invalid = CUT_SHORT.get(reply.finish or "") or (None if verdict.command else verdict.reason)
     if verdict.command is None or invalid:
         return _invalid(spec, here, reply, observed, invalid or verdict.reason)
@@ -179,14 +195,12 @@ def _event(observed: Observed, action: Action, reason: str) -> Event:
     return Event(who, action, role=observed.role, reason=reason)
 
 
-def _breached(
-    spec: EffectiveSpec, here: Place, reply: Reply, observed: Observed, schema: JsonObject
-) -> Outcome:
+def _breached(spec: EffectiveSpec, here: Place, answer: JudgedAnswer, observed: Observed) -> Outcome:
     """What the agent did, or tried, and may not do; whatever it says, a person has to look at that."""
     first, more = observed.refusals[0], len(observed.refusals) - 1
-    reason = "permission: " + str(first.get("message", "refused")) + (f" (and {more} more)" if more else "")
-    verdict = judge(spec, here.step, reply.text, schema)
-    command = verdict.command if not (reply.error or reply.finish in CUT_SHORT) else None
+    reason = "permission: " + (first.message or "refused") + (f" (and {more} more)" if more else "")
+    reply, verdict = answer.reply, answer.verdict
+    command = None if reply.finish in CUT_SHORT else verdict.command
     response = _response(reply) if command is None else _told(reply, observed, command, verdict.warnings)
     if command is None:
         response = response.model_copy(update={"status": "ERROR"})

@@ -169,13 +169,13 @@ class _SideBySide:
         return {**_placed(judged), "command": entry.command}
 
     def _answered(self, own: State, entry: Interaction) -> dict[str, Any]:
-        reply = replay.reply_of(entry)
-        found = seen(self.rules, self.spec, own, entry, reply)
+        answer = step.judge_answer(self.spec, own, replay.reply_of(entry), self.rules.schema)
+        found = seen(self.rules, self.spec, entry, answer)
         self._note(entry, found.notes)
         if found.cut_short:
             return self._cut_short(own, entry, found)
         then = recorded_under(entry)  # so that nothing differs but by the rules that are tried
-        outcome = step.conclude(self.spec, own, reply, found.observed, self.rules.schema, then)
+        outcome = step.conclude(self.spec, own, answer, found.observed, then)
         done = outcome.response.actions == ["COMPLETED"]
         was_done = entry.response.actions == ["COMPLETED"]
         command = AskCommand.read(entry.command)

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from logist.core.machine import steward
 from logist.core.model import (
     EVERYTHING,
+    CheckResult,
     EffectiveSpec,
     Evidence,
     Interaction,
-    JsonObject,
     Observed,
     Permission,
     Permissions,
-    Reply,
+    Refusal,
     State,
 )
 from logist.core.model.commands import CollectCommand
 from logist.core.permissions import permissions
 from logist.core.permissions.tools import TOOLS
 from logist.core.review import checks_of
-from logist.core.step import step
+from logist.core.step.step import JudgedAnswer
 from logist.core.whatif.rules import ChangedRules
 
 DELETED = "deleted"
@@ -38,9 +38,7 @@ class ObservedFacts:
     """The tool that would have been run, and was refused: what the agent would have answered is not recorded."""
 
 
-def seen(
-    rules: ChangedRules, spec: EffectiveSpec, state: State, entry: Interaction, reply: Reply
-) -> ObservedFacts:
+def seen(rules: ChangedRules, spec: EffectiveSpec, entry: Interaction, answer: JudgedAnswer) -> ObservedFacts:
     """The same as recorded, but for what the rules say otherwise: refusals, checks, and evidence nobody looked for."""
     recorded = entry.observed or Observed()
     found = _with_permissions(rules, entry, recorded)
@@ -49,7 +47,7 @@ def seen(
     if len(checks) != len(observed.checks):
         observed = observed.model_copy(update={"checks": checks})
     was_valid = bool(entry.response.actions)  # then all that it names was looked for
-    named = () if was_valid or observed.refusals else step.named_files(spec, state, reply, rules.schema)
+    named = () if was_valid or observed.refusals else answer.evidence_files
     unseen = [path for path in named if path not in {item.path for item in observed.evidence}]
     if not unseen:
         return ObservedFacts(observed, found.notes, found.cut_short)
@@ -61,8 +59,8 @@ def seen(
     return ObservedFacts(observed, (*found.notes, *([note] if unknown else [])), found.cut_short)
 
 
-def _is_on(spec: EffectiveSpec, result: JsonObject) -> bool:
-    check = checks_of(spec).get(str(result.get("check", "")))
+def _is_on(spec: EffectiveSpec, result: CheckResult) -> bool:
+    check = checks_of(spec).get(result.check)
     return check is None or check.enabled
 
 
@@ -71,8 +69,8 @@ def _with_permissions(rules: ChangedRules, entry: Interaction, recorded: Observe
     if may is None or entry.simulated or may == _recorded(entry):
         return ObservedFacts(recorded)
     kept, lifted = _judged_again(recorded, may)
-    tools = {refusal.get("tool") for refusal in kept}
-    refused = [*kept, *(one for one in _tools(entry, recorded, may) if one["tool"] not in tools)]
+    tools = {refusal.tool for refusal in kept}
+    refused = [*kept, *(one for one in _tools(entry, recorded, may) if one.tool not in tools)]
     breaches = [
         permissions.breach(change, recorded.role, undone=True)
         for change in recorded.changes
@@ -93,36 +91,33 @@ def _recorded(entry: Interaction) -> Permissions:
     return Permissions.of(str(name) for name in names if name in known)
 
 
-def _judged_again(recorded: Observed, may: Permissions) -> tuple[list[JsonObject], str]:
+def _judged_again(recorded: Observed, may: Permissions) -> tuple[list[Refusal], str]:
     """The refusals of tools that would be so again, and the first tool that would now be run.
 
     Those of changes in the workspace are left out: the changes themselves tell.
     """
-    kept: list[JsonObject] = []
+    kept: list[Refusal] = []
     lifted = ""
     for refusal in recorded.refusals:
-        if refusal.get("kind") == "workspace":
+        if refusal.kind == "workspace":
             continue
         lacked = _permissions_of(refusal)
         still = may.missing(lacked)
         if lacked and not still:
-            lifted = lifted or str(refusal.get("tool", "a tool"))
+            lifted = lifted or refusal.tool or "a tool"
         else:
-            kept.append(permissions.tool_refusal(_tool(refusal), recorded.role, still) if still else refusal)
+            kept.append(
+                permissions.tool_refusal(refusal.tool or "", recorded.role, still) if still else refusal
+            )
     return kept, lifted
 
 
-def _tool(refusal: JsonObject) -> str:
-    return str(refusal.get("tool", ""))
-
-
-def _permissions_of(refusal: JsonObject) -> tuple[Permission, ...]:
-    named = refusal.get("missing")
+def _permissions_of(refusal: Refusal) -> tuple[Permission, ...]:
     known = {permission.value: permission for permission in Permission}
-    return tuple(known[name] for name in named if name in known) if isinstance(named, list) else ()
+    return tuple(known[name] for name in refusal.missing if name in known)
 
 
-def _tools(entry: Interaction, recorded: Observed, may: Permissions) -> Iterator[JsonObject]:
+def _tools(entry: Interaction, recorded: Observed, may: Permissions) -> Iterator[Refusal]:
     """The tools that were called and are not for the role."""
     for name in sorted(entry.response.tools):
         tool = TOOLS.get(name)
@@ -131,9 +126,9 @@ def _tools(entry: Interaction, recorded: Observed, may: Permissions) -> Iterator
             yield permissions.tool_refusal(name, recorded.role, missing)
 
 
-def _evidence(recorded: Observed, refusals: list[JsonObject]) -> list[Evidence]:
+def _evidence(recorded: Observed, refusals: list[Refusal]) -> list[Evidence]:
     """With what was undone then and would stay now."""
-    if refusals or not any(refusal.get("kind") == "workspace" for refusal in recorded.refusals):
+    if refusals or not any(refusal.kind == "workspace" for refusal in recorded.refusals):
         return list(recorded.evidence)
     there = {change.path for change in recorded.changes if change.kind != DELETED}
     return [

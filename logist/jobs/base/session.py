@@ -36,9 +36,8 @@ Value = TypeVar("Value", Interaction, State)
 
 STORED_ONLY = frozenset({"head", "checksum"})
 """What state.json has beside the fold: where the store found it."""
-
-
-"""Kinds that put the workspace back."""
+SEALED = ("sequence", "previous", "checksum")
+"""What the store fills in when it appends an interaction."""
 
 
 @dataclass
@@ -91,7 +90,10 @@ class Session:
         dumped = [dump(entry) for entry in entries]
         done = self.job.append(self.position, dumped, self.torn, rotate_at=rotate_at)
         before = self.state.status
-        recorded = [interaction_of(entry) for entry in done.entries]
+        recorded = [
+            entry.model_copy(update={name: sealed[name] for name in SEALED})
+            for entry, sealed in zip(entries, done.entries, strict=True)
+        ]
         for entry in recorded:
             self.state = fold.apply(self.state, entry, back)
         self.position, self.torn = done.position, b""

@@ -18,7 +18,7 @@ def name(sequence: int) -> str:
     return f"{sequence:06d}.turns.jsonl"
 
 
-def keep(session: Session, asked: JsonObject) -> None:
+def keep(session: Session) -> None:
     """Writes the transcript of what is in flight, before its interaction; nothing for a plain answer.
 
     It was redacted before it came to disk.

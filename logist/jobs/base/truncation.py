@@ -19,6 +19,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
+from logist.agents.courier import ask_files
 from logist.core.model import Forked, Interaction, JsonObject, Kind, State, Status
 from logist.core.model.commands import MergeCommand
 from logist.core.text.ids import is_commit
@@ -164,12 +165,10 @@ def _in_flight(job: JobDir, history: VerifiedHistory) -> Iterator[HistoryProblem
     """What an agent is asked, or was, is for the next interaction at most, and names the entry before it."""
     next_one = history.last + 1
     with suppress(LogistError):
-        exchanges = job.exchanges()
-        asked = exchanges[0].request if exchanges else None
-        number, after = (asked or {}).get("sequence"), (asked or {}).get("after")
-        if isinstance(number, int) and number > next_one:
-            yield _too_short("what is in flight", number, history.last)
-        elif number == next_one and after not in (None, history.checksum):
+        asked = ask_files.position_of(job.exchanges())
+        if asked.sequence is not None and asked.sequence > next_one:
+            yield _too_short("what is in flight", asked.sequence, history.last)
+        elif asked.sequence == next_one and asked.after not in (None, history.checksum):
             yield HistoryProblem(f"what is in flight was asked after another interaction {history.last}")
     with suppress(LogistError):
         restored = job.restores_for()

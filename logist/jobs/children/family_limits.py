@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass
 
 from logist.agents.courier import shared_limits
+from logist.agents.courier.ask_files import RecordedAsk
 from logist.core.machine import limits, steward
 from logist.core.machine.limits import Halt
 from logist.core.model import (
@@ -44,9 +45,8 @@ HALT_SECONDS = 10.0
 class PreparedCall:
     """A call that fits into all limits, and what has been done for it."""
 
-    spec: EffectiveSpec
     plan: StepPlan
-    envelope: JsonObject
+    ask: RecordedAsk
     kept: Kept | None
     """The turns to go on from; a courier reserves for each of those that follow, and the run is reserved before."""
     begun: bool
@@ -87,12 +87,12 @@ def _prepared(
         plan = next_request.plan(session, turn, given, shared, setup)
         if isinstance(plan, Halt):
             return plan
-        envelope = agent_calls.envelope(session, spec, plan, checkpoint, shared)
+        ask = agent_calls.record_ask(session, spec, plan, checkpoint, shared)
         kept = None if project.script is not None else unfinished_turns.kept(session, spec, plan, checkpoint)
         if begun := bool(shared):
             _stop(session)
-            session.job.begin_exchange(1, envelope)
-    return PreparedCall(spec, plan, envelope, kept, begun)
+            session.job.begin_exchange(1, ask.data())
+    return PreparedCall(plan, ask, kept, begun)
 
 
 def _wait(session: Session, spec: EffectiveSpec, halt: Halt) -> None:

@@ -170,7 +170,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def _left_by_an_ask(session: Session, got: ask_files.Collected) -> str:
-    if got.envelope is not None and is_recorded(session, got.envelope):
+    if got.ask is not None and is_recorded(session, got.ask):
         return "inflight/ holds an answer that is recorded already; the next step clears it"
     if got.kind == "answered":
         return (

@@ -5,15 +5,15 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
-from logist.agents.courier import ask_files, ending
+from logist.agents.courier import ending
 from logist.agents.courier import process as courier
+from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.own_process import has_ended
-from logist.agents.protocol import LITELLM
+from logist.agents.protocol import LITELLM, AgentWork, CodePaths
 from logist.core.machine import limits
 from logist.core.machine.limits import Shared
 from logist.core.model import (
     EffectiveSpec,
-    JsonObject,
     Phase,
     Reply,
     Role,
@@ -34,9 +34,9 @@ LEFT_AT_WORK: list[subprocess.Popen[bytes]] = []
 """Couriers nobody waits for any more; kept, for a Popen that is dropped complains of its child."""
 
 
-def envelope(
+def record_ask(
     session: Session, spec: EffectiveSpec, plan: StepPlan, checkpoint: str, shared: Sequence[Shared] = ()
-) -> JsonObject:
+) -> RecordedAsk:
     """What goes to disk before anything is spent: enough to conclude without planning again.
 
     `shared`: the limits of jobs above, which a courier looks up again before each of its exchanges.
@@ -49,61 +49,60 @@ def envelope(
         room = limits.left(spec, session.state.usage, shared)
         allowance = limits.program_allowance(room, shared, settings.max_concurrent_agents, reserved)
         reserved = allowance
-    return {
-        "sequence": session.state.revision + 1,
-        "after": session.position.hash,
-        "started": session.project.clock.timestamp(),
-        "agent": plan.agent,
-        "phase": plan.phase.value,
-        "role": plan.role.name,
-        "output_schema": plan.role.output_schema if plan.phase is Phase.DOER else None,
-        "step": session.state.step,
-        "attempt": plan.attempt,
-        "checkpoint_before": checkpoint,
-        "request": plan.request.model_dump(mode="json", exclude_none=True),
-        "model": plan.model.model_dump(mode="json"),
-        "temperature": plan.role.temperature,
-        "max_output_tokens": plan.max_output_tokens,
-        "deadline_seconds": settings.agent_timeout_minutes * 60,
-        "max_tries": settings.retries.max_tries,
-        "backoff_seconds": settings.retries.backoff_seconds,
-        "reserved_microcents": reserved,
-        "allowance_microcents": allowance,
-        "shares_limits_of": spec.limits_above,
-        "min_output_tokens": settings.min_output_tokens,
-        "index": session.state.asked,
-        "visit": (session.state.asked_at or {}).get(session.state.step, 0),
-        "work": work(session, plan.agent, plan.role, plan.tools),
-        "spec": spec.model_dump(mode="json"),
-    }
+    return RecordedAsk(
+        sequence=session.state.revision + 1,
+        after=session.position.hash,
+        started=session.project.clock.timestamp(),
+        agent=plan.agent,
+        phase=plan.phase,
+        role=plan.role.name,
+        output_schema=plan.role.output_schema if plan.phase is Phase.DOER else None,
+        step=session.state.step,
+        attempt=plan.attempt,
+        checkpoint_before=checkpoint,
+        request=plan.request,
+        model=plan.model,
+        temperature=plan.role.temperature,
+        max_output_tokens=plan.max_output_tokens,
+        deadline_seconds=settings.agent_timeout_minutes * 60,
+        max_tries=settings.retries.max_tries,
+        backoff_seconds=settings.retries.backoff_seconds,
+        reserved_microcents=reserved,
+        allowance_microcents=allowance,
+        shares_limits_of=spec.limits_above,
+        min_output_tokens=settings.min_output_tokens,
+        index=session.state.asked,
+        visit=(session.state.asked_at or {}).get(session.state.step, 0),
+        work=work(session, plan.agent, plan.role, plan.tools),
+        spec=spec,
+    )
 
 
-def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> JsonObject:
-    """What the agent may do in the workspace (agents.protocol.Work)."""
+def work(session: Session, agent: str, role: Role, tools: Sequence[Tool]) -> AgentWork:
+    """What the agent may do in the workspace."""
     settings = session.project.settings
     described = settings.agents.get(agent)
     runs = agent not in IN_PLACE and (agent != LITELLM or role.permissions.can_execute_commands)
-    code = workspace_code.code_of(session.project, session.job, session.state).data() if runs else {}
-    return {
-        **({"code": code} if code else {}),
-        "permissions": role.permissions.names(),
-        "network": role.network or agent != LITELLM,
-        "tools": [tool.name for tool in tools],
-        "approved": session.state.allowed_tools or [],
-        "rules": settings.tools.model_dump(mode="json"),
-        "sandbox": settings.sandbox.model_dump(mode="json"),
-        "marker": make_process_marker(session),
-        "program": described.model_dump(mode="json") if described else None,
-    }
+    return AgentWork(
+        permissions=role.permissions,
+        network=role.network or agent != LITELLM,
+        tools=tuple(tool.name for tool in tools),
+        approved=tuple(session.state.allowed_tools or ()),
+        rules=settings.tools,
+        sandbox=settings.sandbox,
+        marker=make_process_marker(session),
+        program=described.model_dump(mode="json") if described else None,
+        code=workspace_code.code_of(session.project, session.job, session.state) if runs else CodePaths(),
+    )
 
 
-def in_place(session: Session, asked: JsonObject) -> Reply:
+def in_place(session: Session, ask: RecordedAsk) -> Reply:
     """Asks the scripted agent; it costs nothing, so nothing is written before it has answered."""
     script = session.project.script
     assert script is not None
     clock = session.project.clock
     began = clock.monotonic()
-    reply = script.ask(ask_files.ask_from(asked), session.job.workspace)
+    reply = script.ask(ask, session.job.workspace)
     text, redactions = session.project.redact(reply.text)
     error = reply.error
     if error:
@@ -121,7 +120,7 @@ def in_place(session: Session, asked: JsonObject) -> Reply:
     )
 
 
-def by_courier(session: Session, asked: JsonObject, *, begun: bool = False) -> None:
+def by_courier(session: Session, ask: RecordedAsk, *, begun: bool = False) -> None:
     """Sends the courier and waits for it. `begun`: the request is on disk, or one that was killed had begun.
 
     Ctrl-C asks it to end, and returns when it has: what is known then is on disk. SIGTERM leaves it
@@ -133,12 +132,12 @@ def by_courier(session: Session, asked: JsonObject, *, begun: bool = False) -> N
         raise Stopped("stopped before anything was sent", exit_code=project.stopping())
     project.workspace(job).disarm()
     if not begun:
-        job.begin_exchange(1, asked)
+        job.begin_exchange(1, ask.data())
     assert session.lock is not None
-    name = asked["model"].get("api_key_env")
+    name = ask.model.api_key_env
     key = project.environment.key(name) if name else None
     private = {"api_key": key, "secrets": list(project.secrets)}
-    process = courier.launch(job, session.lock, asked, private, project.environment.child())
+    process = courier.launch(job, session.lock, private, project.environment.child())
     while not has_ended(process, POLL_SECONDS):
         if project.stopping() == INTERRUPTED:
             _interrupt(project, process)

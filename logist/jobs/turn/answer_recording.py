@@ -8,19 +8,16 @@ from typing import Any
 
 from logist.agents import sandbox
 from logist.agents.courier import ask_files
+from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.workplace import RUN
 from logist.core.history import fold
 from logist.core.machine.steward import next_command
 from logist.core.model import (
     Actor,
-    EffectiveSpec,
     ExitAction,
     Interaction,
-    JsonObject,
     Kind,
     Observed,
-    Phase,
-    Reply,
 )
 from logist.core.model.commands import RecoverCommand
 from logist.core.step import step
@@ -38,67 +35,68 @@ from logist.workspace.files import removal
 def settle(
     session: Session,
     *,
-    goes_on: Callable[[JsonObject], bool] = lambda asked: False,
+    goes_on: Callable[[RecordedAsk], bool] = lambda ask: False,
     unchecked: bool = False,
 ) -> list[Interaction]:
     """Concludes what an earlier command left in flight; empty if there was nothing to conclude.
 
     An answer on disk is concluded as if it had just come; nothing sent is as before; sent without an
     answer is in doubt. A model that was ended between two turns goes on if `goes_on` says so of its
-    envelope, or is given up: what it cost is booked, and the workspace goes back.
+    ask, or is given up: what it cost is booked, and the workspace goes back.
     """
     found = unfinished_turns.undo(session)
     got = _collected(session)
     if _may_go_on(session, got, goes_on):
         assert got is not None
         got = _gone_on(session, got)
-    if got is None or got.envelope is None:
+    if got is None or got.ask is None:
         session.job.end_exchanges()
         return []
     if step.turn(session.state) is None:
         return []  # ended or set aside while it could not be recorded: it waits for the job to be taken up
-    asked = got.envelope
-    spec = EffectiveSpec.model_validate(asked["spec"])
-    _end_strays(asked)
+    ask = got.ask
+    answered = Answered(ask, got.reply)
+    _end_strays(ask)
     removal.remove(session.job.inflight / RUN / "home")  # what an agent left there may be too deep for others
     if got.kind == "unfinished":
-        return [_given_up(session, spec, asked, got.reply)]
+        return [_given_up(session, answered)]
     if got.kind == "in_doubt":
-        return [_in_doubt(session, spec, asked, got.reply)]
-    if asked["phase"] != step.turn(session.state) or asked["step"] != session.state.step:
-        return [_late(session, Answered(spec, asked, got.reply))]
-    return [conclude(session, Answered(spec, asked, got.reply), found=found, unchecked=unchecked)]
+        return [_in_doubt(session, answered)]
+    if ask.phase != step.turn(session.state) or ask.step != session.state.step:
+        return [_late(session, answered)]
+    return [conclude(session, answered, found=found, unchecked=unchecked)]
 
 
 def _may_go_on(
-    session: Session, got: ask_files.Collected | None, goes_on: Callable[[JsonObject], bool]
+    session: Session, got: ask_files.Collected | None, goes_on: Callable[[RecordedAsk], bool]
 ) -> bool:
     """Whether a half-done answer is today's: nothing was decided since, and it would be asked for in the same way.
 
     Files that came with a copied job are not our word: who goes on by them runs what they say.
     """
-    if got is None or got.kind != "unfinished" or got.envelope is None or step.turn(session.state) is None:
+    if got is None or got.kind != "unfinished" or got.ask is None or step.turn(session.state) is None:
         return False
-    return got.envelope.get("after") == session.position.hash and goes_on(got.envelope)
+    return got.ask.after == session.position.hash and goes_on(got.ask)
 
 
 def _gone_on(session: Session, got: ask_files.Collected) -> ask_files.Collected | None:
     """What is on disk after the courier has gone on with it."""
-    asked = got.envelope
-    assert asked is not None
-    _end_strays(asked)
-    session.project.say(f"going on with the answer of {asked['role']} that was under way")
-    agent_calls.by_courier(session, asked, begun=True)
+    ask = got.ask
+    assert ask is not None
+    _end_strays(ask)
+    session.project.say(f"going on with the answer of {ask.role} that was under way")
+    agent_calls.by_courier(session, ask, begun=True)
     session.require_place()
     after = _collected(session)
     if after is not None and after.kind == "unfinished":
-        raise _cut_off(session, asked)
+        raise _cut_off(session, ask)
     return after
 
 
-def _cut_off(session: Session, asked: JsonObject | None) -> LogistError:
+def _cut_off(session: Session, ask: RecordedAsk | None) -> LogistError:
     """The agent was ended between two of its turns; all that was paid is on disk."""
-    _end_strays(asked or {})
+    if ask is not None:
+        _end_strays(ask)
     fix = f"logist job step --job {session.job.id} goes on from there, without paying again"
     if session.project.stopping() == INTERRUPTED:
         return Stopped("stopped between two turns of the agent; what it has done so far is kept", fix=fix)
@@ -109,27 +107,25 @@ def _cut_off(session: Session, asked: JsonObject | None) -> LogistError:
     )
 
 
-def _end_strays(asked: JsonObject) -> None:
+def _end_strays(ask: RecordedAsk) -> None:
     """Ends what a courier that was killed has left at work in the workspace."""
-    marker = (asked.get("work") or {}).get("marker")
-    if marker:
-        sandbox.sweep(marker)
+    if ask.work.marker:
+        sandbox.sweep(ask.work.marker)
 
 
 def _collected(session: Session) -> ask_files.Collected | None:
     """What is in flight and not recorded yet; None if nothing is, or nothing was sent."""
     got = ask_files.collect(session.job.exchanges())
-    if got.envelope is None or got.kind == "not_sent" or is_recorded(session, got.envelope):
+    if got.ask is None or got.kind == "not_sent" or is_recorded(session, got.ask):
         return None
     return got
 
 
-def is_recorded(session: Session, asked: JsonObject) -> bool:
+def is_recorded(session: Session, ask: RecordedAsk) -> bool:
     """Whether the history has the outcome of this ask; a decision may have come before it."""
-    if int(asked["sequence"]) > session.state.revision:
+    if ask.sequence > session.state.revision:
         return False
-    after = asked.get("after")
-    return after is None or any(_outcome_of(entry) == after for entry in session.history())
+    return ask.after is None or any(_outcome_of(entry) == ask.after for entry in session.history())
 
 
 def _outcome_of(entry: Interaction) -> str | None:
@@ -153,7 +149,7 @@ def unsettled(session: Session) -> str:
 def is_unsent(session: Session) -> bool:
     """Whether a courier ended before it sent what it was to send: then nobody concluded anything either."""
     got = ask_files.collect(session.job.exchanges())
-    return got.kind == "not_sent" and got.envelope is not None and not is_recorded(session, got.envelope)
+    return got.kind == "not_sent" and got.ask is not None and not is_recorded(session, got.ask)
 
 
 def settle_first(
@@ -188,7 +184,7 @@ def harvest(session: Session) -> Interaction:
     session.require_place()
     got = _collected(session)
     if got is not None and got.kind == "unfinished":
-        raise _cut_off(session, got.envelope)
+        raise _cut_off(session, got.ask)
     entries = settle(session)
     if session.project.stopping() == INTERRUPTED:
         raise _interrupted(session, entries)
@@ -228,29 +224,35 @@ def conclude(
     `found`: the workspace as the agent left it, where an earlier command has looked and was cut off. It may
     have held what no checkpoint holds, and nobody can bring back.
     """
-    asked = answered.envelope
-    before = asked["checkpoint_before"]
+    ask = answered.ask
+    before = ask.checkpoint_before
     workspace = session.project.workspace(session.job)
+    answer = step.judge_answer(ask.spec, session.state, answered.reply, session.project.schema)
     left = workspace.checkpoint(f"after interaction {session.state.revision + 1}")
     left = Checkpoint(found) if found else left
     undone = None if simulated else observation.take_back(session, workspace, answered, left)
     kept = undone.kept if undone else left
-    touched = observation.touched(session, workspace, asked)
+    touched = observation.touched(session, workspace, ask)
     checked = (
         []
         if undone
-        else check_runs.run(session, workspace, answered, left.commit, unchecked=unchecked, touched=touched)
+        else check_runs.run(
+            session, workspace, ask, answer, left.commit, unchecked=unchecked, touched=touched
+        )
     )
-    seen = observation.observe(session, workspace, answered, before, left, undone, checked, touched=touched)
-    outcome = step.conclude(answered.spec, session.state, answered.reply, seen, session.project.schema)
-    transcript.keep(session, asked)
+    seen = observation.observe(
+        session, workspace, answered, answer, before, left, undone, checked, touched=touched
+    )
+    outcome = step.conclude(ask.spec, session.state, answer, seen)
+    transcript.keep(session)
+    kept_turns = None if seen.refusals else _kept_turns(session, answered)
     by_hand = simulated and outcome.response.actions == [ExitAction.COMPLETED]
     output = outcome.response.output
-    results = data.in_place_of_children(answered.spec, asked["step"], output) if by_hand else None
+    results = data.in_place_of_children(ask.spec, ask.step, output) if by_hand else None
     command = step.recorded(outcome, results).model_copy(
         update={
-            "turns_kept": None if seen.refusals else _kept_turns(session, answered),
-            "plan": observation.is_plan(answered, outcome.response) or None,
+            "turns_kept": kept_turns,
+            "plan": observation.is_plan(ask, outcome.response) or None,
         }
     )
     if releases:
@@ -263,7 +265,7 @@ def conclude(
         seen,
         (before, kept.commit),
         simulated=simulated,
-        steward=asked.get("steward"),
+        steward=answered.steward,
         command=command,
     )
     recorded = session.record(entry)[0]
@@ -277,37 +279,37 @@ def _kept_turns(session: Session, answered: Answered) -> int | None:
     return unfinished_turns.keep(session, session.job.exchanges()) if answered.reply.error else None
 
 
-def _given_up(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
+def _given_up(session: Session, answered: Answered) -> Interaction:
     """Books what an agent has cost that was ended between two turns, and puts the workspace back."""
-    outcome = step.given_up(spec, session.state, asked["role"])
+    outcome = step.given_up(answered.ask.spec, session.state, answered.ask.role)
     booked = RecoverCommand(in_doubt_microcents=0, given_up=True)
-    return _rolled_back(session, Answered(spec, asked, reply), outcome, booked)
+    return _rolled_back(session, answered, outcome, booked)
 
 
-def _in_doubt(session: Session, spec: EffectiveSpec, asked: JsonObject, reply: Reply) -> Interaction:
+def _in_doubt(session: Session, answered: Answered) -> Interaction:
     """Books the worst case, puts the workspace back, and leaves the question to a steward."""
-    outcome = step.in_doubt(spec, session.state, asked["role"])
+    outcome = step.in_doubt(answered.ask.spec, session.state, answered.ask.role)
     exchanges = session.job.exchanges()
-    reserved = ask_files.reserved(exchanges[-1], asked) or 0
     booked = RecoverCommand(
-        in_doubt_microcents=reserved, turns_kept=unfinished_turns.keep(session, exchanges)
+        in_doubt_microcents=ask_files.reserved(exchanges) or 0,
+        turns_kept=unfinished_turns.keep(session, exchanges),
     )
-    return _rolled_back(session, Answered(spec, asked, reply), outcome, booked)
+    return _rolled_back(session, answered, outcome, booked)
 
 
 def _rolled_back(
     session: Session, answered: Answered, outcome: step.Outcome, booked: RecoverCommand
 ) -> Interaction:
     """Records an ask that brought no answer to judge, with the workspace as it was before it."""
-    asked = answered.envelope
-    before = asked["checkpoint_before"]
+    ask = answered.ask
+    before = ask.checkpoint_before
     workspace = session.project.workspace(session.job)
     found = workspace.checkpoint("before it is put back").commit
     # Cut off before it is recorded, the agent may be gone on with: it must find what it did.
     session.job.begin_restore(session.state.revision + 1, found)
     workspace.restore(before, clearing=True)
-    transcript.keep(session, asked)
-    seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
+    transcript.keep(session)
+    seen = Observed(phase=ask.phase, role=ask.role)
     checkpoints = (found, before)
     entry = _entry(
         session, Kind.RECOVER, answered, outcome, seen, checkpoints, actor=Actor.SYSTEM, command=booked
@@ -319,10 +321,10 @@ def _rolled_back(
 
 def _late(session: Session, answered: Answered) -> Interaction:
     """Books an answer whose turn is over, keeps its words, and leaves it to a steward."""
-    asked = answered.envelope
-    outcome = step.in_doubt(answered.spec, session.state, asked["role"])
+    ask = answered.ask
+    outcome = step.in_doubt(ask.spec, session.state, ask.role)
     words = outcome.response.model_copy(update={"raw_response": answered.reply.text})
-    seen = Observed(phase=Phase(asked["phase"]), role=asked["role"])
+    seen = Observed(phase=ask.phase, role=ask.role)
     late = replace(
         outcome, response=words, reason="an answer came late: its turn is over, its words are kept"
     )
@@ -345,18 +347,17 @@ def _entry(
     **fields: Any,
 ) -> Interaction:
     """The interaction of an ask, whatever came of it. `checkpoints`: before and after."""
-    asked = answered.envelope
-    begun_after = asked.get("after")
+    ask = answered.ask
     return session.entry(
         kind,
         outcome.place,
         actor=actor,
-        exchange=begun_after if begun_after != session.position.hash else None,
-        step=asked["step"],
-        attempt=asked["attempt"],
+        exchange=ask.after if ask.after != session.position.hash else None,
+        step=ask.step,
+        attempt=ask.attempt,
         reason=outcome.reason,
         route=outcome.route,
-        request=asked["request"],
+        request=ask.request,
         response=outcome.response,
         usage=answered.reply.usage,
         observed=seen,

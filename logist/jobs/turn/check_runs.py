@@ -11,18 +11,20 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from logist.agents.courier.ask_files import RecordedAsk
 from logist.agents.outside_code import OutsideCode
 from logist.agents.protocol import AgentWork
 from logist.agents.sandbox import ProgramEnd
 from logist.core import review
-from logist.core.model import Check, JsonObject
+from logist.core.answer.findings import NOT_RUN
+from logist.core.model import Check, CheckResult
 from logist.core.step import step
+from logist.core.step.step import JudgedAnswer
 from logist.errors import SetupFailed, Stopped
 from logist.jobs.base import specs
 from logist.jobs.base.session import Session, make_process_marker
 from logist.jobs.setup import commands, workspace_code, workspace_setup
 from logist.jobs.setup.workspace_setup import PreparedWorkspace
-from logist.jobs.turn.observation import Answered
 from logist.workspace import Workspace
 
 TAIL_BYTES = 32_768
@@ -40,41 +42,37 @@ _ISOLATED = re.compile(r"-[bBdiOPqRsSuvx]*[IE][a-zA-Z]*")
 def run(
     session: Session,
     workspace: Workspace,
-    answered: Answered,
+    ask: RecordedAsk,
+    answer: JudgedAnswer,
     found: str,
     *,
     unchecked: bool = False,
     touched: bool = False,
-) -> list[JsonObject]:
+) -> list[CheckResult]:
     """The results of the checks that are due after this answer; none for an answer that completes nothing.
 
     `found` is the checkpoint of the workspace as the agent left it. The way back to it stays noted (`end_restore`)
     until the results are recorded. `unchecked`: the job is being ended or set aside, and nobody waits for checks; so
     they do not hold. `touched`: see `observation.touched`. Raises Stopped when a person asks for that: nothing is recorded then.
     """
-    asked = answered.envelope
-    schema = session.project.schema
-    due = step.checks_due(
-        answered.spec, session.state, asked["phase"], answered.reply, schema, touched=touched
-    )
+    due = step.checks_due(ask.spec, session.state, ask.phase, answer, touched=touched)
     if unchecked:
         return [not_run(name, check, STOPPING) for name, check in due.items()]
     if not due:
         return []
     session.project.trust.require_to_run()  # what was answered is on disk, and is judged once the user allows it
     # Of an agent in place a crash leaves no trace of the ask: its changes go with it.
-    in_place = asked.get("agent") == SCRIPTED and not session.job.exchanges()
-    back = asked["checkpoint_before"] if in_place else found
+    in_place = ask.agent == SCRIPTED and not session.job.exchanges()
+    back = ask.checkpoint_before if in_place else found
     session.job.begin_restore(session.state.revision + 1, back)
-    network = _may_use_network(asked)
+    network = ask.work.network
     try:
         prepared = workspace_setup.prepare_for_checks(session, found, network=network)
     except SetupFailed as error:
         if not error.by_agent:
             raise
-        output = {"output": error.output[-SHOWN:]} if error.output else {}
         first, *others = [not_run(name, check, error.message) for name, check in due.items()]
-        return [{**first, **output}, *others]
+        return [first.model_copy(update={"output": error.output[-SHOWN:] or None}), *others]
     workspace = session.project.workspace(session.job)  # what the setup made is no work of the agent
     today = specs.checks(session.project.settings)
     results = []
@@ -94,16 +92,14 @@ def run(
     return results
 
 
-def _may_use_network(asked: JsonObject) -> bool:
-    return bool((asked.get("work") or {}).get("network"))
-
-
-def not_run(name: str, check: Check, reason: str) -> JsonObject:
+def not_run(name: str, check: Check, reason: str) -> CheckResult:
     """A check that says nothing, and so does not hold."""
-    return {"check": name, "severity": check.severity, "outcome": "not_run", "reason": reason}
+    return CheckResult(check=name, severity=check.severity, outcome=NOT_RUN, reason=reason)
 
 
-def _result(session: Session, name: str, check: Check, now: Check, prepared: PreparedWorkspace) -> JsonObject:
+def _result(
+    session: Session, name: str, check: Check, now: Check, prepared: PreparedWorkspace
+) -> CheckResult:
     project = session.project
     assert check.command
     minutes = now.timeout_minutes or project.settings.review.check_timeout_minutes
@@ -128,15 +124,20 @@ def _result(session: Session, name: str, check: Check, now: Check, prepared: Pre
         fix = f"'logist job step --job {session.job.id}' runs it again; what was answered is not asked again"
         raise Stopped(f"stopped while the check {name} was run", exit_code=project.stopping() or 130, fix=fix)
     shown = project.redacted(commands.shown(check.command))
-    result: JsonObject = {"check": name, "severity": check.severity, "command": shown}
+    result = CheckResult(check=name, severity=check.severity, command=shown)
     if done.ended is None:
-        return {**result, "outcome": "not_run", "reason": done.error}
-    result |= _ended(done.ended, seconds)
+        return result.model_copy(update={"outcome": NOT_RUN, "reason": done.error})
     outside = f"{OUTSIDE}: {workspace_code.named(code.outside)}" if code.outside else ""
-    if reasons := [each for each in (result.get("reason"), outside, prepared.note) if each]:
-        result["reason"] = "; ".join(reasons)
-    output = done.output(SHOWN)
-    return {**result, **({"output": output} if output else {})}
+    reasons = (commands.reason(done.ended, seconds), outside, prepared.note)
+    return result.model_copy(
+        update={
+            "outcome": _outcome(done.ended),
+            "exit_code": done.ended.status,
+            "reason": "; ".join(filter(None, reasons)) or None,
+            "seconds": done.ended.seconds,
+            "output": done.output(SHOWN) or None,
+        }
+    )
 
 
 def _why_not_the_workspace(code: OutsideCode) -> str:
@@ -172,14 +173,7 @@ def _ignores_path(words: Sequence[str]) -> bool:
     return False
 
 
-def _ended(ended: ProgramEnd, seconds: float) -> JsonObject:
-    outcome = "passed" if ended.how == "exited" and ended.status == 0 else "failed"
+def _outcome(ended: ProgramEnd) -> str:
     if ended.how == "timeout":
-        outcome = "timeout"
-    reason = commands.reason(ended, seconds)
-    return {
-        "outcome": outcome,
-        **({"exit_code": ended.status} if ended.status is not None else {}),
-        **({"reason": reason} if reason else {}),
-        "seconds": ended.seconds,
-    }
+        return "timeout"
+    return "passed" if ended.how == "exited" and ended.status == 0 else "failed"

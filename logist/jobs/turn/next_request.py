@@ -10,7 +10,6 @@ from typing import Any
 from logist import __version__
 from logist.agents import sandbox
 from logist.agents.courier import shared_limits
-from logist.agents.programs import finding
 from logist.agents.protocol import LITELLM
 from logist.config.sections import ContextRules
 from logist.core.answer import exit_command
@@ -96,6 +95,8 @@ def turn_of(
     model = project.model(name)
     agent = project.agent_of(role)
     if project.script is None and agent != LITELLM:
+        from logist.agents.programs import finding  # noqa: PLC0415 - each shipped program is a module
+
         finding.program(agent, project.settings.agents)  # an unknown one is told before anything is written
     if project.script is None and model.input_price is None and not project.settings.allow_unknown_price:
         raise _unknown_price(name)

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from logist.agents.courier.ask_files import RecordedAsk
 from logist.core.answer import output_schema
 from logist.core.model import (
-    EVERYTHING,
     Change,
-    EffectiveSpec,
+    CheckResult,
     ExitAction,
-    JsonObject,
     Observed,
-    Permissions,
     Phase,
+    Refusal,
     Reply,
     Response,
+    Steward,
 )
 from logist.core.permissions import permissions
-from logist.core.step import step
+from logist.core.step.step import JudgedAnswer
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import Session
 from logist.jobs.turn.agent_calls import IN_PLACE
@@ -40,23 +40,19 @@ CHANGED = frozenset({"changes", "diff"})
 class Answered:
     """An answer, and what was asked: all that `conclude` needs, harvested or fresh."""
 
-    spec: EffectiveSpec
-    envelope: JsonObject
+    ask: RecordedAsk
     reply: Reply
+    steward: Steward | None = None
+    """Who gives the answer, where no agent was asked."""
 
 
-def _may(asked: JsonObject) -> Permissions:
-    """What the role could do when it was asked; an envelope of an earlier Logist does not say."""
-    return Permissions.of((asked.get("work") or {}).get("permissions", EVERYTHING.names()))
-
-
-def watch(session: Session, asked: JsonObject) -> None:
+def watch(session: Session, ask: RecordedAsk) -> None:
     """Before an agent works in place, where a crash leaves no trace of the ask: its changes go with it.
 
     Else the next checkpoint would take what the role may not do for the work of a person.
     """
-    if permissions.forbidden(_may(asked)):
-        session.job.begin_restore(session.state.revision + 1, asked["checkpoint_before"])
+    if permissions.forbidden(ask.work.permissions):
+        session.job.begin_restore(session.state.revision + 1, ask.checkpoint_before)
 
 
 def take_back(session: Session, workspace: Workspace, answered: Answered, found: Checkpoint) -> Undone | None:
@@ -65,13 +61,13 @@ def take_back(session: Session, workspace: Workspace, answered: Answered, found:
     Until that is recorded, a crash brings it all back, to be judged again; or, of an agent that worked in
     place (see `watch`), takes all of it away.
     """
-    before, may = answered.envelope["checkpoint_before"], _may(answered.envelope)
+    before, may = answered.ask.checkpoint_before, answered.ask.work.permissions
     kinds = permissions.forbidden(may)
     if not kinds or not before:
         return None
     undone = None
     if before != found.commit:
-        if answered.envelope.get("agent") not in IN_PLACE:
+        if answered.ask.agent not in IN_PLACE:
             session.job.begin_restore(session.state.revision + 1, found.commit)
         undone = workspace.undo(before, found.commit, kinds, partial(permissions.forbids, may))
     if undone is None:
@@ -83,33 +79,33 @@ def observe(
     session: Session,
     workspace: Workspace,
     answered: Answered,
+    answer: JudgedAnswer,
     before: str | None,
     after: Checkpoint | None,
     undone: Undone | None = None,
-    checks: Sequence[JsonObject] = (),
+    checks: Sequence[CheckResult] = (),
     *,
     touched: bool = False,
 ) -> Observed:
     """Everything about the workspace and the limits that judging the answer depends on; `touched` as told of it."""
-    project = session.project
-    named = step.named_files(answered.spec, session.state, answered.reply, project.schema)
+    project, ask = session.project, answered.ask
     changes: list[Change] = []
     omitted = 0
     compared = bool(before and after)
     if before and after:
         changes, omitted = workspace.changes(before, after.commit, CHANGES_RECORDED)
     return Observed(
-        phase=Phase(answered.envelope["phase"]),
-        role=answered.envelope["role"],
-        evidence=[workspace.evidence(path) for path in named],
+        phase=ask.phase,
+        role=ask.role,
+        evidence=[workspace.evidence(path) for path in answer.evidence_files],
         changes=[change.model_copy(update={"path": project.redacted(change.path)}) for change in changes],
         changes_omitted=omitted,
         unchanged=True if compared and _has_changed_nothing(answered, changes) else None,
-        refusals=[*answered.reply.refusals, *_breaches(project, answered.envelope["role"], undone)],
+        refusals=[*answered.reply.refusals, *_breaches(project, ask.role, undone)],
         checks=list(checks),
-        asks_verdict=True if _has_part(answered.envelope, VERDICT) else None,
-        partial=True if touched or _is_partial(answered.envelope) else None,
-        output_schema=answered.envelope.get("output_schema"),
+        asks_verdict=True if _has_part(ask, VERDICT) else None,
+        partial=True if touched or _is_partial(ask) else None,
+        output_schema=ask.output_schema,
         not_restorable=[project.redacted(name) for name in after.skipped] if after else [],
         found=after.commit if after and undone else None,
     )
@@ -117,46 +113,43 @@ def observe(
 
 def _has_changed_nothing(answered: Answered, changes: Sequence[Change]) -> bool:
     """Of a doer that was asked; who gives an answer by hand may have worked before that."""
-    asked = answered.envelope
-    doing = Phase(asked["phase"]) is Phase.DOER and not asked.get("steward")
-    return doing and permissions.has_changed_nothing(_may(asked), changes)
+    doing = answered.ask.phase is Phase.DOER and answered.steward is None
+    return doing and permissions.has_changed_nothing(answered.ask.work.permissions, changes)
 
 
-def is_plan(answered: Answered, response: Response) -> bool:
+def is_plan(ask: RecordedAsk, response: Response) -> bool:
     """Whether the work was to say what is to be done: its role may not change any file."""
-    doing = Phase(answered.envelope["phase"]) is Phase.DOER
     completed = response.actions == [ExitAction.COMPLETED]
-    works_out = doing and completed and not output_schema.is_question(response.output)
-    return works_out and not permissions.may_change(_may(answered.envelope))
+    works_out = ask.phase is Phase.DOER and completed and not output_schema.is_question(response.output)
+    return works_out and not permissions.may_change(ask.work.permissions)
 
 
-def touched(session: Session, workspace: Workspace, asked: JsonObject) -> bool:
+def touched(session: Session, workspace: Workspace, ask: RecordedAsk) -> bool:
     """Whether somebody changed the workspace between the last answer and the reviewer's turn.
 
     What checks leave in caches is no such change.
     """
-    known, before = session.state.checkpoint, asked["checkpoint_before"]
-    if Phase(asked["phase"]) is not Phase.REVIEWER or not known or not before or known == before:
+    known, before = session.state.checkpoint, ask.checkpoint_before
+    if ask.phase is not Phase.REVIEWER or not known or not before or known == before:
         return False
     return any(not change.cache for change in workspace.changes(known, before, sys.maxsize)[0])
 
 
-def _has_part(asked: JsonObject, source: str) -> bool:
+def _has_part(ask: RecordedAsk, source: str) -> bool:
     """Whether the prompt had it: those of an earlier Logist told a reviewer neither of a verdict nor what is missing."""
-    parts = asked["request"].get("parts") or []
-    return any(part.get("source") == source for part in parts)
+    return any(part.source == source for part in ask.request.parts)
 
 
-def _is_partial(asked: JsonObject) -> bool:
+def _is_partial(ask: RecordedAsk) -> bool:
     """Whether a reviewer was not shown the whole change, for want of room or of tokens."""
-    if not _has_part(asked, VERDICT):
+    if not _has_part(ask, VERDICT):
         return False
-    rows = (asked["request"].get("metadata") or {}).get("context") or []
+    rows = ask.request.metadata.get("context") or []
     cut = any(row.get("source") in CHANGED and row.get("cut") != "none" for row in rows)
-    return cut or _has_part(asked, PARTIAL)
+    return cut or _has_part(ask, PARTIAL)
 
 
-def _breaches(project: Project, role: str, undone: Undone | None) -> list[JsonObject]:
+def _breaches(project: Project, role: str, undone: Undone | None) -> list[Refusal]:
     if undone is None:
         return []
     told = [
@@ -168,5 +161,5 @@ def _breaches(project: Project, role: str, undone: Undone | None) -> list[JsonOb
         for change in undone.changes
     ]
     if undone.more:
-        told.append({"kind": "workspace", "role": role, "message": f"and {undone.more} more changes"})
+        told.append(Refusal(kind="workspace", role=role, message=f"and {undone.more} more changes"))
     return told

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from logist.agents.courier import shared_limits
-from logist.agents.courier.ask_files import Ending
+from logist.agents.courier.ask_files import Ending, RecordedAsk, position_of
 from logist.agents.protocol import LITELLM
 from logist.core.machine import kinds
-from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Model, Usage
+from logist.core.model import EffectiveSpec, Interaction, JsonObject, Kind, Limits, Usage
 from logist.core.model.commands import AskCommand, RecoverCommand, ResubmitCommand
 from logist.core.step.step import StepPlan
 from logist.jobs.base.session import Session
@@ -34,7 +34,7 @@ AFTERWARDS = 4
 class Kept:
     """The turns before a doubt, and the workspace that they left."""
 
-    envelope: JsonObject
+    ask: RecordedAsk
     turns: list[tuple[JsonObject, JsonObject]]
     """The response and the results of tools of each."""
     found: str
@@ -79,21 +79,21 @@ def _fitting(
     session: Session, data: Any, sequence: int, spec: EffectiveSpec, plan: StepPlan, checkpoint: str
 ) -> Kept | None:
     since = [entry for entry in session.history() if entry.sequence >= sequence]
-    failed, envelope = since[0], data["envelope"]
+    failed, ask = since[0], RecordedAsk.read(data["envelope"])
     same = (
         _has_kept_turns(failed)
         and all(map(_changes_nothing, since[1:]))
         and checkpoint == failed.checkpoint_after
-        and _unlimited(EffectiveSpec.model_validate(envelope["spec"])) == _unlimited(spec)
-        and envelope["role"] == plan.role.name
-        and envelope["phase"] == plan.phase.value
-        and Model.model_validate(envelope["model"]) == plan.model
+        and _unlimited(ask.spec) == _unlimited(spec)
+        and ask.role == plan.role.name
+        and ask.phase == plan.phase
+        and ask.model == plan.model
     )
     # What is in doubt is taken out of the workspace; what another failure left there stays.
     found = failed.checkpoint_before if failed.kind is Kind.RECOVER else failed.checkpoint_after
     if not same or found is None:
         return None
-    return Kept(envelope, [(response, tools) for response, tools in data["turns"]], found)
+    return Kept(ask, [(response, tools) for response, tools in data["turns"]], found)
 
 
 def _has_kept_turns(entry: Interaction) -> bool:
@@ -113,38 +113,39 @@ def _changes_nothing(entry: Interaction) -> bool:
     return entry.kind in kinds.KEEPS_TURNS and not noted and not moved
 
 
-def go_on(session: Session, found: Kept, fresh: JsonObject) -> JsonObject:
-    """Puts workspace and turns back, all or nothing; returns the envelope to go on with. `fresh`: that of today."""
-    own = (
-        "sequence",
-        "after",
-        "started",
-        "attempt",
-        "index",
-        "visit",
-        "allowance_microcents",
-        "shares_limits_of",
-        "work",
-        "spec",
-        "agent",
+def go_on(session: Session, found: Kept, fresh: RecordedAsk) -> RecordedAsk:
+    """Puts workspace and turns back, all or nothing; returns the ask to go on with. `fresh`: that of today."""
+    checkpoint = fresh.checkpoint_before
+    ask = replace(
+        found.ask,
+        sequence=fresh.sequence,
+        after=fresh.after,
+        started=fresh.started,
+        attempt=fresh.attempt,
+        index=fresh.index,
+        visit=fresh.visit,
+        allowance_microcents=fresh.allowance_microcents,
+        shares_limits_of=fresh.shares_limits_of,
+        work=fresh.work,
+        spec=fresh.spec,
+        agent=fresh.agent,
+        restored_from=checkpoint,
     )
-    checkpoint = fresh["checkpoint_before"]
-    envelope = {**found.envelope, **{name: fresh[name] for name in own}, "restored_from": checkpoint}
     workspace = session.project.workspace(session.job)
     session.job.begin_restore(session.state.revision + 1, checkpoint)
     workspace.restore(found.found)
-    turns = [(request, _paid(r), _done(t)) for request, r, t in _numbered(envelope, found)]
-    above = envelope["shares_limits_of"]
+    turns = [(request, _paid(r), _done(t)) for request, r, t in _numbered(ask, found)]
+    above = ask.shares_limits_of
     # For a moment there is neither the request that keeps the run nor these: nobody may look at the limits then.
     with shared_limits.reserving(session.project.jobs_dir, session.job.id, above):
         session.job.put_back_exchanges(turns)
     session.job.end_restore()
-    return envelope
+    return ask
 
 
-def _numbered(envelope: JsonObject, found: Kept) -> list[tuple[JsonObject, JsonObject, JsonObject]]:
+def _numbered(ask: RecordedAsk, found: Kept) -> list[tuple[JsonObject, JsonObject, JsonObject]]:
     return [
-        (envelope if number == 1 else {"kept": True}, response, tools)
+        (ask.data() if number == 1 else {"kept": True}, response, tools)
         for number, (response, tools) in enumerate(found.turns, 1)
     ]
 
@@ -161,9 +162,8 @@ def _done(tools: JsonObject) -> JsonObject:
 def is_back(session: Session, checkpoint: str) -> bool:
     """Whether what `go_on` puts back is all there, so that nothing is left to undo."""
     exchanges = session.job.exchanges()
-    asked = exchanges[0].request if exchanges else None
     answered = bool(exchanges) and exchanges[-1].tools is None  # then it is a check that was cut off
-    return asked is not None and asked.get("restored_from") == checkpoint and not answered
+    return position_of(exchanges).restored_from == checkpoint and not answered
 
 
 def undo(session: Session) -> str | None:

@@ -75,7 +75,7 @@ def test_an_unknown_tool_names_only_what_the_role_has(tmp_path: Path) -> None:
 def test_a_disabled_tool_is_refused(tools: Bench) -> None:
     outcome = tools.ruled(disabled=("create_file",)).call("create_file", path="x", content="")
     assert outcome.refusal is not None
-    assert outcome.refusal["message"] == "the tool create_file was not offered to the role Worker"
+    assert outcome.refusal.message == "the tool create_file was not offered to the role Worker"
     assert not (tools.root / "x").exists()
 
 
@@ -140,8 +140,8 @@ def test_a_tool_may_need_approval(tools: Bench) -> None:
     careful = tools.ruled(require_approval=("execute_command", "write_file"))
     outcome = careful.call("execute_command", command=f"rm -rf x\n\x1b[2Jecho {SECRET}" + "y" * 500)
     assert outcome.refusal is not None
-    assert outcome.refusal["kind"] == "approval"
-    message = outcome.refusal["message"]
+    assert outcome.refusal.kind == "approval"
+    message = outcome.refusal.message
     assert message.startswith(
         "the tool execute_command needs a steward's approval (job resubmit --allow execute_command): rm -rf x [2Jecho [redacted]yyy"
     )

@@ -238,8 +238,9 @@ def _reviewed(data: State) -> Iterator[Line]:
     found = data["findings"] or []
     told = {each.get("check") for each in found}
     for result in data["checks"] or []:
-        if findings.failed(result) and result.get("check") not in told:
-            yield f"  check {_flat(str(result.get('check')))}: {_flat(findings.how(result))}"
+        if findings.failed(result.get("outcome")) and result.get("check") not in told:
+            how = findings.how(str(result.get("outcome")), result.get("exit_code"), result.get("reason"))
+            yield f"  check {_flat(str(result.get('check')))}: {_flat(how)}"
     yield from (f"  found: {findings.line(each)}" for each in found[:FINDINGS])
     if len(found) > FINDINGS:
         yield f"  and {len(found) - FINDINGS} more findings"

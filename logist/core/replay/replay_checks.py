@@ -156,15 +156,23 @@ def _given_away(spec: EffectiveSpec, state: State, command: JsonObject) -> Found
 
 def _gathered(spec: EffectiveSpec, state: State, command: JsonObject) -> Found:
     """Whether enough of them succeeded."""
+    today, _ = gathered(spec, state, command)
+    if today != (recorded := command.get("gathered")):
+        yield "gathered", recorded, today
+
+
+def gathered(spec: EffectiveSpec, state: State, command: JsonObject) -> tuple[Any, str]:
+    """What a collect would record of the share of children that has to succeed, and why that is not reached."""
     doing = spec.workflow.step(state.step) if spec.workflow else None
-    children = command.get("children") or []
     recorded = command.get("gathered")
     if doing is None or state.forced or recorded not in ("reached", "share"):
-        return
+        return recorded, ""
+    children = command.get("children") or []
     good = sum(child.get("status") == Status.SUCCESS for child in children)
-    enough = 100 * good >= steward.share_wanted(spec.workflow, doing) * len(children)
-    if enough != (recorded == "reached"):
-        yield "gathered", recorded, "reached" if enough else "share"
+    percent = steward.share_wanted(spec.workflow, doing)
+    if 100 * good >= percent * len(children):
+        return "reached", ""
+    return "share", f"{good} of {len(children)} succeeded, and {percent:g} % have to"
 
 
 def of_answer(recorded: Response, today: Response, names: tuple[str, ...]) -> Found:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from logist.core.machine import steward
 from logist.core.model import (
     EVERYTHING,
     EffectiveSpec,
@@ -17,10 +16,10 @@ from logist.core.model import (
     Permissions,
     Reply,
     State,
-    Status,
 )
 from logist.core.permissions import permissions
 from logist.core.permissions.tools import TOOLS
+from logist.core.replay import replay_checks
 from logist.core.review import checks_of
 from logist.core.step import step
 from logist.core.whatif.rules import ChangedRules
@@ -149,19 +148,11 @@ def _omitted(recorded: Observed, may: Permissions) -> tuple[str, ...]:
 
 def gathered(spec: EffectiveSpec, own: State, command: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
     """What a collect records where another share of the children has to succeed, with notes."""
-    doing = spec.workflow.step(own.step) if spec.workflow else None
-    children = command.get("children") or []
-    if doing is None or own.forced or command.get("gathered") not in ("reached", "share"):
+    outcome, lack = replay_checks.gathered(spec, own, command)
+    if outcome == command.get("gathered"):
         return command, ()
-    good = sum(child.get("status") == Status.SUCCESS for child in children)
-    percent = steward.share_wanted(spec.workflow, doing)
-    enough = 100 * good >= percent * len(children)
-    if enough == (command["gathered"] == "reached"):
-        return command, ()
-    if not enough:
-        lack = f"{good} of {len(children)} succeeded, and {percent:g} % have to"
-        return {**command, "gathered": "share", "lack": lack}, ()
+    if lack:
+        return {**command, "gathered": outcome, "lack": lack}, ()
     kept = {name: value for name, value in command.items() if name != "lack"}
-    return {**kept, "gathered": "reached"}, (
-        "whether the work of the children fits is not recorded: taken so",
-    )
+    note = "whether the work of the children fits is not recorded: taken so"
+    return {**kept, "gathered": outcome}, (note,)

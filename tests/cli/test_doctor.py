@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from logist.agents import sandbox
-from logist.cli.checkup import machine
+from logist.cli.checkup import project_checks
+from logist.jobs.doctor import job_checks
 from logist.store import JobDir, list_jobs, lock
 from tests import support
 from tests.cli.desk import Desk
@@ -183,17 +184,17 @@ def test_no_git_and_an_old_one(desk: Desk, tmp_path: Path) -> None:
     ],
 )
 def test_each_sandbox(kind: sandbox.Kind, detail: str, level: str, fix: str | None, says: str) -> None:
-    found = machine.of_sandbox(sandbox.Means(kind, (detail,)))
+    found = project_checks.describe_sandbox(sandbox.Means(kind, (detail,)))
     assert (found.check, found.level, found.fix, found.exit_code) == ("sandbox", level, fix, 0)
     assert says in found.message
     assert detail in found.message
 
 
 def test_agent_programs_that_are_installed(tmp_path: Path) -> None:
-    assert "no agent program" in machine.of_programs(str(tmp_path)).message
+    assert "no agent program" in project_checks.describe_programs(str(tmp_path)).message
     for name in ("codex", "aider", "codec"):
         (tmp_path / name).touch(0o755)
-    assert machine.of_programs(str(tmp_path)).message == "aider, codex"
+    assert project_checks.describe_programs(str(tmp_path)).message == "aider, codex"
 
 
 def test_the_sandbox_of_this_machine(desk: Desk) -> None:
@@ -331,3 +332,9 @@ def test_a_backup_on_another_file_system(desk: Desk) -> None:
     [backup] = (desk.home / "backup").glob("2*")
     kept = backup / "jobs" / ".new-a-1" / "b"
     assert ((kept / "c").read_text(), os.readlink(kept / "d")) == ("x\n", "c")
+
+
+@pytest.mark.parametrize("table", [project_checks.PROJECT_CHECKS, job_checks.JOB_CHECKS])
+def test_every_row_has_a_name_of_its_own_and_says_what_it_repaired(table: Any) -> None:
+    assert len({check.name for check in table}) == len(table)
+    assert [check.name for check in table if (check.repair is None) != (check.repaired == "")] == []

@@ -90,7 +90,7 @@ def test_what_an_export_changed_of_a_request_is_marked() -> None:
     whole = entry()
     whole["request"]["prompt"] = "Ada's worker here" + whole["request"]["prompt"][17:]
     whole["request"]["metadata"] |= {
-        "endpoint": "https://box.corp.internal/v1",
+        "endpoint": "https://10.20.30.40/v1",
         "redacted": [1, "tools", "ada", {}],
     }
     request = shared([whole])[0][0]["request"]
@@ -103,35 +103,3 @@ def test_one_number_has_one_stand_in_however_it_is_written() -> None:
     assert (float(short), len(short), len(long)) == (float(long), 4, 6)
     assert one.made(f"{short} {long}")
     assert not one.made("12.5")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2>/dev/null in /etc/hosts, /usr/bin/env python, /bin/sh -c x, /proc/self/fd",
-        "GET /api/v1/users and POST /v2/orders",
-        "version 10.4.2.1, pip install x==1.2.3.4",
-        "ASP.NET and vb.net, obj.name.test is set",
-    ],
-)
-def test_what_is_of_every_machine_stays(text: str) -> None:
-    assert shared([entry() | {"reason": text}])[0][0]["reason"] == text
-
-
-@pytest.mark.parametrize(
-    ("text", "gone"),
-    [
-        ("/dev/shm/acme/x /usr/home/acme/y /usr/src/acme/z /etc/../srv/acme/x /api/acme/main.py", "acme"),
-        ("/home/bob/x then /etc/bob/x and /api/v1/bob", "bob"),
-        ("http://10.4.2.1/x runs version 10.4.2.1", "10.4.2.1"),
-        ("data.acme.test config-1.acme.net", "acme"),
-        ("uid=1000(carol) gid=1000(carol) groups=1000(carol); carol did it", "carol"),
-        ("USER=carol\nHOME=/root, says Carol", "arol"),
-        ("total 4\n-rw-r--r-- 1 carol staff 12 Jan  1 x, of carol", "carol"),
-        ("see /~carol/ and carol", "carol"),
-    ],
-)
-def test_what_is_of_somebody_goes(text: str, gone: str) -> None:
-    found = shared([entry() | {"reason": text}])[0][0]["reason"]
-    assert gone not in found
-    assert len(found) == len(text)

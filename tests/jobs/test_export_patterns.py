@@ -25,7 +25,7 @@ from tests.jobs.bench import Bench, answer, command
 POET = {
     "name": "Poet",
     "description": "d",
-    "instructions": "Rhyme like Quibble, as /srv/acme/poems has it.",
+    "instructions": "Rhyme like Quibble, as /home/quux/poems has it.",
     "llm_model": "m",
 }
 SETTINGS = {"redact": {"patterns": [r"\b\d{6}\b", "Quibble"]}, "approval": "none"}
@@ -52,7 +52,7 @@ def write(b: Bench, role: dict[str, Any]) -> None:
 def test_numbers_that_a_pattern_finds_are_taken_out_everywhere(shelf: Bench, tmp_path: Path) -> None:
     done = export(shelf.project, shelf.project.job("j"), tmp_path / "f", redacted=True)
     text = (done.path / "jobHistory.json").read_text("utf-8")
-    assert not re.search("123456|Quibble|acme", text)
+    assert not re.search("123456|Quibble|quux", text)
     response = json.loads(text)["interactions"][1]["response"]
     assert json.loads(response["raw_response"])["output"] == response["output"]
     assert response["output"].keys() == OUTPUT.keys()

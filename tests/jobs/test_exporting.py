@@ -15,6 +15,7 @@ import pytest
 
 from logist.config.environment import Environment
 from logist.core.model import JsonObject
+from logist.core.share.words import NO_NAMES
 from logist.errors import Damaged, LogistError, Refused, ReplayDiffers, UsageError
 from logist.jobs.archive import archive_replay, fixture_export, job_fixture, recorded_jobs, redaction
 from logist.jobs.archive.fixture_export import ExportedFixture, export
@@ -26,8 +27,8 @@ from tests.jobs.bench import Bench, answer, command
 RECORDED = sorted(path.parent for path in (support.ROOT / "fixtures" / "jobs").glob("*/jobHistory.json"))
 PASSWORD = "tr0ub4dor" + "-and-3-more"
 KEY = "sk-" + "proj-aB3dE6gH9jK2mN5pQ8sT"
-SUMMARY = "Asked ada@corp.example.com on box-7.corp.internal.\nSee /home/ada/notes/a.txt, ACME-1234."
-PRIVATE = ("ada", "corp.example", "box-7", "/home/", "ACME-1234")
+SUMMARY = "Asked ada@corp.example.com at 10.20.30.40.\nSee /home/ada/a.txt, ACME-1234."
+PRIVATE = ("ada", "corp.example", "10.20.30.40", "ACME-1234")
 SETTINGS = {"redact": {"patterns": [r"ACME-\d+"]}, "approval": "none"}
 
 
@@ -110,7 +111,7 @@ def test_a_redacted_fixture_holds_nothing_private_and_goes_the_same_way(shelf: B
     assert not [word for word in PRIVATE if word in without_hashes(text)]
     manifest = json.loads((folder / "fixture.json").read_bytes())
     assert manifest["head"] == was[-1]["checksum"]
-    assert manifest["replaced"].keys() == {"pattern", "user", "host", "path"}
+    assert manifest["replaced"].keys() == {"pattern", "user", "email", "address"}
     assert (manifest["certified"], manifest["redacted"], manifest["interactions"]) == (True, True, len(was))
     moves = [(each["kind"], each["state_before"], each["state_after"]) for each in was]
     assert [(each["kind"], each["before"], each["after"]) for each in manifest["transitions"]] == moves
@@ -289,9 +290,14 @@ def test_a_fixture_does_not_go_among_the_jobs(shelf: Bench) -> None:
 
 
 def test_who_works_here_is_private_even_under_another_name(shelf: Bench, tmp_path: Path) -> None:
-    project = replace(shelf.project, environment=Environment({"HOME": "/home/quibble"}))
+    project = replace(shelf.project, environment=Environment({"HOME": "/srv/people/quibble"}))
     done = export(project, retold(shelf, "odd", said(" Quibble did it.")), tmp_path / "f", redacted=True)
     assert b"quibble" not in (done.path / "jobHistory.json").read_bytes().lower()
+
+
+def test_the_name_of_this_machine_is_private(shelf: Bench) -> None:
+    name = os.uname().nodename.lower()
+    assert name in redaction.private_values(shelf.project).hosts or len(name) < 3 or name in NO_NAMES
 
 
 def test_a_fixture_does_not_go_into_the_job(shelf: Bench) -> None:

@@ -19,7 +19,7 @@ from logist.errors import Damaged, InvalidFile, LogistError, Refused
 from logist.jobs.archive import archive_replay
 from logist.jobs.base import job_reader
 from logist.jobs.base.session import changing
-from logist.jobs.doctor import job_health
+from logist.jobs.doctor import job_checks
 from logist.jobs.step_job import GivenAnswer, poststep
 from logist.jobs.steward import job_edits, steward_decisions
 from logist.jobs.steward.steward_decisions import decide, rerun, restep
@@ -291,7 +291,7 @@ def test_an_answer_that_could_not_be_recorded_outlives_a_suspension(bench: MakeB
     assert decide(b.project, "j", Kind.SUSPEND).state.status is Status.SUSPENDED
     assert any("stays there" in line for line in b.said)
     mended(b)
-    told = [found.message for found in job_health.look(b.project, b.project.job("j"), deep=False)]
+    told = [found.message for found in job_checks.examine(b.project, b.project.job("j"), deep=False)]
     assert any("an agent's answer waits in inflight/" in message for message in told)
     decide(b.project, "j", Kind.RESUME)
     result = b.step()

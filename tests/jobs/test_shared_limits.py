@@ -27,8 +27,9 @@ from logist.jobs.archive import archive_replay
 from logist.jobs.archive.job_fork import fork
 from logist.jobs.base import job_reader, specs
 from logist.jobs.base.session import changing
-from logist.jobs.doctor import repairs
+from logist.jobs.doctor import job_checks
 from logist.jobs.doctor.backup import Backup
+from logist.jobs.doctor.checks import Repairs
 from logist.jobs.steward import job_edits, steward_decisions
 from logist.jobs.steward.steward_decisions import decide, rerun, restep
 from logist.jobs.turn.next_request import Choice, preview
@@ -186,7 +187,7 @@ def test_a_job_yaml_that_is_made_again_shares_the_limits_too(bench: MakeBench, t
     job = b.project.job(child)
     limited(b, "max_allowed_iterations", 9)
     job.spec_file.unlink()
-    repairs.mend_job(b.project, job, Backup(b.project), deep=False)
+    job_checks.repair(b.project, job, Repairs(Backup(b.project)), deep=False)
     asked = specs.read(job)
     assert (asked.shares_limits, asked.limits.model_dump(exclude_none=True)) == (True, {"cost_threshold": 50})
     b.run(child)

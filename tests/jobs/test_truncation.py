@@ -15,8 +15,9 @@ from logist.errors import Damaged
 from logist.jobs.archive.job_fork import fork
 from logist.jobs.base import job_reader, truncation
 from logist.jobs.base.session import changing, load
-from logist.jobs.doctor import job_health, repairs
+from logist.jobs.doctor import job_checks
 from logist.jobs.doctor.backup import Backup
+from logist.jobs.doctor.checks import Repairs
 from logist.jobs.steward import job_merge, steward_decisions
 from logist.store import HistoryProblem
 from tests import support
@@ -351,10 +352,11 @@ def test_doctor_makes_no_state_for_it(bench: MakeBench) -> None:
     b = stepped(bench(WORK))
     cut(b, 2)
     job = b.project.job("j")
-    done = repairs.mend_job(b.project, job, Backup(b.project), deep=False)
+    done = Repairs(Backup(b.project))
+    job_checks.repair(b.project, job, done, deep=False)
     assert "not repaired: the checkpoint" in done.left[0].message
     assert not job.state_file.exists()
-    assert "is of interaction 4" in " ".join(f.message for f in job_health.look(b.project, job, deep=True))
+    assert "is of interaction 4" in " ".join(f.message for f in job_checks.examine(b.project, job, deep=True))
 
 
 def test_doctor_makes_a_state_where_only_an_append_was_cut_off(bench: MakeBench) -> None:
@@ -364,7 +366,9 @@ def test_doctor_makes_a_state_where_only_an_append_was_cut_off(bench: MakeBench)
     b.project.workspace(job).checkpoint("after interaction 3")
     job.history_file.write_bytes(job.history_file.read_bytes().removesuffix(b"]}\n") + b',{"sequence":3,"ver')
     job.state_file.unlink()
-    assert repairs.mend_job(b.project, job, Backup(b.project), deep=True).left == []
+    done = Repairs(Backup(b.project))
+    job_checks.repair(b.project, job, done, deep=True)
+    assert done.left == []
     assert (job.state_file.is_file(), problems(b)) == (True, [])
 
 

@@ -13,8 +13,9 @@ from logist.core.model.commands import ApproveCommand
 from logist.core.step.step import StepPlan
 from logist.errors import InvalidFile
 from logist.jobs.base import job_reader
-from logist.jobs.doctor import repairs
+from logist.jobs.doctor import job_checks
 from logist.jobs.doctor.backup import Backup
+from logist.jobs.doctor.checks import Repairs
 from logist.jobs.steward.role_switch import switch
 from logist.jobs.steward.steward_decisions import decide
 from logist.jobs.turn.next_request import Choice, preview
@@ -66,7 +67,7 @@ def test_a_frozen_workflow_that_is_gone_is_made_again_by_the_doctor(
         job.workflow_file.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(InvalidFile, match=r"frozen workflow .*doctor --fix"):
         b.step()
-    repairs.mend_job(b.project, job, Backup(b.project), deep=False)
+    job_checks.repair(b.project, job, Repairs(Backup(b.project)), deep=False)
     assert job.workflow_file.read_bytes() == before
     assert b.run().state.status is Status.SUCCESS
 
@@ -81,7 +82,7 @@ def test_a_frozen_workflow_that_was_changed_is_not_followed(bench: MakeBench) ->
     with pytest.raises(InvalidFile, match=r"not the one that the job was made with .*doctor --fix"):
         b.step()
     assert job.history_file.read_bytes() == history
-    repairs.mend_job(b.project, job, Backup(b.project), deep=False)
+    job_checks.repair(b.project, job, Repairs(Backup(b.project)), deep=False)
     assert job.workflow_file.read_bytes() == before
     assert b.run().state.status is Status.SUCCESS
 

@@ -13,7 +13,7 @@ from logist.config.environment import Environment
 
 if TYPE_CHECKING:
     from logist.cli.checkup import Report
-    from logist.jobs.doctor.finding import Finding
+    from logist.jobs.doctor.checks import Finding
 
 STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 

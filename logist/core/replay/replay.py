@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 from logist.core.history import fold, newer_versions
@@ -26,6 +27,7 @@ from logist.core.model.commands import AskCommand, HaltCommand, RecoverCommand
 from logist.core.replay import difference, replay_checks
 from logist.core.replay.difference import Difference as Difference
 from logist.core.step import step
+from logist.core.step.step import Outcome
 from logist.errors import LogistError
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class ChangedRule:
 Prompts: TypeAlias = "Callable[[EffectiveSpec, State, Interaction], Iterable[Drift]]"
 """What an ask would be told today that differs from what it was told: (spec, state before it, the ask)."""
 
+NO_BEGINNING = "a history begins with a create interaction, and that holds the spec"
+
 READ_FROM_ANSWER = ("actions", "status", "evidence_files", "summary_for_supervisor", "output", "metadata")
 """What of a response is read from the agent's words; the rest is what came with them."""
 
@@ -60,10 +64,43 @@ class Judged:
     route: list[JsonObject] = field(default_factory=list)
     review: JsonObject | None = None
     """What a reviewer's answer comes to (see `step.recorded`); None where nobody was asked for a verdict."""
-    unsure: bool = False
-    """A steward is to confirm it, if not at once, then when the reviewer has seen it."""
-    reason: str = ""
-    """Why it ends so, where an answer was judged."""
+    outcome: Outcome | None = None
+    """What the answer means, where one was judged."""
+
+
+@dataclass
+class Moment:
+    """An interaction of a history, and where the job stood when it was recorded."""
+
+    entry: Interaction
+    spec: EffectiveSpec | None
+    """As it is from this interaction on; None where the history does not begin with one."""
+    before: State | None
+    back: State | None
+    """The state that it goes back to, if it is a restep."""
+    folding: Folding
+
+    @cached_property
+    def after(self) -> State:
+        """Where the job stood afterwards."""
+        return self.folding.take(self.entry)
+
+    @property
+    def is_no_beginning(self) -> bool:
+        """Whether it is the first one, and no create interaction with the spec."""
+        return self.before is None and (self.spec is None or self.entry.kind is not Kind.CREATE)
+
+
+def walk(interactions: Iterable[Interaction], targets: Collection[int]) -> Iterator[Moment]:
+    """Every interaction in order, one in memory. `targets` are the numbers of those that a restep goes back before
+    (`restep_targets` tells them)."""
+    spec: EffectiveSpec | None = None
+    folding = Folding(targets)
+    for entry in interactions:
+        spec = entry.spec or spec
+        moment = Moment(entry, spec, folding.state, folding.back(entry), folding)
+        yield moment
+        _ = moment.after
 
 
 def restep_targets(interactions: Iterable[Interaction]) -> set[int]:
@@ -96,27 +133,22 @@ def replay(
     *,
     prompts: Prompts | None = None,
 ) -> Iterator[Difference | ChangedRule | Drift]:
-    """The differences, in order, with one interaction in memory. Each is judged from the state that was
-    recorded before it, and `prompts` says how an ask would be put today.
+    """The differences, in order. Each interaction is judged from the state that was recorded before it, and
+    `prompts` says how an ask would be put today; `targets` as for `walk`.
 
-    `targets` are the numbers of the interactions that a restep goes back before (`restep_targets` tells them).
-    Those that only a newer Logist knows whole are not judged (`newer.unknown` tells which).
+    Interactions that only a newer Logist knows whole are not judged (`newer_versions.unknown` tells which).
     """
-    spec: EffectiveSpec | None = None
-    folding = Folding(targets)
-    for entry in interactions:
-        state = folding.state
-        spec = entry.spec or spec
-        judged = not newer_versions.unknown(entry)
-        if judged and state is None and (spec is None or entry.kind is not Kind.CREATE):
-            cause = "a history begins with a create interaction, and that holds the spec"
-            yield Difference(entry.sequence, "kind", entry.kind, Kind.CREATE, cause)
+    for moment in walk(interactions, targets):
+        entry, spec, state = moment.entry, moment.spec, moment.before
+        if newer_versions.unknown(entry):
+            continue
+        if moment.is_no_beginning:
+            yield Difference(entry.sequence, "kind", entry.kind, Kind.CREATE, NO_BEGINNING)
             return
-        if judged and spec is not None:
+        if spec is not None:
             if prompts is not None and state is not None and entry.kind is Kind.ASK:
                 yield from prompts(spec, state, entry)
-            yield from _compare(spec, state, entry, folding.back(entry), schema)
-        folding.take(entry)
+            yield from _compare(spec, state, entry, moment.back, schema)
 
 
 def _compare(
@@ -161,8 +193,9 @@ def _differences(
     if state is not None:
         found += replay_checks.otherwise(spec, state, entry)
     judged = entry.kind is Kind.ASK and any(name.startswith("response.") for name, _, _ in found)
+    reason = today.outcome.reason if today.outcome else ""
     for name, recorded, now in found:
-        why = difference.cause(entry, name, schema, judged=judged, reason=today.reason)
+        why = difference.cause(entry, name, schema, judged=judged, reason=reason)
         yield difference.difference(entry, name, recorded, now, why)
 
 
@@ -179,8 +212,9 @@ def _elsewhere(entry: Interaction, today: Judged) -> Iterator[tuple[str, object,
         yield "after", _text(entry.after), _text(today.place)
     if today.review is not None and today.review != (found := _reviewed(entry)):
         yield "review", found, today.review
-    if entry.kind is Kind.ASK and today.unsure is not bool(_answer_command(entry).unsure):
-        yield "unsure", not today.unsure, today.unsure
+    unsure = bool(today.outcome and today.outcome.why_unsure)
+    if entry.kind is Kind.ASK and unsure is not bool(_answer_command(entry).unsure):
+        yield "unsure", not unsure, unsure
 
 
 def judge(
@@ -197,9 +231,7 @@ def judge(
         answer = step.judge_answer(spec, state, reply_of(entry), schema)
         outcome = step.conclude(spec, state, answer, observed, rules)
         found = _review_in(step.recorded(outcome)) if observed.asks_verdict or _reviewed(entry) else None
-        return Judged(
-            outcome.place, outcome.response, outcome.route, found, bool(outcome.why_unsure), outcome.reason
-        )
+        return Judged(outcome.place, outcome.response, outcome.route, found, outcome)
     if entry.kind is Kind.RECOVER and state is not None:
         role = (entry.observed or Observed()).role
         given_up = RecoverCommand.read(entry.command).given_up

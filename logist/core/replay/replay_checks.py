@@ -156,14 +156,22 @@ def _given_away(spec: EffectiveSpec, state: State, command: SpawnCommand) -> Fou
 
 def _gathered(spec: EffectiveSpec, state: State, command: CollectCommand) -> Found:
     """Whether enough of them succeeded."""
+    today, _ = gathered(spec, state, command)
+    if today != (recorded := command.gathered):
+        yield "gathered", recorded, today
+
+
+def gathered(spec: EffectiveSpec, state: State, command: CollectCommand) -> tuple[Any, str]:
+    """What a collect would record of the share of children that has to succeed, and why that is not reached."""
     doing = spec.workflow.step(state.step) if spec.workflow else None
-    children, recorded = command.children, command.gathered
+    recorded = command.gathered
     if doing is None or state.forced or recorded not in ("reached", "share"):
-        return
-    good = sum(child.succeeded for child in children)
-    enough = 100 * good >= steward.share_wanted(spec.workflow, doing) * len(children)
-    if enough != (recorded == "reached"):
-        yield "gathered", recorded, "reached" if enough else "share"
+        return recorded, ""
+    good = sum(child.succeeded for child in command.children)
+    percent = steward.share_wanted(spec.workflow, doing)
+    if 100 * good >= percent * len(command.children):
+        return "reached", ""
+    return "share", f"{good} of {len(command.children)} succeeded, and {percent:g} % have to"
 
 
 def of_answer(recorded: Response, today: Response, names: tuple[str, ...]) -> Found:

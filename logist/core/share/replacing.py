@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from logist.core.secrets import redact
-from logist.core.share import literals, looks
-from logist.core.share.collecting import Private, secret_of
-from logist.core.share.standins import StandIns
+from logist.core.share import literals, private_values
+from logist.core.share.private_values import WORD, Private, any_word_of, secret_of
+from logist.core.share.standins import Kind, StandIns
+from logist.core.share.words import NO_NAMES
 
 CACHED = 4096
 LONGEST_CACHED = 500
@@ -50,16 +51,17 @@ class Replacing:
             self._labels = {value: f"#{number}" for number, value in enumerate(private.secrets)}
             self._values = {label: value for value, label in self._labels.items()}
             self._labels = literals.spelled(self._labels)
-            self._user = looks.any_of(iter(private.users))
-            self._host = looks.any_of(iter(private.hosts))
+            self._user = any_word_of(private.users)
+            self._host = any_word_of(private.hosts)
             self._found = _either(private.found)
             self._passes += [
                 self._in_literals,
                 self._secrets,
                 self._patterns,
+                self._homes,
+                self._emails,
+                self._addresses,
                 self._hosts,
-                self._named_hosts,
-                self._paths,
                 self._users,
             ]
         self._short = lru_cache(maxsize=CACHED)(lambda text: self.marked(text, ())[0])
@@ -114,7 +116,7 @@ class Replacing:
         """The same of a field that holds nothing but the name of a person."""
         if not self.redacts:
             return text
-        return self.text(looks.WORD.sub(lambda found: self.stand_ins.word("user", found[0]), text))
+        return self.text(WORD.sub(lambda found: self.stand_ins.word("user", found[0]), text))
 
     def hash(self, digest: str) -> str:
         """Another hash for that of a file, which could be guessed from a short one."""
@@ -164,63 +166,37 @@ class Replacing:
         for start, end in _united(spans):
             yield Replacement(start, end, self.stand_ins.phrase("pattern", text[start:end]))
 
+    def _homes(self, text: str, depth: int) -> Iterator[Replacement]:
+        for found in private_values.find_homes(text):
+            yield Replacement(*found.span("name"), self._words("user", found["name"]))
+
+    def _emails(self, text: str, depth: int) -> Iterator[Replacement]:
+        for found in private_values.find_emails(text):
+            for part in ("local", "host"):
+                yield Replacement(*found.span(part), self._words("email", found[part]))
+
+    def _addresses(self, text: str, depth: int) -> Iterator[Replacement]:
+        for start, end in sorted(private_values.find_addresses(text)):
+            yield Replacement(start, end, self.stand_ins.address(text[start:end]))
+
     def _hosts(self, text: str, depth: int) -> Iterator[Replacement]:
-        for start, end, kind, name in looks.hosts(text):
-            if kind == "host":
-                yield Replacement(start, end, self._of_host(name))
-            elif kind == "address" or name in self._private.addresses:
-                yield Replacement(start, end, name if name in looks.LOCAL else self.stand_ins.address(name))
-            elif kind == "user" and name != "git" and not name.startswith("$"):
-                yield Replacement(start, end, self._words("user", name))
-
-    def _of_host(self, name: str) -> str:
-        if name.lower() in looks.LOCAL:
-            return name
-        front, dot, top = name.rpartition(".")
-        return f"{self._words('host', front)}.{top}" if dot else self._words("host", name)
-
-    def _named_hosts(self, text: str, depth: int) -> Iterator[Replacement]:
         if self._host is not None:
             for found in self._host.finditer(text):
-                yield Replacement(*found.span(), self._of_host(found[0]))
-
-    def _paths(self, text: str, depth: int) -> Iterator[Replacement]:
-        looked = [looks.PATH] if "/" in text else []
-        if ":\\" in text or ":/" in text:
-            looked.append(looks.DRIVE)
-        if "\\\\" in text:
-            looked.append(looks.SHARED)
-        changes = [
-            self._of_path(found)
-            for look in looked
-            for found in look.finditer(text)
-            if not looks.is_common(found[0])
-        ]
-        for found in looks.REMOTE.finditer(text) if "@" in text or "file:" in text else ():
-            front, extension = looks.without_extension(found["path"])
-            changes.append(Replacement(*found.span("path"), self._words("path", front) + extension))
-        for found in looks.ENCODED.finditer(text) if "%2" in text else ():
-            new = looks.ENCODED_NAME.sub(lambda name: self._words("path", name[0]), found[0])
-            changes.append(Replacement(*found.span(), new))
-        return _apart(changes)
-
-    def _of_path(self, found: re.Match[str]) -> Replacement:
-        drive = 2 if found.re is looks.DRIVE else 0
-        front, extension = looks.without_extension(found[0][drive:])
-        return Replacement(*found.span(), found[0][:drive] + self._words("path", front) + extension)
+                yield Replacement(*found.span(), self._words("host", found[0]))
 
     def _users(self, text: str, depth: int) -> Iterator[Replacement]:
         if self._user is not None:
             for found in self._user.finditer(text):
                 yield Replacement(*found.span(), self.stand_ins.word("user", found[0]))
 
-    def _words(self, kind: str, text: str) -> str:
-        """Each word of a name on its own, as what it is known for already."""
-        return looks.WORD.sub(lambda found: self._word(kind, found[0]), text)
+    def _words(self, kind: Kind, text: str) -> str:
+        """Each word of a name on its own; one that is a user's keeps that stand-in."""
+        return WORD.sub(lambda found: self._word(kind, found[0]), text)
 
-    def _word(self, kind: str, word: str) -> str:
-        is_user = kind == "user" or word.lower() in self._private.users
-        return self.stand_ins.word("user" if is_user else "host" if kind == "host" else "path", word)
+    def _word(self, kind: Kind, word: str) -> str:
+        if kind == "user" and word.lower() in NO_NAMES:
+            return word
+        return self.stand_ins.word("user" if word.lower() in self._private.users else kind, word)
 
 
 def _either(values: Iterable[str]) -> re.Pattern[str] | None:
@@ -241,15 +217,6 @@ def _united(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         start, end = begin, stop
     if end > start:
         yield start, end
-
-
-def _apart(changes: list[Replacement]) -> Iterator[Replacement]:
-    """In order, of those that overlap only the first, and of two at one place the longer."""
-    end = 0
-    for change in sorted(changes, key=lambda each: (each.start, -each.end)):
-        if change.start >= end and change.end > change.start:
-            yield change
-            end = change.end
 
 
 def _apply(text: str, changes: Iterable[Replacement], marks: list[int]) -> tuple[str, list[int]]:

@@ -12,9 +12,9 @@ import string
 from collections.abc import Container
 from typing import Literal
 
-Kind = Literal["secret", "pattern", "user", "host", "address", "path"]
+Kind = Literal["secret", "pattern", "user", "host", "email", "address"]
 
-FILLERS: dict[str, str] = {"pattern": "x", "user": "u", "host": "h", "path": "p"}
+FILLERS: dict[str, str] = {"pattern": "x", "user": "u", "host": "h", "email": "e"}
 """The letter that a stand-in is filled up with, by kind."""
 _MORE = 0x4E00
 """Where the characters begin that are used when a value is too short for letters."""

@@ -1,4 +1,9 @@
-"""One recorded job through other rules, from a state of its own, an interaction at a time."""
+"""One recorded job through other rules: a replay under another spec, which goes on from where that has led.
+
+A replay judges each interaction from the state that it was recorded at. Other rules lead elsewhere; so this keeps a
+state of its own beside that one, and what is here is what a replay never needs: whether a recorded interaction still
+has its place there, a limit that stands before a call, and what was saved, or would be needed.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,11 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from logist.core.history import fold, newer_versions
+from logist.core.history.fold import Folding
 from logist.core.machine import kinds, limits, steward
 from logist.core.machine.rules import recorded_under
 from logist.core.model import (
+    HALTED,
     TERMINAL,
     Actor,
     EffectiveSpec,
@@ -19,13 +26,13 @@ from logist.core.model import (
     Place,
     State,
     Status,
+    StuckKind,
 )
 from logist.core.model.commands import AskCommand, BookingCommand, CollectCommand, HaltCommand, SpawnCommand
 from logist.core.replay import replay
 from logist.core.review import checks_of
 from logist.core.step import step
 from logist.core.template import data
-from logist.core.whatif import fitting
 from logist.core.whatif.rules import ChangedRules
 from logist.core.whatif.seeing import ObservedFacts, gathered, seen
 from logist.core.whatif.told import RoleCalls, WhatIfRun, WhatIfSpending, alike, otherwise, what
@@ -44,17 +51,17 @@ def run(
     *,
     shared: int = 0,
 ) -> WhatIfRun:
-    """Where a job would have ended under `rules`, with one interaction in memory.
+    """Where a job would have ended under `rules`: a replay that goes on from where they have led.
 
     What the beginning saves that a fork has from another job is that one's, and is not in the sums; nor is that of
-    the first `shared` interactions. `targets` are the numbers of the interactions that a restep goes back before. Raises Damaged for a history that
-    does not begin with a create interaction that holds the spec, and what reading `interactions` raises.
+    the first `shared` interactions. `targets` as for `replay.walk`. Raises Damaged for a history that does not begin
+    with a create interaction that holds the spec, and what reading `interactions` raises.
     """
     running = _SideBySide(rules, targets)
-    for entry in interactions:
-        if entry.kind is Kind.FORK or (shared and running.count == shared):
+    for moment in replay.walk(interactions, targets):
+        if moment.entry.kind is Kind.FORK or (shared and running.count == shared):
             running.forget()
-        running.feed(entry)
+        running.feed(moment)
     if shared and running.count == shared:
         running.forget()
     return running.result()
@@ -65,14 +72,12 @@ class _SideBySide:
 
     def __init__(self, rules: ChangedRules, targets: Collection[int]) -> None:
         self.rules = rules
-        self.targets = targets
         self.spec: EffectiveSpec
         self.recorded_spec: EffectiveSpec
-        self.kept: dict[int, tuple[State, State]] = {}
-        """Of each target: what would have been before it, and what was."""
-        self.count = 0
-        self.own: State | None = None
+        self.folding = Folding(targets)
+        """What would have been: it takes each interaction as it would have been recorded, if at all."""
         self.then: State | None = None
+        self.count = 0
         self.ended = ""
         """Why the run went no further than `own`; empty while it goes on."""
         self.differs_at: int | None = None
@@ -88,6 +93,11 @@ class _SideBySide:
         self.checks: set[str] = set()
         self.notes: dict[str, None] = {}
 
+    @property
+    def own(self) -> State | None:
+        """Where the job would stand."""
+        return self.folding.state
+
     def forget(self) -> None:
         """Everything before is another job's, and is counted there."""
         self.saved, self.spared = WhatIfSpending(), 0
@@ -95,48 +105,39 @@ class _SideBySide:
         self.calls = {}
         self.moved = self.differs_at is None
 
-    def feed(self, entry: Interaction) -> None:
+    def feed(self, moment: replay.Moment) -> None:
         """Takes the next interaction."""
+        if moment.is_no_beginning:
+            raise Damaged(replay.NO_BEGINNING)
+        entry, then, own = moment.entry, moment.before, self.own
         self.count += 1
         self._count_checks(entry)
-        if self.own is None or self.then is None:
-            self._begin(entry)
-            return
         if entry.spec is not None:
             self.recorded_spec, self.spec = entry.spec, self.rules.spec(entry.spec)
-        if entry.sequence in self.targets:
-            self.kept[entry.sequence] = self.own, self.then
-        target = fold.restep_target(entry) if entry.kind is Kind.RESTEP else 0
-        back, back_then = self.kept.get(target, (None, None))
-        self._count_call(entry)
-        self._go_on(self.own, self.then, entry, back)
-        self.then = fold.apply(self.then, entry, back_then)
-        if self.differs_at is None and not alike(self.own.place, self.then.place):
-            self._differs(entry, otherwise(entry, self.own, self.then))
-
-    def _begin(self, entry: Interaction) -> None:
-        if entry.spec is None or entry.kind is not Kind.CREATE:
-            raise Damaged("a history begins with a create interaction, and that holds the spec")
-        self.recorded_spec, self.spec = entry.spec, self.rules.spec(entry.spec)
-        self.then = fold.apply(None, entry)
-        judged = replay.judge(self.spec, None, entry, None, self.rules.schema, recorded_under(entry))
-        assert judged is not None
-        told = entry.model_copy(update={"spec": self.spec, **_placed(judged)})
-        self.own = fold.apply(None, told)
-        if not alike(self.own.place, self.then.place):
-            self._differs(entry, otherwise(entry, self.own, self.then))
+        back = self.folding.back(entry)
+        if own is None or then is None:
+            judged = self._judge(None, entry)
+            assert judged is not None
+            self._apply(entry, _placed(judged))
+        else:
+            self._count_call(entry)
+            self._go_on(own, then, entry, back)
+        self.then, own = moment.after, self.own
+        assert own is not None
+        if self.differs_at is None and not alike(own.place, self.then.place):
+            self._differs(entry, otherwise(entry, own, self.then))
 
     def _go_on(self, own: State, then: State, entry: Interaction, back: State | None) -> None:
         """One more interaction from `own`: applied, passed over, or the end of what can be told."""
         together = self.differs_at is None
         if newer_versions.unknown(entry):
             if together:
-                self._apply(own, entry, {}, back)
+                self._apply(entry, {})
             else:
                 self._end(entry, f"only a newer Logist knows interaction {entry.sequence}")
             return
         takes_part = together and entry.kind is not Kind.MERGE
-        if self.ended or not (takes_part or fitting.fits(own, then, entry)) or self._halted(own, then, entry):
+        if self.ended or not (takes_part or _fits(own, then, entry)) or self._halted(own, then, entry):
             self._pass(entry)
             return
         try:
@@ -147,7 +148,7 @@ class _SideBySide:
         if changes is None:
             self._pass(entry)
         else:
-            self._apply(own, entry, changes, back)
+            self._apply(entry, changes)
 
     def _judged(self, own: State, entry: Interaction, back: State | None) -> dict[str, Any] | None:
         """The fields of the interaction as it would have been recorded; None where it would not have been."""
@@ -160,7 +161,7 @@ class _SideBySide:
             command, notes = gathered(self.spec, own, command)
             self._note(entry, notes)
             entry = entry.model_copy(update={"command": command.write()})
-        judged = replay.judge(self.spec, own, entry, back, self.rules.schema, recorded_under(entry))
+        judged = self._judge(own, entry, back)
         if judged is None:
             return {}
         books = isinstance(command, BookingCommand) and command.used is not None
@@ -174,25 +175,30 @@ class _SideBySide:
         self._note(entry, found.notes)
         if found.cut_short:
             return self._cut_short(own, entry, found)
-        then = recorded_under(entry)  # so that nothing differs but by the rules that are tried
-        outcome = step.conclude(self.spec, own, answer, found.observed, then)
-        done = outcome.response.actions == ["COMPLETED"]
+        judged = self._judge(own, entry.model_copy(update={"observed": found.observed}))
+        assert judged is not None
+        assert judged.outcome is not None
+        done = judged.response.actions == ["COMPLETED"]
         was_done = entry.response.actions == ["COMPLETED"]
         command = AskCommand.read(entry.command)
         by_hand = entry.simulated and done and (command.results is not None or not was_done)
-        results = data.in_place_of_children(self.spec, own.step, outcome.response.output) if by_hand else None
-        judged = step.recorded(outcome, results)
-        command = command.model_copy(update={name: getattr(judged, name) for name in REVIEWED})
+        results = data.in_place_of_children(self.spec, own.step, judged.response.output) if by_hand else None
+        recorded = step.recorded(judged.outcome, results)
+        command = command.model_copy(update={name: getattr(recorded, name) for name in REVIEWED})
         return {
-            "state_after": outcome.place.status,
-            "after": outcome.place,
-            "response": outcome.response,
-            "route": outcome.route,
-            "reason": outcome.reason,
+            **_placed(judged),
+            "response": judged.response,
+            "reason": judged.outcome.reason,
             "observed": found.observed,
             "command": command.write(),
             "step": own.step,
         }
+
+    def _judge(
+        self, own: State | None, entry: Interaction, back: State | None = None
+    ) -> replay.Judged | None:
+        """By the rules that it was recorded under, so that nothing differs but by those that are tried."""
+        return replay.judge(self.spec, own, entry, back, self.rules.schema, recorded_under(entry))
 
     def _cut_short(self, own: State, entry: Interaction, found: ObservedFacts) -> dict[str, Any]:
         """The call was made, and the rest of it is missing: the job stands where it stood."""
@@ -209,8 +215,8 @@ class _SideBySide:
 
     def _halted(self, own: State, then: State, entry: Interaction) -> bool:
         """Whether a limit stands before a call, which stood not before it then; then the job is halted."""
-        asks = entry.kind is Kind.SPAWN or (fitting.asks(entry) and not entry.simulated)
-        if not asks or not fitting.waits_for_call(own):
+        asks = entry.kind is Kind.SPAWN or (_asks(entry) and not entry.simulated)
+        if not asks or not _waits_for_call(own):
             return False
         runs = max(1, len(SpawnCommand.read(entry.command).children)) if entry.kind is Kind.SPAWN else 1
         metered = entry.request.metadata.get("agent", METERED) == METERED
@@ -232,18 +238,19 @@ class _SideBySide:
                 command=command.write(),
                 after=place,
             )
-            self._apply(own, told, {}, None)
+            self._apply(told, {})
             if needed and entry.response.tools:
                 self._note(entry, ("a part of the call may have been made before the limit",))
             return True
         return False
 
-    def _apply(self, own: State, entry: Interaction, changes: dict[str, Any], back: State | None) -> None:
+    def _apply(self, entry: Interaction, changes: dict[str, Any]) -> None:
+        if self.own is not None:
+            changes = {"state_before": self.own.status, **changes}
         if entry.spec is not None:
             changes = {**changes, "spec": self.spec}
-        told = entry.model_copy(update={"state_before": own.status, **changes})
-        self.own = fold.apply(own, told, back)
-        if fitting.is_moved(entry):
+        self.folding.take(entry.model_copy(update=changes))
+        if _moves(entry):
             self.moved = True
             self.saved += self.held
             self.spared += self.held_decisions
@@ -261,7 +268,7 @@ class _SideBySide:
 
     def _end(self, entry: Interaction, why: str) -> None:
         self.ended = self.ended or why
-        if self.own is not None and fitting.ends_there(self.own):
+        if self.own is not None and _ends_there(self.own):
             self.saved += self.held
             self.held = WhatIfSpending()
         if self.differs_at is None:
@@ -301,7 +308,7 @@ class _SideBySide:
         same = alike(own, then) and not self.ended
         if self.own.merge == "due" and self.then.merge is None:
             self.notes["it would be merged by itself; whether the work fits there is not recorded"] = None
-        settled = same or (fitting.ends_there(self.own) and not self.ended)
+        settled = same or (_ends_there(self.own) and not self.ended)
         free = same or (self.own.status in TERMINAL and not self.ended)
         return WhatIfRun(
             ended=own,
@@ -327,7 +334,7 @@ class _SideBySide:
         if same or self.differs_at is None:
             return self.first
         phase = step.turn(own)
-        if own.place.stuck is not None or fitting.ends_there(own):
+        if own.place.stuck is not None or _ends_there(own):
             return (own.place.stuck.reason if own.place.stuck else own.reason) or self.first
         if phase is not None:
             who = "reviewer" if phase is Phase.REVIEWER else "doer"
@@ -338,7 +345,7 @@ class _SideBySide:
 
     def _needs(self, own: State) -> tuple[str, ...]:
         """Who would be asked next."""
-        if not fitting.waits_for_call(own):
+        if not _waits_for_call(own):
             return ()
         reviewing = step.turn(own) is Phase.REVIEWER
         return ((fold.reviewer if reviewing else fold.doer)(self.spec, own)[0],)
@@ -358,3 +365,58 @@ def _spent(entry: Interaction) -> WhatIfSpending:
 
 def _at(own: State) -> str:
     return f" at {own.step}" if own.workflow else ""
+
+
+def _asks(entry: Interaction) -> bool:
+    """Whether it is an answer, or a request without one."""
+    return entry.kind in kinds.ASKS_AGENT
+
+
+def _fits(own: State, then: State, entry: Interaction) -> bool:
+    """Whether `entry`, recorded where the job stood at `then`, would come where it stands at `own`.
+
+    An answer has to be of the phase and the step that is asked; a decision was made on a place, and holds for it.
+    """
+    if entry.kind in kinds.NOT_JUDGED:
+        return True
+    if _asks(entry):
+        return _answers(own, then, entry)
+    if entry.kind is Kind.ROLE or entry.kind in kinds.ENDS:
+        return own.status not in TERMINAL
+    if entry.kind is Kind.HALT:
+        return _waits_for_call(own) or alike(own.place, then.place)
+    if entry.kind is Kind.SPAWN:
+        return bool(own.place.spawns) and own.status is Status.PENDING and own.step == then.step
+    if entry.kind is Kind.MERGE:
+        return _merges(own, then, entry)
+    return alike(own.place, then.place)
+
+
+def _waits_for_call(own: State) -> bool:
+    """Whether an agent is asked next, of this job or of those that a step is given to."""
+    return step.turn(own) is not None or (bool(own.place.spawns) and own.status is Status.PENDING)
+
+
+def _answers(own: State, then: State, entry: Interaction) -> bool:
+    phase = (entry.observed or Observed()).phase
+    owed = step.owed_by(own) if entry.simulated else step.turn(own)
+    return owed == phase and own.step == (entry.step or then.step)
+
+
+def _merges(own: State, then: State, entry: Interaction) -> bool:
+    if entry.actor is Actor.SYSTEM and then.merge == "due" and own.merge != "due":
+        return False
+    stuck = own.place.stuck is not None and own.place.stuck.kind is StuckKind.MERGE
+    return own.status is Status.SUCCESS or stuck
+
+
+def _moves(entry: Interaction) -> bool:
+    """Whether it is more than a note of what was asked for."""
+    return entry.kind not in kinds.STAYS
+
+
+def _ends_there(own: State) -> bool:
+    """Whether nothing more would have been spent there until a person decides otherwise."""
+    if own.status is Status.APPROVAL_REQUIRED:
+        return own.place.awaiting == "end"
+    return own.status in TERMINAL or own.status in HALTED or own.status in (Status.STUCK, Status.SUSPENDED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from logist.core.machine import steward
 from logist.core.model import (
     EVERYTHING,
     CheckResult,
@@ -21,6 +20,7 @@ from logist.core.model import (
 from logist.core.model.commands import CollectCommand
 from logist.core.permissions import permissions
 from logist.core.permissions.tools import TOOLS
+from logist.core.replay import replay_checks
 from logist.core.review import checks_of
 from logist.core.step.step import JudgedAnswer
 from logist.core.whatif.rules import ChangedRules
@@ -146,17 +146,10 @@ def gathered(
     spec: EffectiveSpec, own: State, command: CollectCommand
 ) -> tuple[CollectCommand, tuple[str, ...]]:
     """What a collect records where another share of the children has to succeed, with notes."""
-    doing = spec.workflow.step(own.step) if spec.workflow else None
-    children = command.children
-    if doing is None or own.forced or command.gathered not in ("reached", "share"):
+    outcome, lack = replay_checks.gathered(spec, own, command)
+    if outcome == command.gathered:
         return command, ()
-    good = sum(child.succeeded for child in children)
-    percent = steward.share_wanted(spec.workflow, doing)
-    enough = 100 * good >= percent * len(children)
-    if enough == (command.gathered == "reached"):
-        return command, ()
-    if not enough:
-        lack = f"{good} of {len(children)} succeeded, and {percent:g} % have to"
-        return command.model_copy(update={"gathered": "share", "lack": lack}), ()
+    if lack:
+        return command.model_copy(update={"gathered": outcome, "lack": lack}), ()
     note = "whether the work of the children fits is not recorded: taken so"
-    return command.model_copy(update={"gathered": "reached", "lack": None}), (note,)
+    return command.model_copy(update={"gathered": outcome, "lack": None}), (note,)

@@ -77,7 +77,8 @@ def private_values(project: Project) -> Private:
     patterns = [re.compile(pattern) for pattern in project.settings.redact.patterns]
     private = Private(leaked_secrets.known(project), patterns, [os.uname().nodename])
     private.user(project.steward)
-    private.text(project.environment.child().get("HOME", ""))  # its owner may act under another name
+    # Its owner may act under another name.
+    private.user(os.path.basename(project.environment.child().get("HOME", "").rstrip("/")))
     return private
 
 

@@ -1,133 +1,45 @@
-"""What `doctor --fix` does: only what is safe, under the job's lock, and with a backup of all it touches."""
+"""The repairs of `logist doctor --fix`: only what is safe, and with a backup of all that they touch.
+
+Those of a job run under its lock. There is none for what lies beside the jobs: each of those is safe without one.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
 
 from logist import documents
 from logist.config.environment import IGNORED
 from logist.core.history import newer_versions
 from logist.core.history.fold import restep_to
 from logist.core.model import Approval, EffectiveSpec, Interaction, JobSpec, JsonObject, Limits, Workflow
-from logist.errors import Busy, Damaged, LogistError, Refused
+from logist.errors import Busy, Damaged, Refused
 from logist.jobs.base import job_reader, specs, truncation
 from logist.jobs.base.project import Project
 from logist.jobs.base.session import dump_state, interaction_of
 from logist.jobs.base.truncation import Forks, VerifiedHistory
-from logist.jobs.doctor import job_health
 from logist.jobs.doctor.backup import Backup
-from logist.jobs.doctor.file_layout import check_name
-from logist.jobs.doctor.finding import DONE, FIX, Cure, Finding, Remedy, warning
+from logist.jobs.doctor.checks import FIX, ExaminedJob
 from logist.store import JobDir, files, history, lock, verification
 
-ROUNDS = 4
-"""Looks at a job: repairing one thing may show the next."""
 
-
-class Fixed(NamedTuple):
-    """One thing that was repaired."""
-
-    check: str
-    message: str
-
-
-class Mended(NamedTuple):
-    """What a run did, and what it could not do."""
-
-    fixed: list[Fixed]
-    left: list[Finding]
-
-
-def mend_job(
-    project: Project, job: JobDir, backup: Backup, *, deep: bool, forks: Forks | None = None
-) -> Mended:
-    """Repairs what of a job can be repaired safely; nothing at all while another process is at work on it."""
-    done = Mended([], [])
-    curable = [found for found in job_health.look(project, job, deep=deep, forks=forks) if found.remedy]
-    if not curable:
-        return done
-    try:
-        with _locked(project, job):
-            # Locking it has repaired this one: who holds the lock has signed the file.
-            signed = [found for found in curable if found.remedy and found.remedy.cure is Cure.SIGN]
-            done.fixed.extend(Fixed(found.check, f"{found.message}: {DONE[Cure.SIGN]}") for found in signed)
-            _mend_in_rounds(project, job, backup, done, deep=deep)
-    except Busy as error:
-        done.left.append(
-            warning(check_name(job), f"not repaired: {error.message}", f"when it is done: {FIX}")
-        )
-    except LogistError as error:
-        done.left.append(_not_mended(check_name(job), error))
-    return done
-
-
-def mend_place(project: Project, findings: Iterable[Finding], backup: Backup) -> Mended:
-    """Repairs what lies beside the jobs. There is no lock for that: each cure is safe without one."""
-    done = Mended([], [])
-    for found in findings:
-        if found.remedy:
-            _apply(done, found, lambda remedy: _CURES[remedy.cure](project, None, remedy, backup))
-    return done
-
-
-@contextmanager
-def _locked(project: Project, job: JobDir) -> Iterator[None]:
-    """The job's lock, without what JobDir.lock sweeps away: that is to be kept."""
-    held = lock.acquire(job.path, command="logist doctor --fix", since=project.clock.timestamp())
-    try:
-        yield
-    finally:
-        held.release()
-
-
-def _mend_in_rounds(project: Project, job: JobDir, backup: Backup, done: Mended, *, deep: bool) -> None:
-    tried: set[Remedy] = set()
-    for _ in range(ROUNDS):
-        found = job_health.look(project, job, deep=deep, held=True)
-        todo = [each for each in found if each.remedy and each.remedy not in tried]
-        if not todo:
-            return
-        for each in todo:
-            assert each.remedy
-            tried.add(each.remedy)
-            _apply(done, each, lambda remedy: _CURES[remedy.cure](project, job, remedy, backup))
-
-
-def _apply(done: Mended, found: Finding, cure: Callable[[Remedy], None]) -> None:
-    assert found.remedy
-    try:
-        cure(found.remedy)
-    except (LogistError, OSError) as error:
-        done.left.append(_not_mended(found.check, error, f"{found.message}: "))
-    else:
-        done.fixed.append(Fixed(found.check, f"{found.message}: {DONE[found.remedy.cure]}"))
-
-
-def _not_mended(check: str, error: LogistError | OSError, what: str = "") -> Finding:
-    if isinstance(error, LogistError):
-        return warning(check, f"{what}not repaired: {error.message}", error.fix)
-    return warning(check, f"{what}not repaired: {error.strerror} ({error.filename})", None)
-
-
-def _take_away(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
-    for path in filter(os.path.lexists, remedy.paths):
+def take_away(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
+    for path in filter(os.path.lexists, paths):
         backup.take(path)
 
 
-def _take_abandoned(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+def take_abandoned(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
     """A job whose maker was killed. Who makes one holds its lock, and one that is moved away can't appear."""
-    for path in remedy.paths:
+    for path in paths:
         with lock.claimed(path) as is_abandoned:
             if not is_abandoned:
                 raise Busy("a command is at work on it", where=str(path), fix=FIX)
             backup.take(path)
 
 
-def _narrow(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
-    for path in remedy.paths:
+def narrow(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
+    for path in paths:
         with files.storage(path):
             fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -137,23 +49,23 @@ def _narrow(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup
                 os.close(fd)
 
 
-def _make(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
-    for path in remedy.paths:
+def make_directories(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
+    for path in paths:
         backup.note(f"making the directory {path}")
         files.ensure_directory(path)
 
 
-def _cut(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+def cut(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
     """The end of a history made whole: an append of nothing, which keeps what it cuts in logs/."""
-    assert job
+    job = examined.job
     backup.copy(job.history_file)
     loaded = job.load()
     job.append(loaded.position, [], loaded.torn)
 
 
-def _rebuild(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+def rebuild_state(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
     """state.json from a history that verifies whole; Damaged where it does not, or may have lost its end."""
-    assert job
+    job = examined.job
     targets: set[int] = set()
     children: set[str] = set()
 
@@ -172,7 +84,7 @@ def _rebuild(project: Project, job: JobDir | None, remedy: Remedy, backup: Backu
         raise Refused(
             "state.json is left as it is, for a newer Logist wrote the history", fix=newer_versions.FIX
         )
-    _require_whole(project, job, VerifiedHistory(state, str(found.position.hash), children))
+    _require_whole(examined.project, job, VerifiedHistory(state, str(found.position.hash), children))
     if job.state_file.is_file() and not job.state_file.is_symlink():
         backup.copy(job.state_file)
     elif os.path.lexists(job.state_file):
@@ -210,23 +122,23 @@ def _history(job: JobDir) -> Iterator[Interaction]:
     yield from map(interaction_of, history.whole(job.history_file))
 
 
-def _respell(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+def respell(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
     """job.yaml as the history has it; its comments are lost."""
-    assert job
+    job = examined.job
     recorded: EffectiveSpec | None = None
     for entry in _history(job):
         recorded = entry.spec or recorded
     if recorded is None:
         raise Damaged("the history does not say what was asked", fix="write job.yaml again")
-    told = in_short(project, as_asked(recorded), recorded.workflow)
+    told = in_short(examined.project, as_asked(recorded), recorded.workflow)
     backup.note(f"making {job.spec_file} again")
     files.replace_file(job.spec_file, documents.dumped({"id": job.id, **told}).encode("utf-8"))
     specs.read(job, draft=True)
 
 
-def _freeze(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+def freeze(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
     """The workflow as the history has it."""
-    assert job
+    job = examined.job
     flow = next((entry.spec.workflow for entry in _history(job) if entry.spec and entry.spec.workflow), None)
     if flow is None:
         raise Damaged("the history has no workflow", fix=f"move {job.workflow_file} away")
@@ -283,34 +195,18 @@ def _own_limits(spec: EffectiveSpec) -> JsonObject:
     return own.model_dump(include=set(Limits.model_fields), exclude_none=True) if own else {}
 
 
-def _refill(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
+def refill(examined: ExaminedJob, paths: tuple[Path, ...], backup: Backup) -> None:
     """A workspace that is gone, as the last checkpoint holds it: there is nothing it could overwrite."""
-    assert job
+    job = examined.job
     state = job.load().state or {}
     checkpoint = state.get("checkpoint")
     if not isinstance(checkpoint, str):
         raise Damaged("no checkpoint to fill the workspace from", fix="logist doctor --fix")
     backup.note(f"making {job.workspace} again from {checkpoint}")
-    project.workspace(job).restore(checkpoint)
+    examined.project.workspace(job).restore(checkpoint)
 
 
-def _ignore(project: Project, job: JobDir | None, remedy: Remedy, backup: Backup) -> None:
-    for path in remedy.paths:
+def ignore_jobs(subject: object, paths: tuple[Path, ...], backup: Backup) -> None:
+    for path in paths:
         backup.note(f"making {path}")
         files.replace_file(path, IGNORED.encode(), 0o644)
-
-
-_Cure = Callable[[Project, JobDir | None, Remedy, Backup], None]
-
-_CURES: dict[Cure, _Cure] = {
-    Cure.TAKE_AWAY: _take_away,
-    Cure.ABANDONED: _take_abandoned,
-    Cure.NARROW: _narrow,
-    Cure.MAKE: _make,
-    Cure.CUT: _cut,
-    Cure.REBUILD: _rebuild,
-    Cure.RESPELL: _respell,
-    Cure.FREEZE: _freeze,
-    Cure.REFILL: _refill,
-    Cure.IGNORE: _ignore,
-}

@@ -48,7 +48,8 @@ KINDS = {
 @click.option(
     "--redact",
     is_flag=True,
-    help="Replace secrets, names of users and hosts, absolute paths, and what redact.patterns finds.",
+    help="Replace secrets, e-mail and IP addresses, who works here and on which machine, owners of home"
+    " directories, and what redact.patterns finds.",
 )
 @click.option(
     "--force",

@@ -133,7 +133,7 @@ def _error(job: JobDir, problem: HistoryProblem) -> Diagnostic:
 
 def _advice(job: JobDir, found: Verified) -> Diagnostic:
     """What to do next; nothing that loses a byte."""
-    from logist.jobs.doctor.finding import FIX, FIX_DEEP
+    from logist.jobs.doctor.checks import FIX, FIX_DEEP
 
     ending = found.proof.ending
     fixable = ("state.json", "the directory 'workspace'")

@@ -1,0 +1,413 @@
+"""What `logist doctor` looks at beside the jobs: the machine and the project, as a table of checks."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
+
+from logist.agents import sandbox
+from logist.agents.litellm import INSTALL as INSTALL_LITELLM
+from logist.agents.programs import finding
+from logist.agents.programs.finding import PRESETS
+from logist.agents.protocol import LITELLM
+from logist.cli import context
+from logist.cli.current_job import SELECTED_JOB_FILE, get_current_directory, read_selected_job
+from logist.config.environment import Environment
+from logist.config.settings import (
+    UNCHECKED_MERGES,
+    LoadedSettings,
+    Settings,
+    load_settings,
+    merges_unchecked,
+    named_roles,
+    resolve_model,
+)
+from logist.core.model import Role
+from logist.core.text.ids import is_job_id
+from logist.errors import InvalidFile, LogistError
+from logist.jobs.base.project import SCRIPTED, Project
+from logist.jobs.doctor import job_checks, repairs
+from logist.jobs.doctor.checks import Finding, HealthCheck, invalid, repairable, warning
+from logist.roles import Roles
+from logist.store import IN_THE_MAKING, JobDir, describe_problem, list_jobs, lock
+from logist.store.files import TEMPORARY, moving_away
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_GIT = (2, 39)
+INSTALL_SANDBOX = "apt install bubblewrap"
+LOW = 100_000_000
+"""Bytes of free space below which there is a warning."""
+SETTLED = timedelta(minutes=1)
+"""How old what looks left behind must be: its maker may just have made it, and not locked it yet."""
+LEFT = timedelta(hours=1)
+"""The same for half-written files, which nobody locks; writing one takes no second."""
+
+
+def list_project_jobs(project: Project) -> list[JobDir]:
+    """Every job of the project."""
+    try:
+        return [JobDir(project.jobs_dir / job_id, job_id) for job_id in list_jobs(project.jobs_dir)]
+    except LogistError:
+        return []  # no directory, or none that can be read: a row of its own says so
+
+
+def _python(project: Project) -> Iterator[Finding]:
+    found = platform.python_version()
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        yield invalid("python", f"{found} is too old", "install Python 3.11 or newer")
+    else:
+        yield Finding("python", "ok", found)
+
+
+def _git(project: Project) -> Iterator[Finding]:
+    try:
+        done = subprocess.run(
+            ["git", "--version"],
+            env=project.environment.child(),
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        yield invalid("git", f"git can't be run: {error}", "install git 2.39 or newer")
+        return
+    version = re.search(r"(\d+)\.(\d+)[.\d]*", done.stdout)
+    if version and (int(version[1]), int(version[2])) < OLDEST_GIT:
+        yield warning(
+            "git", f"{version[0]} is older than what Logist is tested with", "install git 2.39 or newer"
+        )
+    else:
+        yield Finding("git", "ok", version[0] if version else done.stdout.strip())
+
+
+def _litellm(project: Project) -> Iterator[Finding]:
+    if importlib.util.find_spec("litellm"):
+        yield Finding("litellm", "ok", "installed")
+        return
+    message = "not installed: no model can be asked; archived and given answers work"
+    yield warning("litellm", message, INSTALL_LITELLM)
+
+
+def describe_sandbox(found: sandbox.Means) -> Finding:
+    """What commands and agent programs are confined by here, and what that leaves open."""
+    told = "; ".join(found.details)
+    if found.kind == "bubblewrap":
+        return Finding("sandbox", "ok", told)
+    if found.kind == "landlock":
+        return warning("sandbox", f"Landlock only, which holds less back: {told}", INSTALL_SANDBOX)
+    return warning(
+        "sandbox", f"none works: agents' commands reach all that you reach: {told}", INSTALL_SANDBOX
+    )
+
+
+def _path(environment: Environment) -> str:
+    return environment.child().get("PATH", os.defpath)
+
+
+def describe_programs(path: str) -> Finding:
+    """Which of the agent programs that Logist knows can be found."""
+    there = [name for name, program in PRESETS.items() if shutil.which(program.executable, path=path)]
+    return Finding(
+        "agents", "ok", ", ".join(there) or "no agent program is installed: models work without one"
+    )
+
+
+def _home(project: Project) -> Iterator[Finding]:
+    found = project.environment.find_home(Path(get_current_directory()))
+    yield _directory("home", found.path, f"found by {found.source}")
+
+
+def _directory(what: str, path: Path, note: str) -> Finding:
+    shown = f"{path} ({note})" if note else str(path)
+    existing = _existing(path)
+    if os.path.lexists(path) and existing != path:
+        return invalid(what, f"{path} is no directory", moving_away(path))
+    if problem := describe_problem(existing):
+        return invalid(what, f"{shown} is on {problem}", "use a local disk: --jobs-dir, or $LOGIST_JOBS_DIR")
+    if os.statvfs(existing).f_flag & os.ST_RDONLY:
+        return invalid(what, f"{shown} is on a read-only file system", "remount it writable, or --jobs-dir")
+    if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
+        return invalid(
+            what, f"{shown} can't be read and written", f"check who owns {existing}, and its permissions"
+        )
+    if existing != path:
+        fix = "logist init" if what == "home" else None
+        return Finding(what, "ok", f"{shown} is not there yet, and is made when it is needed", fix)
+    return Finding(what, "ok", shown)
+
+
+def _existing(path: Path) -> Path:
+    return next(folder for folder in (path, *path.parents) if folder.is_dir())
+
+
+def _disk(project: Project) -> Iterator[Finding]:
+    place = _existing(project.jobs_dir)
+    disk = os.statvfs(place)
+    free = disk.f_bavail * disk.f_frsize
+    full = bool(disk.f_files) and not disk.f_favail
+    if full:
+        yield warning(
+            "disk", "no inode is free, so no file can be made: remove some", f"df -i {quote(str(place))}"
+        )
+    if free < LOW:
+        message = f"only {free / 1e6:.1f} MB are free: make some space"
+        yield warning("disk", message, f"df -h {quote(str(place))}")
+    if free >= LOW and not full:
+        yield Finding("disk", "ok", f"{free / 1e9:,.1f} GB free")
+
+
+def _file_system(project: Project) -> Iterator[Finding]:
+    """What it must be able to do. Found out without writing."""
+    jobs = project.jobs_dir
+    if not jobs.is_dir():
+        return
+    fix = "use a file system of Linux: --jobs-dir, or $LOGIST_JOBS_DIR"
+    if _ignores_case(jobs):
+        yield warning("jobs", "names differ not by case here: the jobs A and a would be one", fix)
+    try:
+        fd = os.open(jobs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    except OSError as error:
+        if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL):
+            yield invalid("jobs", "this file system has no locks", fix)
+    finally:
+        os.close(fd)
+
+
+def _ignores_case(folder: Path) -> bool:
+    """Whether the directory answers to its name in another case; a link of that name does not count."""
+    other = folder.with_name(folder.name.swapcase())
+    try:
+        return other != folder and os.path.samestat(other.lstat(), folder.lstat())
+    except OSError:
+        return False
+
+
+def _config(project: Project) -> Iterator[Finding]:
+    environment = project.environment
+    try:
+        loaded = load_settings(project.home, environment.user_config_dir())
+        trust = context.trust_of(environment, loaded, context.known_roles(environment))
+        trust.require_to_run()
+    except LogistError as error:
+        yield invalid("config", f"{error.where}: {error.message}", error.fix or "edit the file")
+        return
+    script = (environment.agent() or loaded.settings.agent).removeprefix(SCRIPTED)
+    if script != (environment.agent() or loaded.settings.agent) and not os.path.exists(script):
+        yield invalid("config", f"agent: {script} is not there", "name another script, or: agent: litellm")
+        return
+    for unused in loaded.unused:
+        yield warning("config", f"{unused.where}: {unused.message}", unused.instead)
+    if merges_unchecked(loaded.settings):
+        yield warning("config", UNCHECKED_MERGES, None)
+    yield from _named(environment, loaded)
+    yield from _agents(environment, loaded.settings, context.known_roles(environment))
+    yield Finding("config", "ok", ", ".join(sorted(loaded.files)) or "all defaults")
+
+
+def _named(environment: Environment, loaded: LoadedSettings) -> Iterator[Finding]:
+    """Roles that the settings name and that don't exist.
+
+    Only `roles.default` is an error, since no job can be made without it. Other projects may know the rest.
+    """
+    roles = context.known_roles(environment)
+    for field, role in named_roles(loaded.settings).items():
+        if role not in roles.by_name and role not in roles.broken:
+            message = f"{loaded.sources[field]}: `{field}` names the role `{role}`, and there is none"
+            make = invalid if field == "roles.default" else warning
+            yield make("config", message, f"valid roles: {', '.join(sorted(roles.by_name))}")
+
+
+class AgentProblem(NamedTuple):
+    """Why a role can't be asked, and what helps."""
+
+    message: str
+    fix: str
+
+
+def _agents(environment: Environment, settings: Settings, roles: Roles) -> Iterator[Finding]:
+    """An error where no step can work, because no role that does the work can be asked; else a warning each."""
+    agent = environment.agent() or settings.agent
+    if agent.startswith(SCRIPTED):
+        return
+    doers = {settings.roles.default, *settings.roles.type_mapping.values()} & set(roles.by_name)
+    reviewers = {settings.review.role} & set(roles.by_name) if settings.review.enabled else set()
+    troubles: dict[AgentProblem, list[str]] = {}
+    for name in sorted(doers | reviewers):
+        if trouble := _trouble(environment, settings, roles.by_name[name].role, agent):
+            troubles.setdefault(trouble, []).append(name)
+    hindered = {name for names in troubles.values() for name in names}
+    make = invalid if doers and doers <= hindered else warning
+    for trouble, names in troubles.items():
+        yield make("agent", f"{trouble.message} (roles: {', '.join(names)})", trouble.fix)
+    if not troubles:
+        yield Finding("agent", "ok", agent)
+
+
+def _trouble(environment: Environment, settings: Settings, role: Role, agent: str) -> AgentProblem | None:
+    agent = role.agent or agent
+    try:
+        model = resolve_model(settings, role.llm_model)
+        program = None if agent == LITELLM else finding.program(agent, settings.agents)
+    except InvalidFile as error:
+        return AgentProblem(error.message, error.fix or "edit the config")
+    if model.input_price is None and not settings.allow_unknown_price:
+        fix = f"set models.{model.name}.input_price and output_price, or allow_unknown_price: true"
+        return AgentProblem(f"the price of the model {model.name} is unknown, so no step asks it", fix)
+    if program is not None:
+        if shutil.which(program.executable, path=_path(environment)) is None:
+            return AgentProblem(
+                f"the agent {agent} can't be run: {program.executable} is not on PATH", f"install {agent}"
+            )
+        return None
+    if importlib.util.find_spec("litellm") is None:
+        return AgentProblem("no model can be asked: litellm is not installed", "install the extra `litellm`")
+    if model.api_key_env and environment.key(model.api_key_env) is None:
+        message = f"no key for the model {model.name}: {model.api_key_env} is not set"
+        return AgentProblem(message, f"set {model.api_key_env} in the environment")
+    return None
+
+
+def _roles(project: Project) -> Iterator[Finding]:
+    try:
+        roles = context.known_roles(project.environment)
+    except LogistError as error:
+        yield invalid("roles", f"{error.where}: {error.message}", error.fix or "check its permissions")
+        return
+    for problem in roles.problems:
+        make = invalid if problem.severity == "error" else warning
+        yield make("roles", f"{problem.where}: {problem.message}", problem.fix or "edit the file")
+    if not roles.broken:
+        yield Finding("roles", "ok", ", ".join(sorted(roles.by_name)))
+
+
+def _gitignore(project: Project) -> Iterator[Finding]:
+    """Without it the user's own git takes the jobs for files of the project."""
+    home = project.home
+    ignored = home / ".gitignore"
+    in_repository = any((above / ".git").exists() for above in home.parents)
+    if home.is_dir() and in_repository and not os.path.lexists(ignored):
+        message = f"{ignored} is missing: git would take the jobs for files of the project"
+        yield repairable(warning("home", message, None), ignored)
+
+
+def _selected_job(project: Project) -> Iterator[Finding]:
+    file = project.home / SELECTED_JOB_FILE
+    if not os.path.lexists(file) or not project.jobs_dir.is_dir():
+        return
+    chosen = read_selected_job(str(project.home)) or ""
+    places = (project.jobs_dir, project.home / "jobs")
+    if is_job_id(chosen) and any((place / chosen).is_dir() for place in places):
+        return
+    what = (
+        f"the selected job {chosen} is not there"
+        if is_job_id(chosen)
+        else f"{SELECTED_JOB_FILE} names no job"
+    )
+    yield repairable(warning("selected", what, None), file)
+
+
+def _half_written(project: Project) -> Iterator[Finding]:
+    found = [
+        path for path in _inside(project.home) if path.name.startswith(".") and path.name.endswith(TEMPORARY)
+    ]
+    if left := [path for path in found if _is_older(project, path, LEFT)]:
+        message = f"half-written files of a command that was killed: {', '.join(path.name for path in left)}"
+        yield repairable(warning("home", message, None), *left)
+
+
+def _abandoned_jobs(project: Project) -> Iterator[Finding]:
+    """Jobs in the making whose maker was killed: who lives holds the lock."""
+    for path in _inside(project.jobs_dir):
+        if not path.name.startswith(IN_THE_MAKING) or path.is_symlink() or not path.is_dir():
+            continue
+        if lock.holder(path) is not None:
+            continue
+        found = warning("jobs", f"{path.name} was left by a command that was killed", _removal(path))
+        yield repairable(found, path) if _is_older(project, path, SETTLED) else found
+
+
+def _removal(path: Path) -> str:
+    return f"if no `logist job create` is at work: rm -r {quote(str(path))}"
+
+
+def _strays(project: Project) -> Iterator[Finding]:
+    """What no command sees: names that are no ids, files, links."""
+    jobs = project.jobs_dir
+    for path in _inside(jobs):
+        if path.name.startswith("."):
+            continue
+        if path.is_symlink():
+            yield warning("jobs", f"{path.name} is a symbolic link, and so no job", f"rm {quote(str(path))}")
+        elif not path.is_dir():
+            yield warning("jobs", f"{path.name} is no job, but a file", _out(jobs, path))
+        elif not is_job_id(path.name):
+            yield warning("jobs", f"{path.name!r} is not a job id, so no command finds it", _out(jobs, path))
+
+
+def _out(jobs: Path, path: Path) -> str:
+    return f"mv {quote(str(path))} {quote(str(jobs.parent))}"
+
+
+def _inside(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _is_older(project: Project, path: Path, age: timedelta) -> bool:
+    try:
+        changed = datetime.fromtimestamp(os.stat(path, follow_symlinks=False).st_mtime, UTC)
+    except OSError:
+        return False
+    return project.clock.now() - changed > age
+
+
+def _clock(project: Project) -> Iterator[Finding]:
+    """One job that is ahead of the clock is enough."""
+    jobs = list_project_jobs(project)
+    yield from [found for job in jobs if (found := job_checks.clock_fault(job, project.clock))][:1]
+
+
+_TAKEN_AWAY = "moved to the backup"
+_ABANDONED = "moved to the backup, for nobody is at work on it"
+
+PROJECT_CHECKS: tuple[HealthCheck[Project], ...] = (
+    HealthCheck("python", _python),
+    HealthCheck("git", _git),
+    HealthCheck("litellm", _litellm),
+    HealthCheck("sandbox", lambda project: [describe_sandbox(sandbox.means())]),
+    HealthCheck("agent programs", lambda project: [describe_programs(_path(project.environment))]),
+    HealthCheck("home", _home),
+    HealthCheck("jobs", lambda project: [_directory("jobs", project.jobs_dir, "")]),
+    HealthCheck("disk", _disk),
+    HealthCheck("file system", _file_system),
+    HealthCheck("config", _config),
+    HealthCheck("roles", _roles),
+    HealthCheck(".gitignore", _gitignore, repairs.ignore_jobs, "made again"),
+    HealthCheck("selected job", _selected_job, repairs.take_away, _TAKEN_AWAY),
+    HealthCheck("half-written files", _half_written, repairs.take_away, _TAKEN_AWAY),
+    HealthCheck("abandoned jobs", _abandoned_jobs, repairs.take_abandoned, _ABANDONED),
+    HealthCheck("strays among the jobs", _strays),
+    HealthCheck("clock", _clock),
+)
+"""In the order in which they are looked at, and reported."""

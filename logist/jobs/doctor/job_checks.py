@@ -1,0 +1,591 @@
+"""What `logist doctor` looks at in a job: the table of checks, and the driver that runs it on one job.
+
+Without --deep only names, modes and the ends of files are read, and no git is started.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from shlex import quote
+
+from logist.agents.courier import ask_files
+from logist.core.history import newer_versions
+from logist.core.model import Status, Workflow
+from logist.errors import Busy, LogistError, Refused
+from logist.jobs.base import job_reader, specs
+from logist.jobs.base.job_reader import Edits
+from logist.jobs.base.project import Clock, Project
+from logist.jobs.base.session import Session, load
+from logist.jobs.base.truncation import Forks
+from logist.jobs.doctor import checks, repairs
+from logist.jobs.doctor.checks import (
+    FIX,
+    FIX_DEEP,
+    ExaminedJob,
+    Finding,
+    Fixed,
+    HealthCheck,
+    Repairs,
+    damage,
+    invalid,
+    repairable,
+    warning,
+)
+from logist.jobs.turn.answer_recording import is_recorded
+from logist.store import JobDir, files, history, lock, segments
+from logist.store.entries import Header, read_header
+from logist.workspace.checkpoint import leftovers, objects, packs
+from logist.workspace.git import Git
+
+NAMED = 4
+"""Files that a message names; of more it says how many."""
+EDITS_NAMED = 5
+"""Changes of a workspace that a finding names."""
+CLOCK_TOLERANCE = timedelta(minutes=1)
+FROM_BACKUP = "put it back from a backup"
+
+_CLOSING = b"\n]}\n"
+_CHILD = re.compile(r"(?P<parent>.+)--\d+-\d+")
+_ENDED = (Status.SUCCESS, Status.FAILED, Status.CANCELED)
+
+
+def examine(project: Project, job: JobDir, *, deep: bool, forks: Forks | None = None) -> list[Finding]:
+    """What is to say about a job; one `ok` finding if all is well. Writes nothing. `forks`: as in job_reader.verify."""
+    examined = ExaminedJob(project, job, deep=deep, forks=forks)
+    found = [finding for _, finding in checks.diagnose(JOB_CHECKS, lambda: examined, deep=deep)]
+    if found or examined.unreadable:
+        return found
+    edits = examined.verified.edits if deep else None
+    edited = f"; {_edits_in_short(edits)}" if edits and edits.changes else ""
+    return [Finding(examined.check, "ok", f"{examined.loaded.position.sequence} interactions{edited}")]
+
+
+def repair(project: Project, job: JobDir, done: Repairs, *, deep: bool, forks: Forks | None = None) -> None:
+    """Repairs what of a job can be repaired safely; nothing at all while another process is at work on it."""
+    wanted = [found for found in examine(project, job, deep=deep, forks=forks) if found.paths]
+    if not wanted:
+        return
+    name = wanted[0].check
+    has_lock_file = os.path.lexists(job.lock_file)
+    unsigned = [found for found in wanted if found.paths == (job.lock_file,) and not has_lock_file]
+    try:
+        # Without what JobDir.lock sweeps away: that is to be kept.
+        held = lock.acquire(job.path, command="logist doctor --fix", since=project.clock.timestamp())
+        try:
+            # Locking it has repaired this one: who holds the lock has signed the file.
+            done.fixed += [Fixed(name, f"{found.message}: {_MADE}") for found in unsigned]
+            look = partial(ExaminedJob, project, job, deep=deep, held=True)
+            checks.repair(JOB_CHECKS, look, done, deep=deep)
+        finally:
+            held.release()
+    except Busy as error:
+        done.left.append(warning(name, f"not repaired: {error.message}", f"when it is done: {FIX}"))
+    except LogistError as error:
+        done.fail(name, error)
+
+
+def clock_fault(job: JobDir, clock: Clock) -> Finding | None:
+    """The job was last changed at a time that is still to come."""
+    try:
+        stamp = str((job.read_state() or {}).get("updated_at"))
+        changed = datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except (LogistError, ValueError):
+        return None
+    if changed <= clock.now() + CLOCK_TOLERANCE:
+        return None
+    message = f"it is {clock.timestamp()} here, and job {job.id} was last changed at {stamp}"
+    return warning("clock", message, "set the clock of this machine; entries keep their order without it")
+
+
+def _access(examined: ExaminedJob) -> Iterator[Finding]:
+    """Also to writing, unless the whole file system is read-only: that is said about the project."""
+    path = examined.job.path
+    is_writable = os.access(path, os.W_OK) or os.statvfs(path).f_flag & os.ST_RDONLY
+    if not (os.access(path, os.R_OK | os.X_OK) and is_writable):
+        yield damage(examined.check, "the job can't be read and written", f"chmod 700 {quote(str(path))}")
+
+
+def _history_exists(examined: ExaminedJob) -> Iterator[Finding]:
+    job = examined.job
+    if not os.path.lexists(job.history_file):
+        is_empty = not any(job.path.iterdir())
+        fix = f"rmdir {quote(str(job.path))}" if is_empty else "put jobHistory.json back from a backup"
+        yield damage(examined.check, "the history is missing", fix)
+
+
+def _kinds_of_files(examined: ExaminedJob) -> Iterator[Finding]:
+    job = examined.job
+    closed = segments.found(job.history_file).values()
+    own = (job.spec_file, job.workflow_file, job.state_file, job.lock_file, job.setup_file)
+    for path in (*own, job.history_file, *closed, job.restoring):
+        if not _is(path, stat.S_ISREG):
+            yield _of_wrong_kind(examined, path, "file")
+    for path in (job.workspace, job.git_dir, job.logs, job.attachments, job.inflight):
+        if not _is(path, stat.S_ISDIR):
+            yield _of_wrong_kind(examined, path, "directory")
+
+
+def _is(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Whether it is of that kind, or not there at all."""
+    try:
+        return kind(path.lstat().st_mode)
+    except OSError:
+        return True
+
+
+def _of_wrong_kind(examined: ExaminedJob, path: Path, wanted: str) -> Finding:
+    job = examined.job
+    message = f"{path.name} is {_kind(path)}, not a {wanted}"
+    found = damage(examined.check, message, files.moving_away(path))
+    if path == job.state_file:
+        return repairable(found, path)
+    if path == job.workspace:
+        return found
+    if path.is_symlink() and wanted == "file" and path.is_file():
+        name = quote(str(path))
+        fix = f'cp --remove-destination "$(readlink -f {name})" {name}'
+        return (warning if path == job.spec_file else damage)(examined.check, message, fix)
+    if path in (job.history_file, job.git_dir) or segments.NAME.fullmatch(path.name):
+        return damage(examined.check, message, FROM_BACKUP)
+    return found
+
+
+def _kind(path: Path) -> str:
+    if path.is_symlink():
+        return "a symbolic link"
+    return "a directory" if path.is_dir() else "a file" if path.is_file() else "a pipe, socket or device"
+
+
+def _missing(
+    path: Callable[[JobDir], Path], problem: Callable[[str, str, None], Finding], message: str
+) -> Callable[[ExaminedJob], Iterator[Finding]]:
+    """The diagnosis of a file or directory that can be made again."""
+
+    def diagnose(examined: ExaminedJob) -> Iterator[Finding]:
+        file = path(examined.job)
+        if not os.path.lexists(file):
+            yield repairable(problem(examined.check, message, None), file)
+
+    return diagnose
+
+
+def _checkpoints_exist(examined: ExaminedJob) -> Iterator[Finding]:
+    if not os.path.lexists(examined.job.git_dir):
+        message = "the directory git is missing: it holds the checkpoints, and nothing else does"
+        yield damage(examined.check, message, FROM_BACKUP)
+
+
+def _segments(examined: ExaminedJob) -> Iterator[Finding]:
+    live = _live(examined.job)
+    for _, _, message in segments.lacking(examined.job.history_file, live) if live else ():
+        yield damage(examined.check, f"{message}: a part of the history", FROM_BACKUP)
+
+
+def _live(job: JobDir) -> Header | None:
+    """What the first line of jobHistory.json says; None if that does not read, which is told elsewhere."""
+    try:
+        with history.opened(job.history_file) as file:
+            return read_header(file, job.history_file)
+    except LogistError:
+        return None
+
+
+def _modes(examined: ExaminedJob) -> Iterator[Finding]:
+    job = examined.job
+    half = set(_temporary(job))
+    wrong = [path for path, status in _own_files(job) if _has_wrong_mode(status.st_mode) and path not in half]
+    if wrong:
+        message = f"open to other users, or closed to you: {_names(job, wrong)}"
+        yield repairable(warning(examined.check, message, None), *wrong)
+
+
+def _has_wrong_mode(mode: int) -> bool:
+    wanted = 0o700 if stat.S_ISDIR(mode) else 0o600
+    return bool(mode & 0o077) or mode & wanted != wanted
+
+
+def _owners(examined: ExaminedJob) -> Iterator[Finding]:
+    job, own = examined.job, os.geteuid()
+    foreign = sorted({status.st_uid for _, status in _own_files(job)} - {own})
+    if foreign:
+        message = f"files of the job belong to {', '.join(map(_user, foreign))}, and you are {_user(own)}"
+        yield warning(examined.check, message, f"chown -R {own} {quote(str(job.path))}")
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _own_files(job: JobDir) -> Iterator[tuple[Path, os.stat_result]]:
+    """What Logist wrote: not the inside of workspace and git, which are closed by their directory."""
+    yield job.path, job.path.lstat()
+    folders = [job.path]
+    while folders:
+        for path, status in _entries(folders.pop()):
+            if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+                yield path, status
+            if stat.S_ISDIR(status.st_mode) and path in (job.logs, job.attachments, job.inflight):
+                folders.append(path)
+
+
+def _entries(folder: Path) -> list[tuple[Path, os.stat_result]]:
+    """What is in a directory; nothing if that can't be read, which its own mode says."""
+    try:
+        return sorted((path, path.lstat()) for path in folder.iterdir())
+    except OSError:
+        return []
+
+
+def _half_written(examined: ExaminedJob) -> Iterator[Finding]:
+    job = examined.job
+    half = [*_temporary(job), *filter(os.path.lexists, [job.path / ".inflight-done"])]
+    if half:
+        message = f"half-written files of a command that was killed: {_names(job, half)}"
+        yield repairable(warning(examined.check, message, None), *half)
+
+
+def _temporary(job: JobDir) -> list[Path]:
+    folders = (job.path, job.logs, job.attachments, job.inflight)
+    found = [path for folder in folders if not folder.is_symlink() for path, _ in _entries(folder)]
+    return [path for path in found if path.name.startswith(".") and path.name.endswith(files.TEMPORARY)]
+
+
+def _stray_segments(examined: ExaminedJob) -> Iterator[Finding]:
+    """Segments that jobHistory.json does not go on from. A rotation that was cut off leaves one of them."""
+    job, live = examined.job, _live(examined.job)
+    for number, path in segments.found(job.history_file).items():
+        if live is None or number < live.segment or not path.is_file() or path.is_symlink():
+            continue
+        if _is_copy(job, number, live):
+            message = f"{path.name} was left by a command that was killed; jobHistory.json holds it all"
+            yield repairable(warning(examined.check, message, None), path)
+        else:
+            message = f"{path.name} does not belong to jobHistory.json, which is segment {live.segment}"
+            fix = (
+                f"put back the jobHistory.json that goes with it, or move it away: {files.moving_away(path)}"
+            )
+            yield warning(examined.check, message, fix)
+
+
+def _is_copy(job: JobDir, number: int, live: Header) -> bool:
+    """Whether a segment holds nothing but what jobHistory.json begins with."""
+    segment = segments.HistorySegment(job.history_file, number)
+    try:
+        if segment.header() != live:
+            return False
+        for _ in segment:
+            pass
+        return segment.position is not None and history.holds(job.history_file, segment.position)
+    except LogistError:
+        return False
+
+
+def _locks_of_git(examined: ExaminedJob) -> Iterator[Finding]:
+    stale = sorted(_stale_in_git(examined.job.git_dir))
+    if stale:
+        message = f"a git that was killed left its locks: {_names(examined.job, stale)}"
+        yield repairable(warning(examined.check, message, None), *stale)
+
+
+def _stale_in_git(git_dir: Path) -> Iterator[Path]:
+    if git_dir.is_symlink():
+        return
+    for place, directories, names in os.walk(git_dir):
+        directories[:] = [name for name in directories if len(name) != 2]
+        for name in names:
+            if name.endswith(leftovers.NAMES) or name.startswith(leftovers.PREFIXES):
+                yield Path(place, name)
+
+
+def _names(job: JobDir, paths: list[Path]) -> str:
+    shown = [str(path.relative_to(job.path)) if path != job.path else "the job itself" for path in paths]
+    more = [f"and {len(shown) - NAMED} more"] if len(shown) > NAMED else []
+    return ", ".join(shown[:NAMED] + more)
+
+
+def _readable(examined: ExaminedJob) -> Iterator[Finding]:
+    """Why the job can't be loaded, unless an earlier row has said it."""
+    job, error = examined.job, examined.unreadable
+    if error is None:
+        return
+    if error.where == str(job.state_file):
+        if _is_plain(job.state_file):
+            yield repairable(damage(examined.check, error.message, None), job.state_file)
+        return
+    if not _is_plain(job.history_file):
+        return
+    message = error.message
+    if examined.deep:
+        trusted = job_reader.verify(examined.project, job).proof.trusted
+        extent = f"interactions {trusted} verify" if trusted else "no interaction is proven"
+        message = f"{message}; {extent}"
+    yield damage(examined.check, message, f"logist job verify --job {job.id}")
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _end_of_history(examined: ExaminedJob) -> Iterator[Finding]:
+    """What the next change of the job repairs by itself."""
+    job, torn = examined.job, examined.loaded.torn
+    if torn:
+        message = f"{len(torn)} bytes of an append that was cut off"
+        yield repairable(warning(examined.check, message, None), job.history_file)
+    elif not _is_closed(job):
+        found = warning(examined.check, "the closing line is not whole", None)
+        yield repairable(found, job.history_file)
+
+
+def _is_closed(job: JobDir) -> bool:
+    with open(job.history_file, "rb") as file:
+        file.seek(-len(_CLOSING), os.SEEK_END)
+        return file.read() == _CLOSING
+
+
+def _is_behind(examined: ExaminedJob) -> Iterator[Finding]:
+    """So does the next change with this."""
+    loaded, state_file = examined.loaded, examined.job.state_file
+    if loaded.state is None:
+        yield repairable(warning(examined.check, "state.json is missing", None), state_file)
+    elif loaded.entries:
+        message = f"state.json is behind the history by {len(loaded.entries)}"
+        yield repairable(warning(examined.check, message, None), state_file)
+
+
+def _under_way(examined: ExaminedJob) -> Iterator[Finding]:
+    """What a killed command had in hand: an agent that was asked, a restore."""
+    name, job = examined.check, examined.job
+    step = f"logist job step --job {job.id}"
+    session = load(examined.project, job)
+    try:
+        got = ask_files.collect(job.exchanges())
+    except LogistError as error:
+        yield damage(name, error.message, files.moving_away(job.inflight))
+    else:
+        if os.path.lexists(job.inflight):
+            yield warning(name, _left_by_an_ask(session, got), step)
+    try:
+        cut_off = session.unfinished_restore()
+    except LogistError as error:
+        if _is_plain(job.restoring):
+            yield damage(name, error.message, files.moving_away(job.restoring))
+    else:
+        if cut_off:
+            yield warning(name, "a restep or rerun was cut off; the next step undoes it first", step)
+        elif job.restoring.exists():
+            found = warning(name, "a restep is recorded, and its file was left", None)
+            yield repairable(found, job.restoring)
+
+
+def _left_by_an_ask(session: Session, got: ask_files.Collected) -> str:
+    if got.ask is not None and is_recorded(session, got.ask):
+        return "inflight/ holds an answer that is recorded already; the next step clears it"
+    if got.kind == "answered":
+        return (
+            "an agent's answer waits in inflight/ to be recorded; the next step records it, and asks nobody"
+        )
+    if got.kind == "unfinished":
+        return "an agent was ended between two of its turns; the next step goes on from there"
+    if got.kind == "in_doubt":
+        return "an agent was asked, and no answer came: in doubt; the next step books the worst case"
+    return "a command was killed before it had asked an agent"
+
+
+def _spec(examined: ExaminedJob) -> Iterator[Finding]:
+    job = examined.job
+    if not os.path.lexists(job.spec_file):
+        return  # an earlier row says so
+    said: list[str] = []
+    try:
+        spec = specs.read(job, draft=examined.state.status is Status.DRAFT, say=said.append)
+        specs.known(examined.project, spec)
+    except LogistError as error:
+        if error.where == str(job.workflow_file):
+            return
+        where = f"{error.where}: " if error.where else f"{job.spec_file}: "
+        yield invalid(examined.check, where + error.message, error.fix or "edit the file")
+    for each in said:
+        yield warning(examined.check, each, "edit the file, unless a newer Logist is to read it")
+
+
+def _workflow(examined: ExaminedJob) -> Iterator[Finding]:
+    """The workflow that the job follows; the history has it as well."""
+    job = examined.job
+    message = ""
+    try:
+        flow = specs.frozen(job)
+    except LogistError as error:
+        message = f"{error.where}: {error.message}"
+    else:
+        if flow is None and examined.state.workflow is not None:
+            message = "workflow.json is missing"
+        elif flow != _made_with(job, flow):
+            message = "workflow.json is not the one that the job was made with"
+    if message:
+        yield repairable(invalid(examined.check, message, None), job.workflow_file)
+
+
+def _made_with(job: JobDir, flow: Workflow | None) -> Workflow | None:
+    """The workflow as the history has it; `flow` where that can't be read, which is told elsewhere."""
+    try:
+        return next((entry.spec.workflow for entry in job_reader.interactions(job) if entry.spec), None)
+    except LogistError:
+        return flow
+
+
+def _workspace(examined: ExaminedJob) -> Iterator[Finding]:
+    job = examined.job
+    if os.path.lexists(job.workspace):
+        return
+    fix = f"mkdir -m 700 {quote(str(job.workspace))}"
+    found = damage(examined.check, "the directory workspace is missing", fix)
+    busy = os.path.lexists(job.inflight) or os.path.lexists(job.restoring)
+    if busy or not examined.state.checkpoint or not job.git_dir.is_dir():
+        yield found
+    else:
+        yield repairable(found, job.workspace)
+
+
+def _checkpoints(examined: ExaminedJob) -> Iterator[Finding]:
+    """By names and the last bytes of packs."""
+    git = _git(examined)
+    for message in _at_a_glance(git, examined.state.checkpoint) if git else ():
+        yield damage(examined.check, message, f"{FROM_BACKUP}: {examined.job.git_dir}")
+
+
+def _checkpoints_in_depth(examined: ExaminedJob) -> Iterator[Finding]:
+    """What git says, unless a glance has shown damage."""
+    git = _git(examined)
+    if git and shutil.which("git", path=git.path) and not any(_checkpoints(examined)):
+        for message in _said_by_git(git):
+            yield damage(examined.check, message, f"{FROM_BACKUP}: {examined.job.git_dir}")
+
+
+def _git(examined: ExaminedJob) -> Git | None:
+    """The repository of the checkpoints; None where it is of the wrong kind, which has a row of its own."""
+    folder = examined.job.git_dir
+    is_directory = folder.is_dir() and not folder.is_symlink()
+    return examined.project.workspace(examined.job).git if is_directory else None
+
+
+def _at_a_glance(git: Git, checkpoint: str | None) -> Iterator[str]:
+    """`checkpoint` is the one that the state names."""
+    lost = [name for name in ("HEAD", "objects", "refs") if not (git.git_dir / name).exists()]
+    if lost:
+        yield f"the repository of checkpoints has no {', no '.join(lost)}"
+        return
+    yield from (f"the pack {name} of the checkpoints is cut off" for name in packs.cut_off(git.git_dir))
+    try:
+        tip = objects.tip(git)
+    except (LogistError, OSError, UnicodeDecodeError):
+        yield f"git can't tell the last checkpoint: {objects.BRANCH} does not read"
+        return
+    if tip is None and checkpoint:
+        yield f"git has no checkpoint: {objects.BRANCH} is missing"
+    named = {name for name in (tip, checkpoint) if name}
+    yield from (f"the checkpoint {name} is not in git" for name in sorted(packs.lacking(git.git_dir, named)))
+
+
+def _said_by_git(git: Git) -> Iterator[str]:
+    """Not its full check: commits of your own repository may be odd, and still be whole."""
+    indexes = packs.indexes(git.git_dir)
+    looks: list[tuple[str, ...]] = [
+        ("fsck", "--connectivity-only", "--no-dangling", "--no-progress", "--no-reflogs")
+    ]
+    looks += [("verify-pack", *map(str, indexes[at : at + 100])) for at in range(0, len(indexes), 100)]
+    for look in looks:
+        try:
+            git.run(*look)
+        except LogistError as error:
+            yield f"the checkpoints are damaged: {error.message}"
+            return
+
+
+def _version(examined: ExaminedJob) -> Iterator[Finding]:
+    try:
+        newer_versions.refuse_to_move(examined.state)
+    except Refused as error:
+        yield warning(examined.check, error.message, error.fix)
+
+
+def _parent(examined: ExaminedJob) -> Iterator[Finding]:
+    job = examined.job
+    child = _CHILD.fullmatch(job.id)
+    if child and not (job.path.parent / child["parent"]).is_dir() and examined.state.status not in _ENDED:
+        message = f"its parent, job {child['parent']}, is not there"
+        yield warning(examined.check, message, f"logist job cancel --job {job.id}")
+
+
+def _proof(examined: ExaminedJob) -> Iterator[Finding]:
+    """What only a reading of the whole history, and of all that goes with it, shows."""
+    job, proof = examined.job, examined.verified.proof
+    faults = [problem for problem in examined.verified.problems if problem != proof.ending]
+    if not faults:
+        return  # a cut end is told already
+    first = faults[0]
+    number = f"interaction {first.sequence}: " if first.sequence else ""
+    found = damage(examined.check, number + first.message, f"logist job verify --job {job.id}")
+    if proof.first_bad is None and first.message.startswith("state.json"):
+        found = replace(repairable(found, job.state_file), fix=FIX_DEEP)
+    yield found
+
+
+def _edits_in_short(edits: Edits) -> str:
+    """What was changed in the workspace, on one line."""
+    count = len(edits.changes) + edits.omitted
+    named = ", ".join(f"{change.kind} {change.path}" for change in edits.changes[:EDITS_NAMED])
+    more = f" and {count - EDITS_NAMED} more" if count > EDITS_NAMED else ""
+    return f"workspace changed since the last checkpoint: {named}{more}"
+
+
+_TAKEN_AWAY = "moved to the backup"
+_MADE = "made again"
+_FROM_HISTORY = "made again from the history"
+_CUT = "its end made whole; what was cut off is kept in logs/"
+_RESPELLED = "made again from what the history recorded; comments are lost"
+_REFILLED = "made again from the last checkpoint"
+_NO_SPEC = _missing(lambda job: job.spec_file, invalid, "job.yaml is missing")
+_NO_LOCK = _missing(lambda job: job.lock_file, warning, "the file lock is missing")
+_NO_LOGS = _missing(lambda job: job.logs, warning, "the directory logs is missing")
+
+JOB_CHECKS: tuple[HealthCheck[ExaminedJob], ...] = (
+    HealthCheck("access", _access, stops=True),
+    HealthCheck("history", _history_exists, stops=True),
+    HealthCheck("kinds of files", _kinds_of_files, repairs.rebuild_state, _FROM_HISTORY),
+    HealthCheck("job.yaml", _NO_SPEC, repairs.respell, _RESPELLED),
+    HealthCheck("lock", _NO_LOCK),  # repaired by who locks the job
+    HealthCheck("logs", _NO_LOGS, repairs.make_directories, _MADE),
+    HealthCheck("git", _checkpoints_exist),
+    HealthCheck("segments", _segments),
+    HealthCheck("modes", _modes, repairs.narrow, "closed to other users"),
+    HealthCheck("owners", _owners),
+    HealthCheck("half-written files", _half_written, repairs.take_away, _TAKEN_AWAY, ExaminedJob.is_quiet),
+    HealthCheck("stray segments", _stray_segments, repairs.take_away, _TAKEN_AWAY, ExaminedJob.is_quiet),
+    HealthCheck("locks of git", _locks_of_git, repairs.take_away, _TAKEN_AWAY, ExaminedJob.is_quiet),
+    HealthCheck("readable", _readable, repairs.rebuild_state, _FROM_HISTORY),
+    HealthCheck("end of the history", _end_of_history, repairs.cut, _CUT, ExaminedJob.is_idle),
+    HealthCheck("state.json", _is_behind, repairs.rebuild_state, _FROM_HISTORY, ExaminedJob.is_idle),
+    HealthCheck("under way", _under_way, repairs.take_away, _TAKEN_AWAY, ExaminedJob.is_idle),
+    HealthCheck("spec", _spec, applies=ExaminedJob.is_loaded),
+    HealthCheck("workflow.json", _workflow, repairs.freeze, _FROM_HISTORY, ExaminedJob.is_loaded),
+    HealthCheck("workspace", _workspace, repairs.refill, _REFILLED, ExaminedJob.is_loaded),
+    HealthCheck("checkpoints", _checkpoints, applies=ExaminedJob.is_loaded),
+    HealthCheck("checkpoints in depth", _checkpoints_in_depth, applies=ExaminedJob.is_loaded, deep=True),
+    HealthCheck("version", _version, applies=ExaminedJob.is_loaded),
+    HealthCheck("parent", _parent, applies=ExaminedJob.is_loaded),
+    HealthCheck("proof", _proof, repairs.rebuild_state, _FROM_HISTORY, ExaminedJob.is_loaded, deep=True),
+)
+"""In the order in which they are looked at, and reported. A finding of a row without a repair is for a person."""

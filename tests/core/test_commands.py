@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from logist.core.machine.kinds import KINDS, command_of, read_command
 from logist.core.model import Interaction, Kind, Totals
@@ -56,6 +57,8 @@ def test_a_value_of_a_wrong_type_is_as_absent(kind: Kind, wrong: object) -> None
     shape = KINDS[kind].command
     names = [field.serialization_alias or name for name, field in shape.model_fields.items()]
     command = read_command(kind, dict.fromkeys(names, wrong))
+    for name in shape.model_fields:
+        read_command(kind, {name: [wrong, {"id": wrong, "a": wrong}]})
     again = read_command(kind, command.write())
     assert again.write() == command.write()
     json.dumps(command.write())
@@ -98,6 +101,11 @@ def test_a_child_that_is_no_object_leaves_the_others_to_read() -> None:
     assert [(child.id, child.status) for child in collect.children] == [("a", ""), ("b", "")]
     assert collect.gathered is None
     assert [child.id for child in SpawnCommand.read(recorded).children] == ["a", "b"]
+
+
+def test_who_makes_a_command_gets_told_of_a_wrong_type() -> None:
+    with pytest.raises(ValidationError):
+        RestepCommand.model_validate({"to": "3"})
 
 
 def test_the_findings_of_a_review_that_read_count() -> None:

@@ -1,26 +1,16 @@
 """What interactions record of what was asked for or decided: one class a kind, named in `core.machine.kinds`.
 
 An interaction keeps its `command` as the JSON that it is, so that what this Logist can't read is written again as it
-was. These classes read it, and write it. To them a value of a wrong type is as if it were not there; what only a newer
-Logist knows is kept, and has no say. None is what a command does not say.
+was. These classes read it, and write it. A value of a wrong type is read as if it were not there; what only
+a newer Logist knows is kept, and has no say. None is what a command does not say.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    field_serializer,
-    field_validator,
-)
+from pydantic import ConfigDict, Field, ValidationError, field_serializer
 
 from logist.core.model.base import Recorded
 from logist.core.model.record import Totals
@@ -28,50 +18,51 @@ from logist.core.model.words import Status
 from logist.core.text.json_object import JsonObject
 
 
-def _leave_out_others(value: Any) -> Any:
-    return (
-        [each for each in value if isinstance(each, dict | BaseModel)] if isinstance(value, list) else value
-    )
+class _Strict(Recorded):
+    """A value that takes no other types than it names: "3" is no number of an interaction."""
 
-
-Item = TypeVar("Item")
-Objects = Annotated[list[Item], BeforeValidator(_leave_out_others)]
-"""A list of objects; what is none is left out of it."""
-
-
-class _Lenient(Recorded):
-    """A value of a history that may come from anywhere: what does not fit is absent."""
-
-    # Strict, as "3" is no number of an interaction. Built at the first use: most commands need two of these classes.
+    # Built at the first use: most commands of the command line need two of these classes.
     model_config = ConfigDict(strict=True, defer_build=True, populate_by_name=True)
-
-    @field_validator("*", mode="wrap")
-    @classmethod
-    def _absent_if_wrong(
-        cls, value: Any, validate: ValidatorFunctionWrapHandler, field: ValidationInfo
-    ) -> Any:
-        try:
-            return validate(value)
-        except ValidationError:
-            assert field.field_name is not None
-            return cls.model_fields[field.field_name].get_default(call_default_factory=True)
 
 
 _Command = TypeVar("_Command", bound="RecordedCommand")
 
 
-class RecordedCommand(_Lenient):
+class RecordedCommand(_Strict):
     """What any interaction may record; of a kind that only a newer Logist knows, nothing is known."""
 
     @classmethod
     def read(cls, recorded: JsonObject) -> Self:
-        """The command that an interaction holds."""
-        return cls.model_validate(recorded) if recorded else _nothing_said(cls)
+        """The command that an interaction holds; a history may come from anywhere, so what does not fit is left out."""
+        if not recorded:
+            nothing: Self = _nothing_said(cls)
+            return nothing
+        try:
+            return cls.model_validate(recorded)
+        except ValidationError as error:
+            wrong: dict[Any, Any] = {}
+            for problem in error.errors(include_url=False, include_context=False, include_input=False):
+                node: Any = wrong
+                for part in problem["loc"]:
+                    node = node.setdefault(part, {})
+            return cls.model_validate(_leave_out(recorded, wrong))
 
     def write(self) -> JsonObject:
         """The command as the interaction holds it: what was said, in the order of the fields."""
         said = self.model_dump(exclude_unset=True, by_alias=True)
         return {name: value for name, value in said.items() if value is not None}
+
+
+def _leave_out(value: Any, wrong: dict[Any, Any]) -> Any:
+    """The object or list without the members that `wrong` leads to, by their names or numbers."""
+    if isinstance(value, list):
+        members = dict(enumerate(value))
+        return list(_leave_out(members, wrong).values())
+    return {
+        key: _leave_out(member, wrong[key]) if key in wrong else member
+        for key, member in value.items()
+        if wrong.get(key) != {}
+    }
 
 
 @cache
@@ -95,7 +86,7 @@ class AskCommand(RecordedCommand):
     """The output is a plan, which another role carries out."""
     verdict: str | None = None
     """Of a reviewer, checks included: PASS or FAIL."""
-    findings: Objects[JsonObject] | None = None
+    findings: list[JsonObject] | None = None
     results: list[Any] | None = None
     """Of an answer given by hand for a step that other jobs do: what these would have given."""
 
@@ -237,7 +228,7 @@ class HaltCommand(BookingCommand):
     """The runs that were needed, where that is more than one."""
 
 
-class PlannedChild(_Lenient):
+class PlannedChild(_Strict):
     """All that a child is made from, so that it can be made again."""
 
     id: str = ""
@@ -255,12 +246,12 @@ class SpawnCommand(RecordedCommand):
     """The step is a workflow of its own, done by one child."""
     given: JsonObject | None = None
     """What every child is given beside its own input."""
-    children: Objects[PlannedChild] = []
+    children: list[PlannedChild] = []
     fault: str | None = None
     """Why the step can be given to none."""
 
 
-class GatheredChild(_Lenient):
+class GatheredChild(_Strict):
     """What is kept of a child, so that the job replays without it."""
 
     id: str = ""
@@ -291,7 +282,7 @@ class CollectCommand(BookingCommand):
     """By child: the files by which its work does not fit to the rest."""
     lost: dict[str, list[str]] | None = None
     """By child: files that no checkpoint holds."""
-    children: Objects[GatheredChild] = []
+    children: list[GatheredChild] = []
 
 
 class MergeCommand(RecordedCommand):
